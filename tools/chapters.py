@@ -1,0 +1,83 @@
+"""The chapters, as every tool reads them."""
+
+import ast
+import io
+import os
+import tokenize
+from pathlib import Path
+
+import jupytext
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+MODULE = ROOT / "annotated_transformer.py"
+
+
+class Refused(Exception):
+    """Something that a chapter may not hold; the message says where."""
+
+
+def chapters() -> list[Path]:
+    """The sources of the numbered chapters, in reading order."""
+    return sorted(NOTEBOOKS.glob("[0-9]*.md"))
+
+
+def sources() -> list[Path]:
+    """The sources of all notebooks: the chapters, then the solutions."""
+    return chapters() + sorted(NOTEBOOKS.glob("solutions/[0-9]*.md"))
+
+
+def read(path: Path) -> list[NotebookNode]:
+    """The cells of a .md or .ipynb file."""
+    return jupytext.read(path).cells
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
+def name(path: Path) -> str:
+    """What messages call a chapter: its file below notebooks/, without suffix."""
+    return path.relative_to(NOTEBOOKS).with_suffix("").as_posix()
+
+
+def place(path: Path, number: int, source: str) -> str:
+    """What messages call a cell: its chapter, its number from 1 and how it begins.
+
+    Prose counts as well as code, so that the number is the one ruff prints.
+    """
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    start = lines[0][:50] if lines else "empty"
+    return f"{name(path)}, cell {number} ({start})"
+
+
+def code_only(source: str) -> str:
+    """Source without docstrings, comments and blank lines.
+
+    Works on the text, so that every version of Python gives the same answer.
+    """
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, holders) and ast.get_docstring(node, clean=False) is not None:
+            doc = node.body[0]
+            for row in range(doc.lineno - 1, doc.end_lineno):
+                lines[row] = ""
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def pair(source: Path) -> Path:
+    """The notebook that belongs to a source."""
+    return source.with_suffix(".ipynb")
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file in one step, so that nobody reads half of it."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text, encoding="utf-8")
+    os.replace(fresh, path)

@@ -1,0 +1,197 @@
+"""Execute chapters: notebooks/*.md -> notebooks/*.ipynb.
+
+    python tools/run_notebooks.py                     those whose code has changed
+    python tools/run_notebooks.py notebooks/03_*.md   only these
+    python tools/run_notebooks.py --force             also where nothing has changed
+    python tools/run_notebooks.py --into build/notebooks
+        run the chapters from top to bottom as a reader would, leave the committed
+        notebooks alone, and end with what the cells tagged `summary` printed
+"""
+
+import argparse
+import difflib
+import hashlib
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from chapters import (
+    ROOT,
+    Refused,
+    chapters,
+    name,
+    pair,
+    place,
+    read,
+    replace,
+    sources,
+    tags,
+)
+from check import stored_faults
+from digest import digest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from tqdm import tqdm
+
+TIMEOUT = 600  # seconds for one cell
+METADATA = {
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {"name": "python"},
+}
+
+
+def build(source: Path, old: NotebookNode) -> NotebookNode:
+    """The notebook of a source, not executed.
+
+    A cell that the old notebook has with the same content keeps its id, its
+    metadata and its outputs. The id of a new cell comes from its content, so that
+    building twice gives the same file.
+    """
+    notebook = nbformat.v4.new_notebook(metadata=METADATA)
+    for cell in read(source):
+        cell.metadata = {"tags": tags(cell)} if tags(cell) else {}
+        notebook.cells.append(cell)
+    before, after = (
+        [(cell.cell_type, cell.source) for cell in cells]
+        for cells in (old.cells, notebook.cells)
+    )
+    kept = set()
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for old_start, start, size in matcher.get_matching_blocks():
+        for i in range(size):
+            was, cell = old.cells[old_start + i], notebook.cells[start + i]
+            was.metadata.pop("tags", None)
+            cell.metadata = {**was.metadata, **cell.metadata}
+            cell.id = was.id
+            kept.add(cell.id)
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = was.outputs, was.execution_count
+    for cell in notebook.cells:
+        if cell.id not in kept:
+            cell.id = new_id(cell, kept)
+            kept.add(cell.id)
+    return notebook
+
+
+def new_id(cell: NotebookNode, taken: set[str]) -> str:
+    """An id from a cell's content that no other cell has."""
+    text = cell.cell_type + cell.source
+    while (found := hashlib.sha256(text.encode()).hexdigest()[:8]) in taken:
+        text += "'"
+    return found
+
+
+def execute(source: Path, notebook: NotebookNode) -> None:
+    """Run all cells in a new kernel, at one thread, with the module of this tree."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONPATH"] = str(ROOT)
+    bar = tqdm(total=len(notebook.cells), desc=name(source), unit="cell", disable=None)
+    running = 0
+
+    def started(cell: NotebookNode, cell_index: int) -> None:
+        nonlocal running
+        running = cell_index
+        bar.update(cell_index - bar.n)
+
+    client = NotebookClient(
+        notebook,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        record_timing=False,
+        extra_arguments=["--log-level=ERROR"],
+        on_cell_start=started,
+        resources={"metadata": {"path": str(source.parent)}},
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        where = place(source, running + 1, notebook.cells[running].source)
+        raise Refused(f"{where}: the cell fails\n{error}") from None
+    finally:
+        bar.close()
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata.update(METADATA)
+
+
+def bring_up_to_date(source: Path, force: bool) -> str:
+    """Write a source's notebook, executing it where its outputs are not of today.
+
+    Returns what was done, in words.
+    """
+    path = pair(source)
+    old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
+    notebook = build(source, old)
+    today = digest(source)
+    current = old.metadata.get("executed") == today
+    if force or not current or any(stored_faults(source, notebook)):
+        execute(source, notebook)
+        done = "executed"
+    else:
+        done = "outputs kept"
+    notebook.metadata["executed"] = today
+    write(notebook, path)
+    return done
+
+
+def write(notebook: NotebookNode, path: Path) -> None:
+    """Write a notebook, or leave the file alone where it is the same."""
+    text = nbformat.writes(notebook) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        replace(path, text)
+
+
+def tour(sources: list[Path], into: Path) -> None:
+    """Execute chapters into another folder and end with what they showed."""
+    into.mkdir(parents=True, exist_ok=True)
+    if (ROOT / "images").is_dir():  # chapters show ../images/…
+        shutil.copytree(ROOT / "images", into.parent / "images", dirs_exist_ok=True)
+    shown = []
+    for source in sources:
+        notebook = build(source, nbformat.v4.new_notebook())
+        report(source, lambda: execute(source, notebook) or "executed")
+        write(notebook, into / pair(source).name)
+        for cell in notebook.cells:
+            if "summary" in tags(cell):
+                shown += [o.text for o in cell.outputs if o.output_type == "stream"]
+    print(f"\nThe executed notebooks are in {into.relative_to(ROOT)}/.\n")
+    print("\n".join(shown))
+
+
+def report(source: Path, work) -> None:
+    """Do a chapter's work and print a line about it."""
+    start = time.perf_counter()
+    done = work()
+    print(f"{name(source)}: {done}, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", nargs="*", type=lambda p: Path(p).resolve())
+    parser.add_argument("--force", action="store_true", help="execute unchanged ones")
+    parser.add_argument("--into", type=lambda p: Path(p).resolve(), metavar="FOLDER")
+    arguments = parser.parse_args()
+    try:
+        if arguments.into:
+            tour(arguments.sources or chapters(), arguments.into)
+        else:
+            for source in arguments.sources or sources():
+                report(source, lambda: bring_up_to_date(source, arguments.force))
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
