@@ -2,18 +2,17 @@
 
     python tools/check.py
 
-Every line printed says where the fault is and how to mend it.
+Every line printed says where the fault is and what to do about it.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import export_module
 import nbformat
 from chapters import (
     MODULE,
@@ -27,7 +26,8 @@ from chapters import (
     sources,
     tags,
 )
-from digest import digest
+from digest import digest, top_level
+from export_module import difference, gather
 from nbformat import NotebookNode
 
 OUTPUT_LIMIT = 500_000  # bytes of one output
@@ -36,30 +36,26 @@ RERUN = "run `make notebooks`"
 
 
 def pairing(source: Path) -> Iterator[str]:
-    """A notebook has the cells and tags of its source, in order."""
-    if not pair(source).exists():
-        yield f"{name(source)}: the notebook is missing; {RERUN}"
-        return
+    """The notebook has the cells and tags of its source, in order."""
     ours, theirs = read(source), read(pair(source))
     for number, (cell, other) in enumerate(zip(ours, theirs, strict=False), 1):
-        same = (cell.cell_type, cell.source, tags(cell)) == (
-            other.cell_type,
-            other.source,
-            tags(other),
-        )
-        if not same:
+        if identity(cell) != identity(other):
             where = place(source, number, cell.source)
-            yield f"{where}: .md and .ipynb differ here; keep one and {RERUN}"
+            yield f"{where}: .md and .ipynb differ here; {RERUN} to follow the .md"
             return
     if len(ours) != len(theirs):
+        longer, suffix = (theirs, ".ipynb") if len(theirs) > len(ours) else (ours, ".md")
         number = min(len(ours), len(theirs)) + 1
-        longer = (ours if len(ours) > len(theirs) else theirs)[number - 1]
-        kept = ".md" if len(ours) > len(theirs) else ".ipynb"
-        where = place(source, number, longer.source)
-        yield f"{where}: this cell is in the {kept} only; {RERUN}"
+        where = place(source, number, longer[number - 1].source)
+        yield f"{where}: only the {suffix} has this cell; {RERUN} to follow the .md"
 
 
-def shell_cells(source: Path) -> Iterator[str]:
+def identity(cell: NotebookNode) -> tuple:
+    """What the two halves of a pair share."""
+    return cell.cell_type, cell.source, tags(cell)
+
+
+def magics(source: Path) -> Iterator[str]:
     """No cell is a magic, which is what a fence of another language becomes."""
     for number, cell in enumerate(read(source), 1):
         if cell.cell_type == "code" and re.match(r"\s*[%!]", cell.source):
@@ -67,16 +63,21 @@ def shell_cells(source: Path) -> Iterator[str]:
             yield f"{where}: this would run; show it in a ```console or ```text fence"
 
 
-def fresh(source: Path) -> Iterator[str]:
-    """The stored outputs come from today's code, module and data."""
-    if not pair(source).exists():
-        return
-    stored = nbformat.read(pair(source), 4).metadata.get("executed")
-    if stored != digest(source):
+def freshness(source: Path) -> Iterator[str]:
+    """The outputs come from today's code, module and data."""
+    if nbformat.read(pair(source), 4).metadata.get("executed") != digest(source):
         yield (
             f"{name(source)}, all cells: the outputs are of older code, module or "
             f"data; {RERUN}"
         )
+
+
+def storage(source: Path) -> Iterator[str]:
+    """What the notebook stores is complete and small."""
+    path = pair(source)
+    yield from stored_faults(source, nbformat.read(path, 4))
+    if (size := path.stat().st_size) > NOTEBOOK_LIMIT:
+        yield f"{name(source)}, all cells: {size:,} bytes, limit {NOTEBOOK_LIMIT:,}"
 
 
 def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
@@ -87,37 +88,134 @@ def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
             continue
         count += 1
         where = place(source, number, cell.source)
-        if cell.execution_count != count:
-            found = cell.execution_count
+        if (found := cell.execution_count) != count:
             yield f"{where}: execution count {found} instead of {count}; {RERUN}"
         for output in cell.outputs:
             if output.output_type == "error" and "raises-exception" not in tags(cell):
-                yield f"{where}: the output is an error, {output.ename}; {RERUN}"
-            size = len(json.dumps(output))
-            if size > OUTPUT_LIMIT:
+                yield f"{where}: the stored output is the error {output.ename}; {RERUN}"
+            if (size := len(json.dumps(output))) > OUTPUT_LIMIT:
                 yield f"{where}: an output of {size:,} bytes, limit {OUTPUT_LIMIT:,}"
 
 
-def stored(source: Path) -> Iterator[str]:
-    """What is stored in the notebook on disk is complete and small."""
-    path = pair(source)
-    if not path.exists():
-        return
-    yield from stored_faults(source, nbformat.read(path, 4))
-    size = path.stat().st_size
-    if size > NOTEBOOK_LIMIT:
-        yield f"{name(source)}, all cells: {size:,} bytes, limit {NOTEBOOK_LIMIT:,}"
+def chapter_lint(source: Path) -> Iterator[str]:
+    """ruff has nothing against a chapter's cells."""
+    cells = read(source)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    notebook.metadata["language_info"] = {"name": "python"}
+    inside = pair(source).relative_to(ROOT).as_posix()
+    for fault in ruff("-", "--stdin-filename", inside, text=nbformat.writes(notebook)):
+        where = place(source, fault["cell"], cells[fault["cell"] - 1].source)
+        yield f"{where}: line {fault['location']['row']}: {described(fault)}"
+
+
+def python_lint() -> Iterator[str]:
+    """ruff has nothing against the Python files, the module among them."""
+    where = module_places()
+    for fault in ruff("."):
+        path = Path(fault["filename"])
+        row = fault["location"]["row"]
+        cell = f" from {where(row)}" if path == MODULE else ""
+        yield f"{path.relative_to(ROOT)}:{row}{cell}: {described(fault)}"
+
+
+def ruff(*arguments: str, text: str = "") -> list[dict]:
+    """What ruff finds."""
+    command = ["ruff", "check", "--quiet", "--output-format", "json", *arguments]
+    return json.loads(run(command, text))
+
+
+def described(fault: dict) -> str:
+    return f"{fault['message']} ({fault['code']})"
+
+
+def types() -> Iterator[str]:
+    """mypy has nothing against the module."""
+    where = module_places()
+    for line in run(["mypy", "--no-error-summary"]).splitlines():
+        path, row, message = [*line.split(":", 2), "", ""][:3]
+        cell = f" from {where(int(row))}" if row.isdigit() else ""
+        yield f"{path}:{row}{cell}:{message}"
+
+
+def module_places():
+    """A function from a line of the module to the cell it came from."""
+    owners = gather().owners
+    spans = [
+        (first, last, owners[bound])
+        for bound, first, last in top_level(MODULE.read_text(encoding="utf-8"))
+        if bound in owners
+    ]
+
+    def where(row: int) -> str:
+        for first, last, cell in spans:
+            if first <= row <= last:
+                return cell
+        return "the chapters' imports"
+
+    return where
 
 
 def module() -> Iterator[str]:
     """The module is what the chapters export."""
-    changed = export_module.difference(export_module.gather().text())
+    changed = difference(gather().text())
     if changed:
         yield f"{MODULE.name} is not what the chapters export; {RERUN}\n{changed}"
 
 
+def orphans() -> Iterator[str]:
+    """Every notebook has a source, every source a notebook."""
+    expected = {pair(source) for source in sources()}
+    found = {p for f in (".", "solutions") for p in (NOTEBOOKS / f).glob("*.ipynb")}
+    for path in sorted(found - expected):
+        yield f"{name(path)}, all cells: there is no .md of this name"
+    for path in sorted(expected - found):
+        yield f"{name(path)}, all cells: not executed yet; {RERUN}"
+
+
+def run(command: list[str], text: str = "") -> str:
+    """What a Python program prints, run in the project's folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        input=text,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    if done.stderr:
+        raise Refused(done.stderr)
+    return done.stdout
+
+
+def faults() -> Iterator[str]:
+    """All faults of the tree."""
+    for source in sources():
+        checks = [magics, chapter_lint]
+        if pair(source).exists():
+            checks += [pairing, freshness, storage]
+        for check in checks:
+            yield from refused_is_fault(check(source))
+    for check in (orphans, module, python_lint, types):
+        yield from refused_is_fault(check())
+
+
+def refused_is_fault(found: Iterable[str]) -> Iterator[str]:
+    """A chapter that a check can't even read is a fault like another."""
+    try:
+        yield from found
+    except Refused as refusal:
+        yield str(refusal)
+
+
 def main() -> int:
-    return 0
+    start = time.perf_counter()
+    found = list(dict.fromkeys(faults()))
+    for fault in found:
+        print(fault)
+    seconds = time.perf_counter() - start
+    verdict = f"{len(found)} faults" if found else "in order"
+    print(f"{len(sources())} notebooks, the module, lint and types: {verdict}, "
+          f"{seconds:.0f} s")  # fmt: skip
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

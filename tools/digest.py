@@ -37,7 +37,10 @@ def digest(source: Path) -> str:
 def reached(code: str) -> list[str]:
     """The module's definitions that code uses, directly or through others."""
     text = MODULE.read_text(encoding="utf-8") if MODULE.exists() else ""
-    definitions = dict(top_level(text))
+    lines = text.splitlines()
+    definitions = {
+        name: "\n".join(lines[first - 1 : last]) for name, first, last in top_level(text)
+    }
     found: dict[str, str] = {}
     waiting = names(ast.parse(code))
     while waiting:
@@ -48,20 +51,20 @@ def reached(code: str) -> list[str]:
     return [found[name] for name in sorted(found)]
 
 
-def top_level(text: str) -> Iterator[tuple[str, str]]:
-    """Each name that a module's text binds, with the source that binds it."""
-    lines = text.splitlines()
+def top_level(text: str) -> Iterator[tuple[str, int, int]]:
+    """Each name that a module's text binds, with its first and its last line."""
     for node in ast.parse(text).body:
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
-        source = "\n".join(lines[first - 1 : node.end_lineno])
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(d.lineno for d in decorators)])
+        bound = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, source
+            bound = [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name):
-                        yield name.id, source
+            parts = [part for target in targets for part in ast.walk(target)]
+            bound = [part.id for part in parts if isinstance(part, ast.Name)]
+        for name in bound:
+            yield name, first, node.end_lineno
 
 
 def names(tree: ast.AST) -> set[str]:

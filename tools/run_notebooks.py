@@ -12,6 +12,7 @@ import argparse
 import difflib
 import hashlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -117,7 +118,8 @@ def execute(source: Path, notebook: NotebookNode) -> None:
         client.execute()
     except CellExecutionError as error:
         where = place(source, running + 1, notebook.cells[running].source)
-        raise Refused(f"{where}: the cell fails\n{error}") from None
+        trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback)  # without colours
+        raise Refused(f"{where}: the cell fails\n\n{trace}") from None
     finally:
         bar.close()
     notebook.metadata.pop("widgets", None)
