@@ -15,11 +15,11 @@ MODULE = ROOT / "annotated_transformer.py"
 
 
 class Refused(Exception):
-    """Something that a chapter may not hold; the message says where."""
+    """What a chapter may not hold; the message says where it is."""
 
 
 def chapters() -> list[Path]:
-    """The sources of the numbered chapters, in reading order."""
+    """The sources of the chapters, in reading order."""
     return sorted(NOTEBOOKS.glob("[0-9]*.md"))
 
 
@@ -28,8 +28,13 @@ def sources() -> list[Path]:
     return chapters() + sorted(NOTEBOOKS.glob("solutions/[0-9]*.md"))
 
 
+def pair(source: Path) -> Path:
+    """The notebook that belongs to a source."""
+    return source.with_suffix(".ipynb")
+
+
 def read(path: Path) -> list[NotebookNode]:
-    """The cells of a .md or .ipynb file."""
+    """The cells of a source or a notebook."""
     return jupytext.read(path).cells
 
 
@@ -38,42 +43,37 @@ def tags(cell: NotebookNode) -> list[str]:
 
 
 def name(path: Path) -> str:
-    """What messages call a chapter: its file below notebooks/, without suffix."""
+    """What messages call a chapter: its path below notebooks/, without suffix."""
     return path.relative_to(NOTEBOOKS).with_suffix("").as_posix()
 
 
 def place(path: Path, number: int, source: str) -> str:
-    """What messages call a cell: its chapter, its number from 1 and how it begins.
+    """What messages call a cell: its chapter, its number from 1, how it begins.
 
-    Prose counts as well as code, so that the number is the one ruff prints.
+    Prose is counted as well as code, as ruff does.
     """
-    lines = [line.strip() for line in source.splitlines() if line.strip()]
-    start = lines[0][:50] if lines else "empty"
+    lines = [line.strip() for line in source.splitlines()]
+    start = next((line[:50] for line in lines if line and line[0] != "@"), "empty")
     return f"{name(path)}, cell {number} ({start})"
 
 
 def code_only(source: str) -> str:
-    """Source without docstrings, comments and blank lines.
+    """Python source without docstrings, comments and blank lines.
 
-    Works on the text, so that every version of Python gives the same answer.
+    It stays text, so that every version of Python gives the same answer.
     """
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
-    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, holders) and ast.get_docstring(node, clean=False) is not None:
-            doc = node.body[0]
-            for row in range(doc.lineno - 1, doc.end_lineno):
-                lines[row] = ""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if ast.get_docstring(node) is not None:
+                docstring = node.body[0]
+                for row in range(docstring.lineno - 1, docstring.end_lineno):
+                    lines[row] = ""
     return "\n".join(line.rstrip() for line in lines if line.strip())
-
-
-def pair(source: Path) -> Path:
-    """The notebook that belongs to a source."""
-    return source.with_suffix(".ipynb")
 
 
 def replace(path: Path, text: str) -> None:

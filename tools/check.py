@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -26,8 +26,8 @@ from chapters import (
     sources,
     tags,
 )
-from digest import digest, top_level
-from export_module import difference, gather
+from digest import definitions, digest, spans
+from export_module import difference, gather, on_disk
 from nbformat import NotebookNode
 
 OUTPUT_LIMIT = 500_000  # bytes of one output
@@ -44,10 +44,10 @@ def pairing(source: Path) -> Iterator[str]:
             yield f"{where}: .md and .ipynb differ here; {RERUN} to follow the .md"
             return
     if len(ours) != len(theirs):
-        longer, suffix = (theirs, ".ipynb") if len(theirs) > len(ours) else (ours, ".md")
+        longer, only = max((ours, ".md"), (theirs, ".ipynb"), key=lambda p: len(p[0]))
         number = min(len(ours), len(theirs)) + 1
         where = place(source, number, longer[number - 1].source)
-        yield f"{where}: only the {suffix} has this cell; {RERUN} to follow the .md"
+        yield f"{where}: only the {only} has this cell; {RERUN} to follow the .md"
 
 
 def identity(cell: NotebookNode) -> tuple:
@@ -65,11 +65,21 @@ def magics(source: Path) -> Iterator[str]:
 
 def freshness(source: Path) -> Iterator[str]:
     """The outputs come from today's code, module and data."""
-    if nbformat.read(pair(source), 4).metadata.get("executed") != digest(source):
-        yield (
-            f"{name(source)}, all cells: the outputs are of older code, module or "
-            f"data; {RERUN}"
-        )
+    stored = nbformat.read(pair(source), 4).metadata.get("executed", {})
+    today = digest(source)
+    then, now = (d.get("cells", "").split() for d in (stored, today))
+    code = [c for c in enumerate(read(source), 1) if c[1].cell_type == "code"]
+    for (number, cell), *words in zip(code, now, then + [""] * len(code), strict=False):
+        if words[0] != words[1]:
+            where = place(source, number, cell.source)
+            yield f"{where}: the outputs are of older code; {RERUN}"
+            return
+    if len(then) > len(now):
+        yield f"{name(source)}, all cells: the outputs are of older code; {RERUN}"
+    if stored.get("module") != today["module"]:
+        yield f"{name(source)}, all cells: the outputs are of an older module; {RERUN}"
+    if stored.get("files") != today["files"]:
+        yield f"{name(source)}, all cells: the outputs are of older data; {RERUN}"
 
 
 def storage(source: Path) -> Iterator[str]:
@@ -137,19 +147,15 @@ def types() -> Iterator[str]:
         yield f"{path}:{row}{cell}:{message}"
 
 
-def module_places():
-    """A function from a line of the module to the cell it came from."""
+def module_places() -> Callable[[int], str]:
+    """A function from a line of the module to the cell that it came from."""
     owners = gather().owners
-    spans = [
-        (first, last, owners[bound])
-        for bound, first, last in top_level(MODULE.read_text(encoding="utf-8"))
-        if bound in owners
-    ]
+    known = [span for span in spans(on_disk()) if span[0] in owners]
 
     def where(row: int) -> str:
-        for first, last, cell in spans:
-            if first <= row <= last:
-                return cell
+        for bound, start, end in known:
+            if start < row <= end:
+                return owners[bound]
         return "the chapters' imports"
 
     return where
@@ -157,9 +163,17 @@ def module_places():
 
 def module() -> Iterator[str]:
     """The module is what the chapters export."""
-    changed = difference(gather().text())
-    if changed:
-        yield f"{MODULE.name} is not what the chapters export; {RERUN}\n{changed}"
+    export = gather()
+    expected = export.text()
+    if on_disk() == expected:
+        return
+    ours, theirs = definitions(expected), definitions(on_disk())
+    for bound in dict.fromkeys([*ours, *theirs]):
+        if ours.get(bound) != theirs.get(bound):
+            where = export.owners.get(bound, "no chapter, no cell")
+            yield f"{where}: `{bound}` differs in {MODULE.name}; {RERUN}"
+    if ours == theirs:
+        yield f"{MODULE.name} differs; {RERUN}\n{difference(expected)}"
 
 
 def orphans() -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Write annotated_transformer.py from the chapters' cells tagged `export`.
 
-    python tools/export_module.py            write it
-    python tools/export_module.py --check    print how it differs, write nothing
+python tools/export_module.py            write it
+python tools/export_module.py --check    print how it differs, write nothing
 """
 
 import argparse
@@ -20,65 +20,59 @@ Generated from the cells tagged `export` in notebooks/*.md. Do not edit this fil
 edit the chapter named above each block, then run `make notebooks`.
 """
 '''
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 ALLOWED = sys.stdlib_module_names | {"torch"}
-GUARD = '\n\nif __name__ == "__main__":\n    raise SystemExit(main())\n'
+RULE = "# " + "-" * 77
+GUARD = '\n\nif __name__ == "__main__":\n    raise SystemExit(main())'
+
+Import = ast.Import | ast.ImportFrom
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Export:
-    """What has been gathered from the chapters so far."""
+    """What the chapters export, gathered cell by cell."""
 
     def __init__(self) -> None:
         self.imports: dict[str, str] = {}  # statement -> the name it binds
         self.typing_imports: dict[str, str] = {}  # the same, for annotations only
         self.owners: dict[str, str] = {}  # name -> the cell that binds it
-        self.public: dict[str, list[str]] = {}  # chapter -> the names it exports
+        self.names: dict[str, list[str]] = {}  # chapter -> what it defines
         self.bodies: dict[str, list[str]] = {}  # chapter -> source of its cells
 
     def add_cell(self, chapter: str, where: str, source: str) -> None:
-        """Take one exported cell apart, or refuse it."""
+        """Sort a cell's statements, or refuse it."""
         try:
-            tree = ast.parse(source)
+            statements = ast.parse(source).body
         except SyntaxError as error:
             raise Refused(f"{where}: {error.msg}, line {error.lineno}") from None
         lines = source.splitlines()
-        last_row = 0
-        for node in tree.body:
-            if node.lineno <= last_row:
+        for before, node in zip([None, *statements], statements, strict=False):
+            if before and node.lineno <= before.end_lineno:
                 raise Refused(f"{where}: two statements on line {node.lineno}")
-            last_row = node.end_lineno
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self.add_import(where, node, self.imports, only_allowed=True)
-            elif is_type_checking(node):
-                for child in node.body:
-                    self.add_import(where, child, self.typing_imports)
+            if isinstance(node, Import):
+                self.add_import(where, node)
+            elif is_for_typing(node):
+                for statement in node.body:
+                    self.add_import(where, statement, for_typing=True)
             else:
-                for bound in self.bound_names(where, node):
-                    self.own(where, bound)
-                    if not bound.startswith("_"):
-                        self.public.setdefault(chapter, []).append(bound)
+                for bound in bound_names(where, node):
+                    self.bind(where, bound)
+                    self.names.setdefault(chapter, []).append(bound)
                 continue
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (
-                node.end_lineno - node.lineno + 1
-            )
-        body = "\n".join(lines).strip()
-        if body:
+            for row in range(node.lineno - 1, node.end_lineno):
+                lines[row] = ""
+        if body := "\n".join(lines).strip():
             self.bodies.setdefault(chapter, []).append(body)
 
-    def add_import(self, where, node, into, only_allowed=False) -> None:
-        """Hoist an import, one name at a time."""
-        if isinstance(node, ast.Import):
-            found = [(ast.Import([a]), a.name, a) for a in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            found = [(ast.ImportFrom(node.module, [a], 0), node.module, a)
-                     for a in node.names]  # fmt: skip
-        else:
-            raise Refused(f"{where}: `{ast.unparse(node)}` is not an absolute import")
-        for statement, package, alias in found:
-            text = ast.unparse(statement)
-            if alias.name == "*":
-                raise Refused(f"{where}: `{text}` hides which names it binds")
-            if only_allowed and package.partition(".")[0] not in ALLOWED:
+    def add_import(self, where: str, node: Import, for_typing: bool = False) -> None:
+        """Keep an import for the head of the module, one name at a time."""
+        into = self.typing_imports if for_typing else self.imports
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                package, text = alias.name, ast.unparse(ast.Import([alias]))
+            else:
+                package = "." * node.level + (node.module or "")
+                text = ast.unparse(ast.ImportFrom(node.module, [alias], node.level))
+            if not for_typing and package.partition(".")[0] not in ALLOWED:
                 raise Refused(
                     f"{where}: `{text}`: only the standard library and torch may be "
                     "imported at top level; import it in the function that needs it"
@@ -86,37 +80,17 @@ class Export:
             if package == "__future__" or text in into:
                 continue
             bound = alias.asname or alias.name.partition(".")[0]
-            dotted = isinstance(node, ast.Import) and not alias.asname
-            if not (dotted and bound in into.values()):  # import torch, torch.nn
-                self.own(where, bound)
+            if text == f"import {package}" and bound in into.values():
+                pass  # import torch, import torch.distributed: the same name twice
+            else:
+                self.bind(where, bound)
             into[text] = bound
 
-    def own(self, where: str, bound: str) -> None:
-        """Note who binds a name; nobody may bind it again."""
-        if bound in self.owners:
-            raise Refused(f"{where}: `{bound}` is already bound by {self.owners[bound]}")
+    def bind(self, where: str, bound: str) -> None:
+        """Note which cell binds a name; no other may bind it again."""
+        if before := self.owners.get(bound):
+            raise Refused(f"{where}: `{bound}` is already bound by {before}")
         self.owners[bound] = where
-
-    def bound_names(self, where: str, node: ast.stmt) -> list[str]:
-        """The names that a definition or a constant binds."""
-        if isinstance(node, DEFINITIONS):
-            return [node.name]
-        targets = []
-        if isinstance(node, ast.Assign):
-            targets = [
-                name
-                for target in node.targets
-                for name in (target.elts if isinstance(target, ast.Tuple) else [target])
-            ]
-        elif isinstance(node, ast.AnnAssign) and node.value:
-            targets = [node.target]
-        names = [t.id for t in targets if isinstance(t, ast.Name)]
-        if not names or len(names) != len(targets) or any(map(str.islower, names)):
-            raise Refused(
-                f"{where}: only imports, def, class and NAME = may be exported, "
-                f"not `{ast.unparse(node).splitlines()[0]}`"
-            )
-        return names
 
     def text(self) -> str:
         """The module, formatted."""
@@ -124,41 +98,63 @@ class Export:
         if self.typing_imports:
             block = "\n".join(self.typing_imports)
             parts += ["if TYPE_CHECKING:", textwrap.indent(block, "    ")]
-        parts += ["# fmt: off", "__all__ = ["]
-        for chapter, names in self.public.items():
-            listed = ", ".join(f'"{name}"' for name in names) + ","
-            parts += [f"    # {chapter}", textwrap.fill(
-                listed, 79, initial_indent="    ", subsequent_indent="    ")]  # fmt: skip
+        parts += ["\n# fmt: off", "__all__ = ["]
+        for chapter, names in self.names.items():
+            listed = " ".join(f'"{n}",' for n in names if not n.startswith("_"))
+            block = textwrap.fill(listed, 75)
+            parts += [f"    # {chapter}", textwrap.indent(block, "    ")]
         parts += ["]", "# fmt: on"]
         for chapter, bodies in self.bodies.items():
-            rule = "# " + "-" * 77
-            parts += ["", "", rule, f"# notebooks/{chapter}.md", rule, ""]
+            parts += ["\n", RULE, f"# notebooks/{chapter}.md", RULE, "\n"]
             parts += ["\n\n\n".join(bodies)]
         if "main" in self.owners:
             parts += [GUARD]
-        text = "\n".join(parts) + "\n"
-        text = ruff(text, "check", "--select", "I,F401", "--fix", "--exit-zero")
+        text = "\n".join(parts)
+        text = ruff(text, "check", "--select=I,F401", "--fix", "--exit-zero")
         return ruff(text, "format")
 
 
-def is_type_checking(node: ast.stmt) -> bool:
-    """Whether a statement is `if TYPE_CHECKING:` without an else."""
+def is_for_typing(node: ast.stmt) -> bool:
+    """Whether a statement is `if TYPE_CHECKING:` and holds imports only."""
     return (
         isinstance(node, ast.If)
         and ast.unparse(node.test) == "TYPE_CHECKING"
+        and all(isinstance(statement, Import) for statement in node.body)
         and not node.orelse
     )
 
 
+def bound_names(where: str, node: ast.stmt) -> list[str]:
+    """The names that a definition or a constant binds; anything else is refused."""
+    if isinstance(node, Definition):
+        return [node.name]
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign) and node.value:
+        targets = [node.target]
+    if len(targets) == 1 and isinstance(targets[0], ast.Tuple):
+        targets = targets[0].elts
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    if not names or len(names) < len(targets) or any(n.islower() for n in names):
+        raise Refused(
+            f"{where}: only imports, def, class and NAME = … may be exported, not "
+            f"`{ast.unparse(node).splitlines()[0]}`"
+        )
+    return names
+
+
 def ruff(text: str, *command: str) -> str:
-    settings = ["--isolated", "--target-version", "py311", "--line-length", "88", "-q"]
-    return subprocess.run(
+    """Python source as ruff changes it; this project's settings play no part."""
+    settings = ["--isolated", "--quiet", "--target-version=py311", "--line-length=88"]
+    done = subprocess.run(
         [sys.executable, "-m", "ruff", *command, *settings, "-"],
         input=text,
         capture_output=True,
         encoding="utf-8",
         check=True,
-    ).stdout
+    )
+    return done.stdout
 
 
 def gather() -> Export:
@@ -172,14 +168,18 @@ def gather() -> Export:
     return export
 
 
+def on_disk() -> str:
+    """The module as it is."""
+    return MODULE.read_text(encoding="utf-8") if MODULE.exists() else ""
+
+
 def difference(expected: str) -> str:
-    """How the module on disk differs from what the chapters export; empty: not."""
-    found = MODULE.read_text(encoding="utf-8") if MODULE.exists() else ""
+    """How the module on disk differs from what is expected; empty where not."""
     lines = difflib.unified_diff(
-        found.splitlines(),
+        on_disk().splitlines(),
         expected.splitlines(),
-        f"{MODULE.name} (on disk)",
-        f"{MODULE.name} (from the chapters)",
+        f"{MODULE.name} on disk",
+        f"{MODULE.name} from the chapters",
         lineterm="",
     )
     return "\n".join(lines)
@@ -194,9 +194,9 @@ def main() -> int:
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1
-    changed = difference(text)
+    changed = text != on_disk()
     if check and changed:
-        print(changed)
+        print(difference(text))
         return 1
     if changed:
         replace(MODULE, text)

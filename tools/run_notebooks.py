@@ -1,11 +1,11 @@
 """Execute chapters: notebooks/*.md -> notebooks/*.ipynb.
 
-    python tools/run_notebooks.py                     those whose code has changed
-    python tools/run_notebooks.py notebooks/03_*.md   only these
-    python tools/run_notebooks.py --force             also where nothing has changed
-    python tools/run_notebooks.py --into build/notebooks
-        run the chapters from top to bottom as a reader would, leave the committed
-        notebooks alone, and end with what the cells tagged `summary` printed
+python tools/run_notebooks.py                     those whose code has changed
+python tools/run_notebooks.py notebooks/03_*.md   only these
+python tools/run_notebooks.py --force             also where nothing has changed
+python tools/run_notebooks.py --into build/notebooks
+    run the chapters from top to bottom as a reader would, leave the committed
+    notebooks alone, and end with what the cells tagged `summary` printed
 """
 
 import argparse
@@ -97,7 +97,13 @@ def execute(source: Path, notebook: NotebookNode) -> None:
             cell.outputs, cell.execution_count = [], None
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["PYTHONPATH"] = str(ROOT)
-    bar = tqdm(total=len(notebook.cells), desc=name(source), unit="cell", disable=None)
+    bar = tqdm(
+        total=len(notebook.cells),
+        desc=name(source),
+        unit="cell",
+        disable=None,
+        leave=False,
+    )
     running = 0
 
     def started(cell: NotebookNode, cell_index: int) -> None:
@@ -156,25 +162,22 @@ def write(notebook: NotebookNode, path: Path) -> None:
 def tour(sources: list[Path], into: Path) -> None:
     """Execute chapters into another folder and end with what they showed."""
     into.mkdir(parents=True, exist_ok=True)
-    if (ROOT / "images").is_dir():  # chapters show ../images/…
+    if (ROOT / "images").is_dir():  # a chapter shows ../images/…
         shutil.copytree(ROOT / "images", into.parent / "images", dirs_exist_ok=True)
     shown = []
-    for source in sources:
+    for number, source in enumerate(sources, 1):
+        start = time.perf_counter()
         notebook = build(source, nbformat.v4.new_notebook())
-        report(source, lambda: execute(source, notebook) or "executed")
+        execute(source, notebook)
         write(notebook, into / pair(source).name)
+        seconds = time.perf_counter() - start
+        print(f"{number}/{len(sources)} {name(source)}: {seconds:.0f} s", flush=True)
         for cell in notebook.cells:
             if "summary" in tags(cell):
                 shown += [o.text for o in cell.outputs if o.output_type == "stream"]
-    print(f"\nThe executed notebooks are in {into.relative_to(ROOT)}/.\n")
+    print(f"\nThe executed chapters are in {into.relative_to(ROOT)}/.\n")
     print("\n".join(shown))
-
-
-def report(source: Path, work) -> None:
-    """Do a chapter's work and print a line about it."""
-    start = time.perf_counter()
-    done = work()
-    print(f"{name(source)}: {done}, {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"Next: `make lab`, and read from {name(sources[0])} on.")
 
 
 def main() -> int:
@@ -188,7 +191,10 @@ def main() -> int:
             tour(arguments.sources or chapters(), arguments.into)
         else:
             for source in arguments.sources or sources():
-                report(source, lambda: bring_up_to_date(source, arguments.force))
+                start = time.perf_counter()
+                done = bring_up_to_date(source, arguments.force)
+                seconds = time.perf_counter() - start
+                print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1

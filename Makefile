@@ -1,0 +1,57 @@
+# Every target is listed, with its comment, by `make help`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=300
+CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+timed = @start=$$(date +%s); $(1) && echo "make $@: $$(($$(date +%s) - start)) s"
+
+.PHONY: help setup run test check quick notebooks lab train mutants clean
+
+help:  ## list the targets (the default)
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
+
+setup: $(READY)  ## make .venv with all that is needed (about 2 minutes, once)
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or \
+	sys.exit("Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v)'
+	@echo "Installing into .venv: about 2 minutes, once."
+	@$(PYTHON) -m venv .venv
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-build-isolation --no-deps -e .
+	@touch $(READY)
+
+run: $(READY)  ## execute the chapters from top to bottom into build/notebooks (about 6 minutes)
+	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
+
+test: $(READY)  ## check, all tests, and every notebook compared with its outputs (about 12 minutes)
+	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
+
+check: $(READY)  ## prove in seconds that chapters, notebooks and module agree; writes nothing
+	$(call timed,$(BIN)/python tools/check.py)
+
+quick: $(READY)  ## check and the fast tests (under 90 seconds)
+	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
+
+notebooks: $(READY)  ## after an edit of a chapter: write the module, execute what has changed
+	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py)
+
+lab: $(READY)  ## open the chapters in JupyterLab
+	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" notebooks/01_architecture.ipynb
+
+train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
+	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
+	--run-dir runs/multi30k-small)
+
+mutants: $(READY)  ## plant each known fault into a copy of the module and see a test fail
+	$(call timed,$(BIN)/python tests/mutants.py)
+
+clean:  ## remove all that make wrote, except your trainings in runs/
+	@rm -rf .venv build *.egg-info $(CACHES)
+	@find . -path ./runs -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print0 | xargs -0 rm -rf
+	@if [ -d runs ]; then echo "Your trainings in runs/ are left; delete that folder yourself."; fi

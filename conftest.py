@@ -1,0 +1,47 @@
+"""How pytest runs here: one thread, this tree's module, no quiet skipping."""
+
+import os
+from pathlib import Path
+
+# Before anything imports torch, and inherited by kernels and subprocesses.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+from nbval.plugin import IPyNbCell, IPyNbFile  # noqa: E402
+
+CHART = "application/vnd.vegalite.v5+json"
+MAY_SKIP = not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA"))
+
+# The same examples every time, and no folder of them left behind.
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None
+)
+hypothesis.settings.load_profile("repeatable")
+
+
+def refuse_skip(report) -> None:
+    """Where everything is there to test with, a skipped test is a failed one."""
+    if report.skipped and not MAY_SKIP and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if report.longrepr else "no reason given"
+        report.outcome = "failed"
+        report.longrepr = f"nothing may be skipped here: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if not isinstance(item, IPyNbCell):  # tests/test_text.py counts nbval-skip tags
+        refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if isinstance(collector, IPyNbFile):
+        # A chart's specification is not compared; its printed summary is.
+        collector.skip_compare += (CHART,)
+    refuse_skip(report)
+    return report

@@ -1,0 +1,682 @@
+"""Every check of tools/ bites, shown on a small tree with the real tools."""
+
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FIRST = '''\
+# First
+
+The first chapter has a helper, a constant and a function.
+
+```python tags=["export"]
+import math
+import os
+
+LOW, HIGH = 1, 2
+_SCALE = 2.0
+
+
+def double(x: float) -> float:
+    """Twice as much."""
+    return x * _SCALE  # a comment
+```
+
+It is used at once.
+
+```python
+print(double(3))
+assert os.sep and math.pi
+```
+
+```console
+$ make help
+```
+'''
+SECOND = '''\
+# Second
+
+The second chapter uses the first, and a file.
+
+```python
+from __future__ import annotations
+
+from pathlib import Path
+
+from annotated_transformer import double
+```
+
+```python tags=["export"]
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+def circle(r: float | Fraction) -> float:
+    """Area and a half of a circle."""
+    return double(math.pi * float(r * r))
+
+
+def main() -> int:
+    """Print an area."""
+    print(f"{circle(1):.3f}")
+    return 0
+```
+
+The number comes out, and a sum of the data.
+
+```python tags=["summary"]
+print(f"{circle(2):.3f}", Path("../data/numbers.txt").read_text().strip())
+```
+'''
+CIRCLE = "02_second, cell 3 (import math)"
+DOUBLE = "01_first, cell 2 (import math)"
+PRINT = "01_first, cell 4 (print(double(3)))"
+
+
+@dataclass
+class Done:
+    """What a tool left behind."""
+
+    status: int | str | None
+    stdout: str
+    stderr: str
+
+
+def tool(tree: Path, name: str, *arguments: str) -> Done:
+    """Run one of the tree's own tools.
+
+    It runs in this process, since a new one would import for a second first.
+    """
+    stdout, stderr = StringIO(), StringIO()
+    tools = [path.stem for path in (tree / "tools").glob("*.py")]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        for module in tools:
+            patch.delitem(sys.modules, module, raising=False)
+        patch.setattr(os, "environ", os.environ.copy())
+        patch.setattr(sys, "argv", [name, *arguments])
+        patch.syspath_prepend(tree / "tools")
+        patch.chdir(tree)
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(tree / "tools" / name), run_name="__main__")
+        for module in tools:
+            sys.modules.pop(module, None)
+    return Done(end.value.code, stdout.getvalue(), stderr.getvalue())
+
+
+def contents(tree: Path) -> dict[Path, bytes]:
+    """Every file of a tree but the caches."""
+    files = (p for p in tree.rglob("*") if p.is_file() and "cache" not in str(p))
+    return {p.relative_to(tree): p.read_bytes() for p in files}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A tree of two chapters in which everything agrees."""
+    tree = tmp_path_factory.mktemp("built") / "tree"
+    shutil.copytree(
+        ROOT / "tools", tree / "tools", ignore=shutil.ignore_patterns("*cache*")
+    )
+    (tree / "notebooks").mkdir()
+    for name in ("pyproject.toml", "notebooks/jupytext.toml", "conftest.py"):
+        shutil.copy(ROOT / name, tree / name)
+    (tree / "notebooks/01_first.md").write_text(FIRST)
+    (tree / "notebooks/02_second.md").write_text(SECOND)
+    (tree / "data").mkdir()
+    (tree / "data/numbers.txt").write_text("6\n")
+    for name in ("export_module.py", "run_notebooks.py", "check.py"):
+        done = tool(tree, name)
+        assert done.status == 0, done.stdout + done.stderr
+    return tree
+
+
+@pytest.fixture
+def tree(built, tmp_path) -> Path:
+    """A copy of that tree, to be spoilt."""
+    return shutil.copytree(built, tmp_path / "tree")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def edit_notebook(path: Path, number: int, change) -> None:
+    """Change a cell, counted from 1, of a notebook on disk."""
+    notebook = nbformat.read(path, 4)
+    change(notebook.cells[number - 1])
+    nbformat.write(notebook, path)
+
+
+def refused(tree: Path, *words: str) -> None:
+    """The check fails, and one line of what it prints holds all the words."""
+    done = tool(tree, "check.py")
+    assert done.status == 1, done.stdout
+    lines = done.stdout.splitlines()
+    assert any(all(word in line for word in words) for line in lines), done.stdout
+
+
+def test_the_check_writes_nothing(tree):
+    before = contents(tree)
+    done = tool(tree, "check.py")
+    assert done.status == 0, done.stdout
+    assert contents(tree) == before
+
+
+# What the check refuses
+
+
+def test_edited_code_cell(tree):
+    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
+    cell = "01_first, cell 4 (print(double(4)))"
+    refused(tree, cell, ".md and .ipynb differ")
+    refused(tree, cell, "the outputs are of older code")
+
+
+def test_prose_edited_in_the_source_only(tree):
+    edit(tree / "notebooks/01_first.md", "used at once", "used now")
+    refused(tree, "01_first, cell 3 (It is used now.)", ".md and .ipynb differ")
+
+
+def test_prose_edited_in_the_notebook_only(tree):
+    def change(cell):
+        cell.source = "Something else."
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 3, change)
+    refused(tree, "01_first, cell 3 (It is used at once.)", ".md and .ipynb differ")
+
+
+def test_tags_edited_on_one_side_only(tree):
+    edit(tree / "notebooks/02_second.md", '"summary"', '"nbval-skip"')
+    refused(tree, "02_second, cell 5", ".md and .ipynb differ")
+
+
+def test_cell_added_at_the_end(tree):
+    with (tree / "notebooks/01_first.md").open("a") as file:
+        file.write("\n```python\ndouble(5)\n```\n")
+    refused(tree, "01_first, cell 6 (double(5))", "only the .md has this cell")
+
+
+def test_module_edited_by_hand(tree):
+    edit(tree / "annotated_transformer.py", "x * _SCALE", "x + x")
+    refused(tree, DOUBLE, "`double` differs in annotated_transformer.py")
+
+
+def test_name_added_to_the_module_by_hand(tree):
+    edit(tree / "annotated_transformer.py", "def double", "EXTRA = 1\n\n\ndef double")
+    refused(tree, "no chapter, no cell", "`EXTRA` differs")
+
+
+def test_comment_added_to_the_module_by_hand(tree):
+    edit(tree / "annotated_transformer.py", "import math", "import math  # pi")
+    refused(tree, "annotated_transformer.py differs")
+
+
+def test_outputs_of_older_code_on_both_sides(tree):
+    """As an editor that syncs the pair leaves it: new code beside old outputs."""
+
+    def change(cell):
+        cell.source = "print(double(4))"
+
+    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    refused(tree, "01_first, cell 4 (print(double(4)))", "outputs are of older code")
+
+
+def test_outputs_of_an_older_module(tree):
+    """Chapter 2 reaches `double` through `circle`, and so the constant below it."""
+    edit(tree / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 3.0")
+    tool(tree, "export_module.py")
+    refused(tree, "02_second, all cells", "outputs are of an older module")
+
+
+def test_outputs_of_older_data(tree):
+    (tree / "data/numbers.txt").write_text("7\n")
+    refused(tree, "02_second, all cells", "outputs are of older data")
+
+
+def test_missing_notebook(tree):
+    (tree / "notebooks/01_first.ipynb").unlink()
+    refused(tree, "01_first, all cells", "not executed yet")
+
+
+def test_notebook_without_source(tree):
+    shutil.copy(tree / "notebooks/01_first.ipynb", tree / "notebooks/03_third.ipynb")
+    refused(tree, "03_third, all cells", "there is no .md")
+
+
+@pytest.mark.parametrize("count", [None, 1, 7])
+def test_execution_count(tree, count):
+    def change(cell):
+        cell.execution_count = count
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    refused(tree, PRINT, f"execution count {count} instead of 2")
+
+
+def test_stored_error(tree):
+    def change(cell):
+        cell.outputs = [
+            nbformat.v4.new_output(
+                "error", ename="ValueError", evalue="no", traceback=[]
+            )
+        ]
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    refused(tree, PRINT, "the error ValueError")
+
+
+def test_oversized_output(tree):
+    def change(cell):
+        cell.outputs[0].text = "x" * 500_001
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    refused(tree, PRINT, "bytes, limit 500,000")
+
+
+def test_oversized_notebook(tree):
+    def change(cell):
+        cell.outputs = cell.outputs * 5
+        for output in cell.outputs:
+            output.text = "x" * 450_000
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    refused(tree, "01_first, all cells", "bytes, limit 2,000,000")
+
+
+def test_shell_cell_made_from_a_fence(tree):
+    edit(tree / "notebooks/01_first.md", "```console", "```bash")
+    refused(tree, "01_first, cell 5 (%%bash)", "console")
+
+
+@pytest.mark.parametrize("line", ["%timeit double(3)", "!ls"])
+def test_magic(tree, line):
+    edit(tree / "notebooks/01_first.md", "print(double(3))", line)
+    refused(tree, f"01_first, cell 4 ({line})", "this would run")
+
+
+def test_undefined_name(tree):
+    edit(tree / "notebooks/01_first.md", "print(double(3))", "print(treble(3))")
+    refused(tree, "01_first, cell 4 (print(treble(3)))", "line 1", "F821")
+
+
+def test_export_that_leans_on_an_untagged_cell(tree):
+    """In the notebook `Path` is there; in the module it is not."""
+    edit(tree / "notebooks/02_second.md", "math.pi", "len(Path('x').name)")
+    tool(tree, "export_module.py")
+    refused(tree, "annotated_transformer.py:", CIRCLE, "`Path`", "F821")
+
+
+def test_wrong_type(tree):
+    edit(tree / "notebooks/02_second.md", "    return 0\n", "    return 'none'\n")
+    tool(tree, "export_module.py")
+    refused(tree, "annotated_transformer.py:", CIRCLE, "[return-value]")
+
+
+def test_lint_of_other_files(tree):
+    edit(tree / "tools/chapters.py", "import ast\n", "import ast\nimport sys\n")
+    refused(tree, "tools/chapters.py:4", "`sys` imported but unused")
+
+
+# What may not be exported: the exporter refuses and the check repeats it
+
+
+@pytest.mark.parametrize(
+    "code, reason",
+    [
+        ("print(1)", "only imports, def, class and NAME ="),
+        ("for i in range(3):\n    pass", "not `for i in range(3):`"),
+        ("model = dict()", "not `model = dict()`"),
+        ("HERE: int", "not `HERE: int`"),
+        ("os.environ['A'] = 'b'", "only imports, def, class and NAME ="),
+        ("if TYPE_CHECKING:\n    X = 1", "not `if TYPE_CHECKING:`"),
+        ("X = 1; Y = 2", "two statements on line 1"),
+        ("import pandas as pd", "only the standard library and torch"),
+        ("from numpy.linalg import norm", "only the standard library and torch"),
+        ("from . import other", "only the standard library and torch"),
+        ("def double(x):\n    return x", f"`double` is already bound by {DOUBLE}"),
+        ("HIGH = 3", f"`HIGH` is already bound by {DOUBLE}"),
+        ("import cmath as math", f"`math` is already bound by {DOUBLE}"),
+        ("def broken(:", "invalid syntax"),
+    ],
+)
+def test_export_refuses(tree, code, reason):
+    edit(tree / "notebooks/02_second.md", "import math\n", code + "\n")
+    cell = f"02_second, cell 3 ({code.splitlines()[0]})"
+    before = (tree / "annotated_transformer.py").read_bytes()
+    done = tool(tree, "export_module.py")
+    assert done.status == 1
+    assert cell in done.stderr and reason in done.stderr, done.stderr
+    assert (tree / "annotated_transformer.py").read_bytes() == before
+    refused(tree, cell, reason)
+
+
+# The module
+
+
+def test_module_holds_what_is_exported(built):
+    module = (built / "annotated_transformer.py").read_text()
+    assert module.count("import math") == 1
+    assert "import os" not in module  # only a cell that stays behind uses it
+    assert "if TYPE_CHECKING:\n    from fractions import Fraction\n" in module
+    assert "from __future__ import annotations" in module
+    assert "Do not edit this file" in module
+    assert module.index("# notebooks/01_first.md") < module.index("def double")
+    assert module.index("def double") < module.index("# notebooks/02_second.md")
+    code = "import annotated_transformer as m; print(*m.__all__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=built, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["LOW", "HIGH", "double", "circle", "main"]
+
+
+def test_module_runs_only_where_main_is_exported(tree):
+    module = tree / "annotated_transformer.py"
+    done = subprocess.run([sys.executable, module], capture_output=True, text=True)
+    assert done.stdout == "6.283\n"
+    edit(tree / "notebooks/02_second.md", "def main()", "def other()")
+    tool(tree, "export_module.py")
+    assert "__main__" not in module.read_text()
+
+
+def test_export_is_deterministic(tree):
+    before = (tree / "annotated_transformer.py").read_bytes()
+    (tree / "annotated_transformer.py").unlink()
+    assert tool(tree, "export_module.py").status == 0
+    assert (tree / "annotated_transformer.py").read_bytes() == before
+
+
+def test_export_check_prints_the_difference_and_writes_nothing(tree):
+    assert tool(tree, "export_module.py", "--check").status == 0
+    edit(tree / "notebooks/02_second.md", "math.pi", "math.tau")
+    before = contents(tree)
+    done = tool(tree, "export_module.py", "--check")
+    assert done.status == 1
+    assert "+    return double(math.tau * float(r * r))" in done.stdout
+    assert contents(tree) == before
+
+
+# The runner
+
+
+def mark_outputs(tree: Path) -> None:
+    """Change a stored output, to see later whether it was made anew."""
+
+    def change(cell):
+        cell.outputs[0].text = "kept\n"
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+
+
+def stored(tree: Path, name: str = "01_first") -> nbformat.NotebookNode:
+    return nbformat.read(tree / f"notebooks/{name}.ipynb", 4)
+
+
+def test_editing_prose_keeps_the_outputs(tree):
+    mark_outputs(tree)
+    before = stored(tree)
+    edit(tree / "notebooks/01_first.md", "used at once", "used now")
+    edit(tree / "notebooks/01_first.md", "# First", "A new cell.\n\n\n# First")
+    done = tool(tree, "run_notebooks.py")
+    assert "01_first: outputs kept" in done.stdout, done.stdout + done.stderr
+    after = stored(tree)
+    assert after.cells[4].outputs[0].text == "kept\n"
+    assert after.cells[3].source == "It is used now."
+    for number in (0, 1, 3, 4):  # all but the edited cell, one further down
+        assert after.cells[number + 1].id == before.cells[number].id
+    assert tool(tree, "check.py").status == 0
+
+
+def test_editing_docstrings_and_comments_of_the_module_keeps_the_outputs(tree):
+    edit(tree / "notebooks/01_first.md", "Twice as much.", "Two times as much.")
+    edit(tree / "notebooks/01_first.md", "# a comment", "# another comment")
+    tool(tree, "export_module.py")
+    done = tool(tree, "run_notebooks.py")
+    assert "01_first: executed" in done.stdout  # its own cell has changed
+    assert "02_second: outputs kept" in done.stdout
+
+
+def test_editing_code_makes_the_outputs_anew(tree):
+    mark_outputs(tree)
+    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
+    done = tool(tree, "run_notebooks.py")
+    assert "01_first: executed" in done.stdout
+    assert stored(tree).cells[3].outputs[0].text == "8.0\n"
+    assert tool(tree, "check.py").status == 0
+
+
+def test_force_makes_the_outputs_anew(tree):
+    mark_outputs(tree)
+    assert "executed" in tool(tree, "run_notebooks.py", "--force").stdout
+    assert stored(tree).cells[3].outputs[0].text == "6.0\n"
+
+
+def test_faults_are_mended_by_executing(tree):
+    def change(cell):
+        cell.execution_count = None
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    tool(tree, "run_notebooks.py")
+    assert tool(tree, "check.py").status == 0
+
+
+def test_running_again_changes_nothing(tree):
+    before = contents(tree)
+    tool(tree, "run_notebooks.py")
+    assert contents(tree) == before
+    (tree / "notebooks/01_first.ipynb").unlink()  # nor does building from nothing
+    tool(tree, "run_notebooks.py")
+    assert contents(tree) == before
+
+
+def test_metadata_of_an_unchanged_cell_survives(tree):
+    def change(cell):
+        cell.metadata["slideshow"] = {"slide_type": "slide"}
+        cell.id = "mine"
+
+    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+    tool(tree, "run_notebooks.py", "--force")
+    cell = stored(tree).cells[3]
+    assert cell.id == "mine" and "slideshow" in cell.metadata
+    assert tool(tree, "check.py").status == 0
+
+
+def test_failing_cell_is_named_and_the_notebook_left_alone(tree):
+    before = (tree / "notebooks/01_first.ipynb").read_bytes()
+    edit(tree / "notebooks/01_first.md", "double(3)", "double(1 / 0)")
+    done = tool(tree, "run_notebooks.py")
+    assert done.status == 1
+    assert "01_first, cell 4 (print(double(1 / 0)))" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+    assert (tree / "notebooks/01_first.ipynb").read_bytes() == before
+
+
+def test_run_leaves_the_committed_notebooks_and_ends_with_the_summary(tree):
+    before = contents(tree)
+    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    assert done.status == 0, done.stderr
+    after = contents(tree)
+    made = {path for path in after if path not in before}
+    assert {path.as_posix() for path in made} == {
+        "build/notebooks/01_first.ipynb",
+        "build/notebooks/02_second.ipynb",
+    }
+    assert all(after[path] == before[path] for path in before)
+    assert "1/2 01_first" in done.stdout and "2/2 02_second" in done.stdout
+    assert done.stdout.index("build/notebooks/") < done.stdout.index("25.133 6")
+
+
+# nbval, skipped tests, the Makefile
+
+
+def pytest_in(tree: Path, *arguments: str, **environment: str):
+    """Run pytest in a tree, with the project's conftest.py and settings."""
+    own = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("CI", "ANNOTATED_TRANSFORMER_DATA")
+        and not key.startswith("PYTEST_")
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=tree,
+        env=own | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def nbval(tree: Path):
+    return pytest_in(tree, "--nbval", "--nbval-current-env", "notebooks/01_first.ipynb")
+
+
+def test_nbval_compares_outputs(tree):
+    assert nbval(tree).returncode == 0
+    mark_outputs(tree)
+    assert nbval(tree).returncode == 1
+
+
+def test_nbval_skips_charts_but_not_what_is_printed_beside_them(tree):
+    chart = 'display({"application/vnd.vegalite.v5+json": {"a": 1}}, raw=True)'
+    edit(tree / "notebooks/01_first.md", "print(double(3))", f"{chart}\nprint(6.0)")
+    tool(tree, "run_notebooks.py", "notebooks/01_first.md")
+
+    def another_chart(cell):
+        [bundle] = [o.data for o in cell.outputs if o.output_type == "display_data"]
+        bundle["application/vnd.vegalite.v5+json"] = {"a": 2}
+
+    def another_number(cell):
+        [stream] = [o for o in cell.outputs if o.output_type == "stream"]
+        stream.text = "7.0\n"
+
+    path = tree / "notebooks/01_first.ipynb"
+    edit_notebook(path, 4, another_chart)
+    assert nbval(tree).returncode == 0
+    edit_notebook(path, 4, another_number)
+    assert nbval(tree).returncode == 1
+
+
+SKIPPED = """\
+import pytest
+
+
+def test_that_skips():
+    pytest.skip("no data, one")
+
+
+@pytest.mark.skip(reason="no data, two")
+def test_skipped():
+    pass
+
+
+@pytest.mark.xfail
+def test_known_to_fail():
+    raise AssertionError
+"""
+NOT_COLLECTED = (
+    "import pytest\n\npytest.importorskip('nowhere', reason='no data, three')\n"
+)
+
+
+def test_a_skip_fails_where_the_data_is(tree):
+    (tree / "tests").mkdir()
+    (tree / "tests/test_skipped.py").write_text(SKIPPED)
+    (tree / "tests/test_not_collected.py").write_text(NOT_COLLECTED)
+    arguments = ["tests", "--continue-on-collection-errors"]
+    assert pytest_in(tree, *arguments).returncode == 0
+    for variable in ("CI", "ANNOTATED_TRANSFORMER_DATA"):
+        done = pytest_in(tree, *arguments, **{variable: "1"})
+        assert done.returncode == 1
+        for number in ("one", "two", "three"):
+            assert (
+                f"nothing may be skipped here: Skipped: no data, {number}"
+                in done.stdout
+            )
+        assert "2 failed, 1 xfailed, 1 error" in done.stdout
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["make", "-f", ROOT / "Makefile", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("minor", [10, 11, 13, 14])
+def test_setup_refuses_other_pythons_in_one_line(tmp_path, minor):
+    for name in ("requirements.txt", "pyproject.toml", "Makefile"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "other-python"
+    claim = f"import sys; sys.version_info = (3, {minor}, 0); exec(sys.argv[2])"
+    python.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = -c ] || exit 9\n'
+        f"exec {sys.executable} -c '{claim}' \"$@\"\n"
+    )
+    python.chmod(0o755)
+    done = make(tmp_path, "setup", f"PYTHON={python}")
+    assert done.returncode != 0  # the stand-in can't make an environment
+    assert ("Installing" in done.stdout) == (11 <= minor <= 13)
+    if "Installing" not in done.stdout:
+        message, *rest = done.stderr.splitlines()
+        assert f"is 3.{minor}" in message and "3.11" in message
+        assert all(line.startswith("make") for line in rest)
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_help_lists_every_target(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    done = make(tmp_path)
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    [phony] = [line for line in lines if line.startswith(".PHONY:")]
+    listed = [line.split()[1] for line in done.stdout.splitlines()]
+    assert listed == phony.split()[1:]
+
+
+def test_clean_leaves_runs_and_nothing_of_its_own(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    own = [".venv/bin/python", "build/notebooks/1.ipynb", "a.egg-info/x", "runs/r/w"]
+    own += [".pytest_cache/x", "tools/__pycache__/x", "notebooks/.ipynb_checkpoints/x"]
+    own += [".mypy_cache/x", ".ruff_cache/x", ".hypothesis/x", "notebooks/1.ipynb"]
+    for name in own:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    done = make(tmp_path, "clean")
+    left = {path.as_posix() for path in contents(tmp_path)}
+    assert left == {"Makefile", "runs/r/w", "notebooks/1.ipynb"}
+    assert not any(path.name.endswith("cache") for path in tmp_path.iterdir())
+    assert "runs/" in done.stdout
+
+
+def test_digest_does_not_depend_on_the_working_folder(tree):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1] + '/tools')\n"
+        "from chapters import sources; from digest import digest; import json\n"
+        "print(json.dumps([digest(s) for s in sources()]))"
+    )
+    answers = [
+        json.loads(subprocess.check_output([sys.executable, "-c", code, tree], cwd=cwd))
+        for cwd in (tree, tree.parent, "/")
+    ]
+    assert answers[0] == answers[1] == answers[2]
