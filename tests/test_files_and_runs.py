@@ -1,0 +1,726 @@
+"""Chapter 90: files that come in, checkpoints that go out, runs that go on."""
+
+import dataclasses
+import functools
+import gzip
+import hashlib
+import http.server
+import json
+import os
+import pickle
+import sys
+import threading
+from pathlib import Path
+
+import annotated_transformer as at
+import pytest
+import torch
+from annotated_transformer import (
+    DataError,
+    Run,
+    TrainingConfig,
+    TrainState,
+    load_tensors,
+    load_translator,
+    read_lines,
+    read_metrics,
+    save_tensors,
+    unpack_tensors,
+    write_atomically,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+
+# errors
+
+
+def test_an_error_says_where_what_and_what_to_do():
+    error = DataError(Path("a.txt"), "is blank", "Fill it.")
+    assert str(error) == "a.txt: is blank. Fill it."
+    copy = pickle.loads(pickle.dumps(error))  # as between processes
+    assert (copy.where, copy.what, copy.do) == ("a.txt", "is blank", "Fill it.")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("nowhere_to_be_found", "pip install nowhere_to_be_found"),
+        ("nowhere_to_be_found.part", "pip install nowhere_to_be_found"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_line_to_install_it(name, line):
+    with pytest.raises(ImportError) as caught:
+        at.optional_import(name)
+    assert str(caught.value).endswith(line)
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("torchtext", "pip install torchtext==0.6.0"),
+        ("vl_convert", "pip install vl-convert-python"),
+        ("GPUtil", "pip install GPUtil setuptools"),
+    ],
+)
+def test_install_lines_that_differ_from_the_import(package, line, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError) as caught:
+        at.optional_import(package)
+    assert str(caught.value).endswith(line)
+
+
+# reading text
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"one", ["one"]),
+        (b"one\n", ["one"]),
+        (b"one\n\n", ["one", ""]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"\xef\xbb\xbfone\n", ["one"]),
+        ("a\u2028b\x0cc\x85d\n".encode(), ["a\u2028b\x0cc\x85d"]),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_end_at_newlines_only(tmp_path, data, lines, suffix):
+    path = tmp_path / f"text{suffix}"
+    path.write_bytes(gzip.compress(data) if suffix else data)
+    assert read_lines(path) == lines
+
+
+def test_invalid_utf8_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes("eins\nzwei\nschön\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin.txt, line 3: is not UTF-8"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize("keep", [1, 5, 12, 40, -9, -1])
+def test_a_truncated_gzip_is_refused(tmp_path, keep):
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(os.urandom(100))[:keep])
+    with pytest.raises(DataError, match="damaged or cut off gzip"):
+        read_lines(path)
+
+
+def test_a_file_that_is_no_gzip_and_one_with_a_wrong_sum(tmp_path):
+    path = tmp_path / "text.gz"
+    path.write_bytes(b"plain text\n")
+    with pytest.raises(DataError, match="gzip"):
+        read_lines(path)
+    data = bytearray(gzip.compress(b"ein Hund\n" * 9))
+    data[-6] ^= 1  # the checksum
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="gzip"):
+        read_lines(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    for path in (tmp_path / "missing.txt", tmp_path):
+        with pytest.raises(DataError, match="can't be read"):
+            read_lines(path)
+
+
+# finding and fetching data
+
+
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    """An empty data folder that ANNOTATED_TRANSFORMER_DATA names."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
+    return folder
+
+
+@pytest.fixture
+def web(tmp_path, monkeypatch):
+    """A web server in place of Multi30k's; its folder and what was asked for."""
+    folder, asked = tmp_path / "web", []
+    folder.mkdir()
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            asked.append(self.path)
+
+    handler = functools.partial(Handler, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    monkeypatch.setattr(at, "MULTI30K_URL", url)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    yield folder, asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def publish(monkeypatch, name, data):
+    """Pretend that a file of Multi30k was published with this content."""
+    digest = hashlib.sha256(data).hexdigest()
+    monkeypatch.setitem(at.MULTI30K_SHA256, name, digest)
+
+
+def test_the_named_folder_comes_first(data_folder):
+    (data_folder / "captions").mkdir()
+    ours = data_folder / "captions" / "train.de"
+    ours.write_text("Hund\n")
+    assert at.data_file("captions", "train.de") == ours
+    here = at.data_file("captions", "train.en")
+    assert here == at.project_folder() / "data" / "captions" / "train.en"
+
+
+def test_a_relative_data_folder_is_made_absolute(data_folder, monkeypatch):
+    monkeypatch.chdir(data_folder.parent)
+    monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", "data")
+    assert at.data_folders()[0] == data_folder
+
+
+def test_an_unknown_data_set_is_refused_with_the_places_tried(data_folder):
+    with pytest.raises(DataError) as caught:
+        at.data_file("wmt", "train.de")
+    assert str(data_folder / "wmt") in caught.value.what
+    assert "ANNOTATED_TRANSFORMER_DATA" in caught.value.do
+
+
+def test_a_local_file_with_a_wrong_checksum_is_refused(data_folder):
+    (data_folder / "multi30k").mkdir()
+    path = data_folder / "multi30k" / "train.de.gz"
+    path.write_bytes(gzip.compress(b"Hund\n"))
+    with pytest.raises(DataError, match="not the published file"):
+        at.data_file("multi30k", "train.de.gz")
+
+
+def test_without_network_the_error_says_where_to_put_the_file(
+    data_folder, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(at, "MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(DataError) as caught:
+        at.data_file("multi30k", "train.de.gz")
+    assert "can't be fetched" in caught.value.what
+    assert str(tmp_path / "cache") in caught.value.do
+    assert "ANNOTATED_TRANSFORMER_DATA" in caught.value.do
+
+
+def test_a_file_is_fetched_once(data_folder, web, monkeypatch):
+    folder, asked = web
+    data = gzip.compress(b"Hund\n")
+    (folder / "val.de.gz").write_bytes(data)
+    publish(monkeypatch, "val.de.gz", data)
+    first = at.data_file("multi30k", "val.de.gz")
+    assert read_lines(first) == ["Hund"] and len(asked) == 1
+    assert at.data_file("multi30k", "val.de.gz") == first and len(asked) == 1
+
+
+def test_a_download_with_a_wrong_checksum_is_tried_again_then_refused(data_folder, web):
+    folder, asked = web
+    (folder / "val.de.gz").write_bytes(gzip.compress(b"Katze\n"))
+    with pytest.raises(DataError, match="wrong SHA-256"):
+        at.data_file("multi30k", "val.de.gz")
+    assert len(asked) == 3
+
+
+def test_multi30k_itself():
+    """The real files, where there are any: their sums and their sizes."""
+    named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
+    if not named and not os.environ.get("CI"):
+        pytest.skip("ANNOTATED_TRANSFORMER_DATA names no folder with Multi30k")
+    sizes = {"train": 29000, "val": 1014, "test_2016_flickr": 1000}
+    for name, size in sizes.items():
+        for side in ("de", "en"):
+            path = at.data_file("multi30k", f"{name}.{side}.gz")
+            assert len(read_lines(path)) == size
+
+
+# writing
+
+
+def test_writing_makes_folders_and_leaves_no_temporary_file(tmp_path):
+    path = tmp_path / "a" / "b" / "c.bin"
+    write_atomically(path, b"one")
+    write_atomically(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(DataError, match="No space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_data_is_on_the_disk_before_the_file_is_renamed(tmp_path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))
+        )
+    write_atomically(tmp_path / "file", b"data")
+    assert calls == ["fsync", "replace"]
+
+
+def test_damaged_json_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text('{"a": [1, 2')
+    with pytest.raises(DataError, match="is not JSON"):
+        at.read_json(tmp_path / "x.json")
+
+
+# tensors
+
+
+def some_tensors():
+    table = torch.randn(6, 4)
+    return {
+        "table": table,
+        "tied": table,
+        "turned": torch.randn(3, 5).T,
+        "half": torch.randn(3).bfloat16(),
+        "double": torch.randn(2, dtype=torch.float64),
+        "count": torch.tensor(7),
+        "flags": torch.tensor([True, False]),
+        "nothing": torch.zeros(0, 3),
+        "also_nothing": torch.zeros(0, 4),
+    }
+
+
+def test_tensors_come_back_as_they_were(tmp_path):
+    tensors = some_tensors()
+    save_tensors(tmp_path / "x.safetensors", tensors, {"step": 3, "name": "schön"})
+    loaded, notes = unpack_tensors(tmp_path / "x.safetensors")
+    assert notes == {"step": 3, "name": "schön"}
+    assert loaded.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert loaded[name].dtype == tensor.dtype
+        assert torch.equal(loaded[name], tensor), name
+
+
+def test_two_views_of_one_storage_are_not_taken_for_tied(tmp_path):
+    table = torch.arange(6.0)
+    save_tensors(tmp_path / "x", {"all": table, "first": table[:2]})
+    loaded = load_tensors(tmp_path / "x")
+    assert loaded["first"].tolist() == [0, 1] and loaded["all"].tolist()[-1] == 5
+
+
+@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_changed_byte_goes_unnoticed(tmp_path, place, change):
+    path = tmp_path / "x.safetensors"
+    torch.manual_seed(0)
+    tensors, notes = some_tensors(), {"step": 3}
+    save_tensors(path, tensors, notes)
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= change
+    path.write_bytes(data)
+    try:
+        loaded, read = unpack_tensors(path)
+    except DataError:
+        return
+    # a change that means nothing, such as another blank in the header
+    assert read == notes and loaded.keys() == tensors.keys()
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 8, 50, -200, -1])
+def test_a_file_that_was_cut_off_is_refused(tmp_path, keep):
+    path = tmp_path / "x.safetensors"
+    save_tensors(path, some_tensors())
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataError, match="is damaged"):
+        load_tensors(path)
+
+
+def test_nothing_is_unpickled(tmp_path):
+    path = tmp_path / "x.safetensors"
+
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    torch.save({"weights": Trap()}, path)
+    with pytest.raises(DataError, match="is damaged"):
+        load_tensors(path)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_file_of_another_program_is_taken_as_it_is(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.ones(2)}, tmp_path / "x.safetensors")
+    assert load_tensors(tmp_path / "x.safetensors")["x"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("other", [torch.nn.Linear(3, 4), torch.nn.ReLU()])
+def test_weights_of_another_model_are_refused(tmp_path, other):
+    save_tensors(tmp_path / "x", other.state_dict())
+    with pytest.raises(DataError, match="another model"):
+        at.load_weights(torch.nn.Linear(3, 2), tmp_path / "x")
+
+
+# runs
+
+
+PAIRS = [
+    ("Ein Hund läuft.", "A dog runs."),
+    ("Eine Katze schläft.", "A cat sleeps."),
+    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
+    ("Der Mann liest.", "The man reads."),
+    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
+    ("Ein Kind.", "A child."),
+]
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A configuration that trains in a moment, and its text."""
+    for index, side in enumerate(("de", "en")):
+        text = "".join(pair[index] + "\n" for pair in PAIRS)
+        (tmp_path / side).write_text(text, encoding="utf-8")
+    german, english = str(tmp_path / "de"), str(tmp_path / "en")
+    config = TrainingConfig(
+        dataset="files",
+        train_src=german,
+        train_tgt=english,
+        valid_src=german,
+        valid_tgt=english,
+        run_dir=str(tmp_path / "run"),
+        bpe_size=280,
+        N=1,
+        d_model=16,
+        d_ff=16,
+        h=2,
+        dropout=0.3,
+        tie="all",
+        batch_tokens=60,
+        epochs=4,
+        warmup=3,
+        base_lr=0.01,
+        device="cpu",
+        keep=2,
+        average=2,
+    )
+    return config, at.prepare_text(config, PAIRS)
+
+
+def train(tiny, **changes):
+    config, text = tiny
+    config = dataclasses.replace(config, **changes)
+    at.train_worker(0, 1, *text, config)
+    return Path(config.run_dir)
+
+
+def repeatable(folder):
+    """A run's metrics without those that depend on the clock."""
+    return [
+        {k: v for k, v in record.items() if "second" not in k}
+        for record in read_metrics(folder)
+    ]
+
+
+def assert_same_run(one, two):
+    """Same losses, same weights, bit for bit."""
+    assert repeatable(one) == repeatable(two) != []
+    for name in ("best.safetensors", "model.safetensors"):
+        first, second = load_tensors(one / name), load_tensors(two / name)
+        assert first.keys() == second.keys()
+        for key, weight in first.items():
+            assert torch.equal(weight, second[key]), (name, key)
+
+
+class Killed(BaseException):
+    """Stands for the moment at which the process is gone."""
+
+
+def train_until(tiny, monkeypatch, moment, **changes):
+    """Train until a moment: the n-th time that a function is called."""
+    (place, name), count = moment
+    real, calls = getattr(place, name), []
+
+    def counted(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == count:
+            raise Killed
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, counted)
+        with pytest.raises(Killed):
+            train(tiny, **changes)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        ((at, "update"), 2),  # in the first epoch
+        ((at, "update"), 9),  # in a later one
+        ((at, "save_checkpoint"), 3),  # metrics written, checkpoint not
+        ((os, "replace"), 8),  # between two files of a checkpoint
+        ((os, "replace"), 9),
+        ((os, "replace"), 10),
+    ],
+)
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
+    tiny, tmp_path, monkeypatch, moment
+):
+    whole = train(tiny, run_dir=str(tmp_path / "whole"))
+    train_until(tiny, monkeypatch, moment)
+    torch.manual_seed(99)  # the state of the generator is the run's own
+    assert_same_run(whole, train(tiny))
+
+
+def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
+    config = TrainingConfig(run_dir=str(tmp_path))
+    model = torch.nn.Linear(2, 2)
+
+    def fresh():
+        optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.5**s)
+        return optimizer, schedule, TrainState()
+
+    optimizer, scheduler, state = fresh()
+    for _ in range(3):
+        model(torch.randn(4, 2)).sum().backward()
+        optimizer.step()
+        scheduler.step()
+        state.step += 1
+    state.tokens = torch.tensor(12)
+    Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
+    again, schedule_again, state_again = fresh()
+    run = Run(config)
+    assert run.resume(model, again, schedule_again, state_again) == 1
+    assert run.best == 1.5
+    assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
+    slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
+    for index, slot in slots.items():
+        for name, value in slot.items():
+            assert torch.equal(value, slots_again[index][name])
+    assert (state_again.step, state_again.tokens) == (3, 12)
+
+
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
+    tiny, tmp_path, monkeypatch, capsys
+):
+    whole = train(tiny, run_dir=str(tmp_path / "whole"))
+    for part in ("checkpoints", "resume"):
+        run_dir = str(tmp_path / f"damaged_{part}")
+        train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 4), run_dir=run_dir)
+        newest = at.saved_steps(Path(run_dir) / part)[-1]
+        newest.write_bytes(newest.read_bytes()[:-10])
+        capsys.readouterr()
+        assert_same_run(whole, train(tiny, run_dir=run_dir))
+        said = capsys.readouterr().err
+        assert newest.name in said and "checkpoint before" in said
+
+
+def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
+    folder = train(tiny)
+    for path in at.saved_steps(folder / "resume"):
+        path.write_bytes(b"")
+    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    with pytest.raises(DataError, match="--restart"):
+        train(tiny)
+    after = {path: path.read_bytes() for path in at.run_files(folder)}
+    assert before == after
+
+
+def test_another_configuration_is_refused_with_the_fields_that_differ(tiny):
+    folder = train(tiny, epochs=1)
+    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    with pytest.raises(DataError) as caught:
+        train(tiny, epochs=1, d_model=32, seed=7)
+    assert "d_model (16 there, 32 now), seed (0 there, 7 now)" in caught.value.what
+    assert "h (" not in caught.value.what and "--restart" in caught.value.do
+    assert before == {path: path.read_bytes() for path in at.run_files(folder)}
+
+
+def test_epochs_may_grow_unless_they_shape_the_schedule(tiny):
+    folder = train(tiny, epochs=1, schedule="inverse_sqrt")
+    train(tiny, epochs=2, schedule="inverse_sqrt")
+    assert [record["epoch"] for record in read_metrics(folder)] == [1, 2]
+    linear = train(tiny, epochs=1, run_dir=str(folder) + "-linear")
+    with pytest.raises(DataError, match="epochs"):
+        train(tiny, epochs=2, run_dir=str(linear))
+
+
+def test_what_does_not_change_the_weights_may_change(tiny):
+    folder = train(tiny, epochs=1)
+    config = dataclasses.replace(tiny[0], epochs=1, beam_size=2, length_penalty=0.2)
+    Run(config)
+    assert at.load_config(folder).beam_size == 2
+
+
+def test_a_start_without_checkpoints_may_change_everything(tiny):
+    Run(tiny[0])
+    other = dataclasses.replace(tiny[0], d_model=32)
+    Run(other)
+    assert at.load_config(other.run_dir) == other
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("content", ["{}", "[1]", '{"name": "a web site"}', "{"])
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, content, restart):
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(DataError):
+        Run(TrainingConfig(run_dir=str(tmp_path)), restart=restart)
+    assert (tmp_path / "config.json").read_text() == content
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_restart_deletes_the_run_and_nothing_else(tiny):
+    folder = train(tiny, epochs=1)
+    for name in ("notes.txt", "checkpoints/mine.safetensors", "step-1.safetensors"):
+        (folder / name).write_text("mine")
+    Run(dataclasses.replace(tiny[0], seed=5), restart=True)
+    left = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert left == {
+        "config.json",
+        "notes.txt",
+        "checkpoints/mine.safetensors",
+        "step-1.safetensors",
+    }
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("a file, not a folder")
+    with pytest.raises(DataError, match="can't be written"):
+        Run(TrainingConfig(run_dir=str(tmp_path / "file" / "run")))
+
+
+def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
+    config = TrainingConfig(run_dir=str(tmp_path), keep=3)
+    run, model = Run(config), torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    steps = [8, 99, 999_998, 999_999, 1_000_000]
+    for epoch, step in enumerate(steps):
+        run.save(step, epoch, model, optimizer, scheduler, TrainState())
+    kept = [path.stem for path in run.checkpoints()]
+    assert kept == ["step-999998", "step-999999", "step-1000000"]
+    assert len(at.saved_steps(tmp_path / "resume")) == 2
+    assert run.resume(model, optimizer, scheduler, TrainState()) == 5
+
+
+def test_the_best_by_validation_is_kept(tmp_path):
+    run = Run(TrainingConfig(run_dir=str(tmp_path), average=1))
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    for epoch, score in enumerate([3.0, 1.0, 2.0]):
+        torch.nn.init.constant_(model.weight, epoch)
+        run.save(epoch, epoch, model, optimizer, scheduler, TrainState(), score)
+    tensors, notes = unpack_tensors(tmp_path / "best.safetensors")
+    assert tensors["weight"].item() == 1 and notes["score"] == 1.0
+    run.finish(model)
+    assert model.weight.item() == 1
+
+
+def test_finishing_averages_the_last_checkpoints(tmp_path):
+    config = TrainingConfig(run_dir=str(tmp_path), epochs=4, keep=4, average=2)
+    run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    for epoch in range(4):
+        torch.nn.init.constant_(model.weight, 10.0**epoch)
+        run.save(epoch, epoch, model, optimizer, scheduler, TrainState())
+    assert not run.finished
+    run.finish(model)
+    assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
+    assert model.weight.item() == 550 and run.finished
+    assert not Run(dataclasses.replace(config, epochs=4, run_dir="x")).finished
+
+
+def test_a_half_written_metric_is_ignored(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
+    at.cut_metrics(tmp_path, 1)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_the_configuration_file_says_what_it_was_run_with(tiny):
+    folder = train(tiny, epochs=1)
+    written = json.loads((folder / "config.json").read_text())
+    assert written["config"] == dataclasses.asdict(tiny[0]) | {"epochs": 1}
+    assert {"seed", "threads", "precision"} <= written["config"].keys()
+    (start,) = written["starts"]
+    assert start["versions"]["torch"] == torch.__version__
+    assert start["processor"] and "commit" in start and start["command"]
+    if (at.project_folder() / ".git").exists():
+        assert len(start["commit"].removesuffix("-dirty")) == 40
+
+
+# translators
+
+
+def test_a_finished_run_is_a_translator(tiny):
+    folder = train(tiny)
+    translator = load_translator(folder, "cpu")
+    weights = load_tensors(folder / "model.safetensors")
+    for name, weight in translator.model.state_dict().items():
+        assert torch.equal(weight, weights[name])
+    sentences = [german for german, _ in PAIRS]
+    said = translator.translate(sentences)
+    at.save_translator(folder.parent / "copy", translator)
+    copy = load_translator(folder.parent / "copy", "cpu")
+    assert copy.translate(sentences) == said
+    assert copy.config == translator.config
+
+
+def test_a_translator_by_words_comes_back_too(tiny, tmp_path):
+    config = dataclasses.replace(tiny[0], bpe_size=0, min_freq=1, tie="none")
+    vocab_src, vocab_tgt, *tokenizers = at.prepare_text(config, PAIRS)
+    model = at.build_model(config, vocab_src, vocab_tgt)
+    translator = at.Translator(model, vocab_src, vocab_tgt, *tokenizers, config)
+    at.save_translator(tmp_path / "words", translator)
+    copy = load_translator(tmp_path / "words", "cpu")
+    assert copy.vocab_src.get_itos() == vocab_src.get_itos()
+    assert copy.vocab_tgt.get_itos() == vocab_tgt.get_itos()
+    assert copy.translate(["Ein Hund."]) == translator.translate(["Ein Hund."])
+
+
+def test_an_unfinished_run_translates_with_its_best_weights(tiny, monkeypatch):
+    train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 3))
+    best = load_tensors(Path(tiny[0].run_dir) / "best.safetensors")
+    model = load_translator(tiny[0].run_dir, "cpu").model
+    assert torch.equal(model.state_dict()["generator.proj.weight"],
+                       best["generator.proj.weight"])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "vocabulary.json", "model.safetensors"]
+)
+@pytest.mark.parametrize("how", ["missing", "cut", "other"])
+def test_an_incomplete_translator_is_refused(tiny, name, how):
+    folder = train(tiny, epochs=1)
+    (folder / "best.safetensors").unlink()
+    path = folder / name
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(path.read_bytes()[:-30])
+    elif name == "config.json":
+        settings = json.loads(path.read_text())
+        settings["config"]["colour"] = "blue"
+        path.write_text(json.dumps(settings))
+    elif name == "vocabulary.json":
+        path.write_text('{"source": []}')
+    else:
+        save_tensors(path, {"weight": torch.ones(3)})
+    with pytest.raises(DataError):
+        load_translator(folder, "cpu")
