@@ -1,0 +1,429 @@
+"""Chapter 1: parity with PyTorch's own layers, and properties."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import annotated_transformer as at
+
+D, H, FF = 16, 4, 32
+MANNERS = pytest.mark.parametrize("norm_first", [True, False])
+
+
+# --- copying our weights into PyTorch's layers -------------------------------
+
+
+def attention_weights(ours: at.MultiHeadedAttention, name: str) -> dict:
+    q, k, v, out = ours.linears
+    return {
+        f"{name}.in_proj_weight": torch.cat([q.weight, k.weight, v.weight]),
+        f"{name}.in_proj_bias": torch.cat([q.bias, k.bias, v.bias]),
+        f"{name}.out_proj.weight": out.weight,
+        f"{name}.out_proj.bias": out.bias,
+    }
+
+
+def layer_weights(ours: nn.Module) -> dict:
+    """The state of an nn.Transformer{En,De}coderLayer equal to our layer."""
+    weights = attention_weights(ours.self_attn, "self_attn")
+    if hasattr(ours, "src_attn"):
+        weights |= attention_weights(ours.src_attn, "multihead_attn")
+    for theirs, name in (("linear1", "w_1"), ("linear2", "w_2")):
+        linear = getattr(ours.feed_forward, name)
+        weights |= {f"{theirs}.weight": linear.weight, f"{theirs}.bias": linear.bias}
+    for i, sublayer in enumerate(ours.sublayer, start=1):
+        weights[f"norm{i}.weight"] = sublayer.norm.a_2
+        weights[f"norm{i}.bias"] = sublayer.norm.b_2
+    return weights
+
+
+def torch_layer(kind, ours: nn.Module, norm_first: bool) -> nn.Module:
+    theirs = kind(
+        D, H, FF, 0.0, batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6
+    ).double()
+    theirs.load_state_dict(layer_weights(ours))
+    return theirs
+
+
+def our_model(norm_first: bool, **more) -> at.EncoderDecoder:
+    torch.manual_seed(0)
+    model = at.make_model(11, 13, 2, D, FF, H, 0.0, norm_first=norm_first, **more)
+    for p in model.parameters():  # so that norms and biases matter in the comparison
+        p.data += 0.1 * torch.randn_like(p)
+    return model.double()
+
+
+def ragged(vocab: int, lengths: list[int]) -> torch.Tensor:
+    rows = [torch.randint(3, vocab, (n,)) for n in lengths]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=2)
+
+
+def same_gradients(ours, theirs, our_inputs, their_inputs, direction):
+    """Outputs agree, and so do the gradients of the inputs."""
+    assert torch.allclose(ours, theirs, atol=1e-10)
+    mine = torch.autograd.grad((ours * direction).sum(), our_inputs, retain_graph=True)
+    other = torch.autograd.grad((theirs * direction).sum(), their_inputs)
+    for a, b in zip(mine, other, strict=True):
+        assert torch.allclose(a, b, atol=1e-10)
+
+
+def test_layer_norm_is_torchs():
+    ours, theirs = at.LayerNorm(D).double(), nn.LayerNorm(D, eps=1e-6).double()
+    x = torch.randn(3, 5, D, dtype=torch.float64, requires_grad=True)
+    same_gradients(ours(x), theirs(x), [x], [x], torch.randn(3, 5, D).double())
+
+
+@pytest.mark.parametrize("width", [4, 8, 512])
+def test_layer_norm_divides_by_n_with_epsilon_under_the_root(width):
+    x = 1e-3 * torch.randn(7, width, dtype=torch.float64)
+    centred = x - x.mean(-1, keepdim=True)
+    by_hand = centred / ((centred**2).mean(-1, keepdim=True) + 1e-6).sqrt()
+    assert torch.allclose(at.LayerNorm(width).double()(x), by_hand, atol=1e-12)
+
+
+def test_multi_head_attention_is_torchs():
+    ours = our_model(True).encoder.layers[0].self_attn
+    theirs = nn.MultiheadAttention(D, H, batch_first=True).double()
+    state = attention_weights(ours, "x")
+    theirs.load_state_dict({k[2:]: v for k, v in state.items()})
+    q, m = torch.randn(2, 5, D).double(), torch.randn(2, 7, D).double()
+    q.requires_grad_()
+    mask = torch.rand(2, 1, 7) > 0.3
+    mask[..., 0] = True
+    hidden = ~mask.squeeze(1)
+    with at.record_attention(ours):
+        out = ours(q, m, m, mask)
+    expected, weights = theirs(q, m, m, key_padding_mask=hidden, average_attn_weights=False)
+    assert torch.allclose(ours.attn, weights, atol=1e-10)
+    same_gradients(out, expected, [q], [q], torch.randn(2, 5, D).double())
+
+
+@MANNERS
+def test_encoder_layer_is_torchs(norm_first):
+    ours = our_model(norm_first).encoder.layers[1]
+    theirs = torch_layer(nn.TransformerEncoderLayer, ours, norm_first)
+    x = torch.randn(2, 6, D).double().requires_grad_()
+    padding = torch.arange(6) >= torch.tensor([[4], [6]])
+    keep = ~padding.unsqueeze(-1)
+    out = ours(x, ~padding.unsqueeze(1)) * keep
+    expected = theirs(x, src_key_padding_mask=padding) * keep
+    same_gradients(out, expected, [x], [x], torch.randn(2, 6, D).double())
+
+
+@MANNERS
+def test_decoder_layer_is_torchs(norm_first):
+    ours = our_model(norm_first).decoder.layers[1]
+    theirs = torch_layer(nn.TransformerDecoderLayer, ours, norm_first)
+    x = torch.randn(2, 6, D).double().requires_grad_()
+    memory = torch.randn(2, 4, D).double().requires_grad_()
+    padding = torch.arange(4) >= torch.tensor([[2], [4]])
+    causal = at.subsequent_mask(6)
+    out = ours(x, memory, ~padding.unsqueeze(1), causal)
+    expected = theirs(
+        x, memory, tgt_mask=~causal[0], memory_key_padding_mask=padding
+    )
+    same_gradients(out, expected, [x, memory], [x, memory], torch.randn(2, 6, D).double())
+
+
+def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
+    theirs = nn.Transformer(
+        D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6
+    ).double()
+    for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
+        for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
+            theirs_layer.load_state_dict(layer_weights(ours_layer))
+        if norm_first:
+            other.norm.load_state_dict(
+                {"weight": mine.norm.a_2, "bias": mine.norm.b_2}
+            )
+        else:
+            other.norm = nn.Identity()  # post-norm has normalised already
+    return theirs
+
+
+@MANNERS
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_whole_model_is_torchs(norm_first, positions):
+    """Forward, and the gradient of every weight of both stacks."""
+    ours = our_model(norm_first, positions=positions, max_len=20)
+    theirs = torch_model(ours, norm_first)
+    src, tgt = ragged(11, [3, 7, 5]), ragged(13, [6, 4, 5])
+    out = ours(src, tgt, (src != 2).unsqueeze(1), at.Batch.make_std_mask(tgt, 2))
+    expected = theirs(
+        ours.src_embed(src),
+        ours.tgt_embed(tgt),
+        tgt_mask=~at.subsequent_mask(6)[0],
+        src_key_padding_mask=src == 2,
+        tgt_key_padding_mask=tgt == 2,
+        memory_key_padding_mask=src == 2,
+    )
+    real = (tgt != 2).unsqueeze(-1)
+    assert torch.allclose(out * real, expected * real, atol=1e-10)
+    direction = torch.randn_like(out) * real
+    (out * direction).sum().backward()
+    (expected * direction).sum().backward()
+    for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
+        for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
+            mine_grads = {n: p.grad for n, p in ours_layer.named_parameters()}
+            for p, g in ((p, p.grad) for p in ours_layer.parameters()):
+                p.data = g  # let layer_weights arrange gradients as it does weights
+            arranged = layer_weights(ours_layer)
+            assert all(g is not None for g in mine_grads.values())
+            for name, p in theirs_layer.named_parameters():
+                assert torch.allclose(arranged[name], p.grad, atol=1e-9), name
+
+
+# --- attention and masks -----------------------------------------------------
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**31))
+@settings(max_examples=25, deadline=None)
+def test_attention_rows_are_distributions_over_allowed_keys(T, S, seed):
+    torch.manual_seed(seed)
+    q, k, v = torch.randn(2, T, 8), torch.randn(2, S, 8), torch.randn(2, S, 8)
+    mask = torch.rand(2, T, S) > 0.5
+    out, weights = at.attention(q, k, v, mask)
+    assert torch.allclose(weights.sum(-1), mask.any(-1).float(), atol=1e-6)
+    assert (weights[~mask] == 0).all()
+    reference = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    assert torch.allclose(out, reference, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+@pytest.mark.parametrize("recording", [False, True])
+def test_masks_of_any_type_mean_the_same(dtype, recording):
+    torch.manual_seed(0)
+    mha = at.MultiHeadedAttention(2, 8, 0.0)
+    x = torch.randn(2, 4, 8)
+    mask = torch.tensor([[[1, 1, 0, 0]], [[1, 0, 1, 1]]])
+    expected = mha(x, x, x, mask.bool())
+    if recording:
+        with at.record_attention(mha):
+            out = mha(x, x, x, mask.to(dtype))
+    else:
+        out = mha(x, x, x, mask.to(dtype))
+    assert torch.allclose(out, expected, atol=1e-6)
+    assert not torch.allclose(out, mha(x, x, x), atol=1e-3)
+
+
+@pytest.mark.parametrize("recording", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_row_that_may_attend_to_nothing_yields_zeros(recording, training):
+    mha = at.MultiHeadedAttention(2, 8, 0.3).train(training)
+    x = torch.randn(1, 3, 8, requires_grad=True)
+    mask = torch.zeros(1, 1, 3, dtype=torch.bool)
+    if recording:
+        with at.record_attention(mha):
+            out = mha(x, x, x, mask)
+        assert (mha.attn == 0).all()
+    else:
+        out = mha(x, x, x, mask)
+    assert torch.allclose(out, mha.linears[3].bias.expand_as(out))
+    out.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_masked_attention_in_half_precision_is_finite(dtype):
+    q = torch.randn(1, 3, 8, dtype=dtype)
+    out, weights = at.attention(q, q, q, at.subsequent_mask(3))
+    assert out.isfinite().all() and (weights[0, 0, 1:] == 0).all()
+
+
+def test_recording_is_detached_before_dropout_and_ends_with_the_block():
+    model = our_model(True).train()
+    for m in model.modules():
+        if isinstance(m, nn.Dropout):
+            m.p = 0.5
+    src = torch.randint(3, 11, (2, 5))
+    mask = torch.ones(2, 1, 5, dtype=torch.bool)
+    layers = [m for m in model.modules() if isinstance(m, at.MultiHeadedAttention)]
+    with at.record_attention(model):
+        model.encode(src, mask)
+    recorded = model.encoder.layers[0].self_attn.attn
+    assert recorded.shape == (2, H, 5, 5) and not recorded.requires_grad
+    assert torch.allclose(recorded.sum(-1), torch.ones(2, H, 5).double())
+    model.encode(src, mask)
+    assert model.encoder.layers[0].self_attn.attn is recorded
+    with pytest.raises(RuntimeError), at.record_attention(model):
+        assert all(layer.attn is None for layer in layers)
+        raise RuntimeError
+    assert all("attend" not in vars(layer) for layer in layers)
+
+
+def test_dropout_argument_reaches_every_part():
+    def places(p):
+        model = at.make_model(9, 9, 1, 8, 8, 2, p)
+        return [m.p for m in model.modules() if isinstance(m, nn.Dropout)]
+
+    assert set(places(0.0)) == {0.0} and set(places(0.37)) == {0.37}
+    src = torch.randint(3, 9, (2, 4))
+    mask = torch.ones(2, 1, 4)
+    still = at.make_model(9, 9, 2, 8, 8, 2, 0.0).train()
+    assert torch.equal(still.encode(src, mask), still.encode(src, mask))
+    for name in ("self_attn", "feed_forward"):  # and each place acts alone
+        layer = at.make_model(9, 9, 1, 8, 8, 2, 0.0).train().encoder.layers[0]
+        getattr(layer, name).dropout.p = 0.5
+        x = torch.randn(2, 40, 8)
+        assert not torch.equal(layer(x, None), layer(x, None)), name
+
+
+# --- the whole model ---------------------------------------------------------
+
+
+@given(st.integers(2, 7), st.integers(2, 7), st.booleans(), st.data())
+@settings(max_examples=20, deadline=None)
+def test_later_words_do_not_change_earlier_outputs(S, T, norm_first, data):
+    model = our_model(norm_first).eval()
+    changed_at = data.draw(st.integers(1, T - 1))
+    src = torch.randint(3, 11, (1, S))
+    tgt = torch.randint(3, 13, (1, T))
+    other = tgt.clone()
+    other[0, changed_at:] = torch.randint(3, 13, (T - changed_at,))
+    src_mask = torch.ones(1, 1, S)
+    one, two = (
+        model(src, t, src_mask, at.Batch.make_std_mask(t, 2)) for t in (tgt, other)
+    )
+    assert torch.allclose(one[:, :changed_at], two[:, :changed_at], atol=1e-10)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_padding_and_neighbours_change_nothing(lengths, extra):
+    model = our_model(True).eval()
+    src, tgt = ragged(11, lengths), ragged(13, [n + 1 for n in lengths])
+    wider = F.pad(src, (0, extra), value=2)
+
+    def run(src, tgt):
+        mask = at.Batch.make_std_mask(tgt, 2)
+        return model(src, tgt, (src != 2).unsqueeze(1), mask)
+
+    together = run(wider, tgt)
+    for i, n in enumerate(lengths):
+        alone = run(src[i : i + 1, :n], tgt[i : i + 1, : n + 1])
+        assert torch.allclose(together[i, : n + 1], alone[0], atol=1e-10)
+
+
+def test_padding_rows_get_no_gradient():
+    model = our_model(True)
+    batch = at.Batch(ragged(11, [3, 6]), ragged(13, [3, 7]))
+    out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    out.retain_grad()
+    embedded = model.src_embed[0].lut.weight
+    criterion = at.LabelSmoothing(13, 2, 0.1)
+    _, node = at.SimpleLossCompute(model.generator, criterion)(out, batch.tgt_y, 1.0)
+    node.backward()
+    assert (out.grad[batch.tgt_y == 2] == 0).all()
+    assert (embedded.grad[2] == 0).all()
+    assert (out.grad[batch.tgt_y != 2] != 0).any()
+
+
+def test_parameter_counts_of_the_paper():
+    model = at.make_model(30000, 30000)
+    count = at.count_parameters
+    assert count(model.encoder.layers[0].self_attn) == 1_050_624
+    assert count(model.encoder.layers[0]) == 3_152_384
+    assert count(model.decoder.layers[0]) == 4_204_032
+    assert count(model.encoder) == 18_915_328
+    assert count(model.decoder) == 25_225_216
+    assert count(model) == 90_250_544
+
+
+def test_tying_shares_one_table():
+    sizes = {}
+    for tie in ("none", "target", "all"):
+        model = at.make_model(12, 12, 1, 8, 8, 2, tie=tie)
+        src, tgt = model.src_embed[0].lut.weight, model.tgt_embed[0].lut.weight
+        assert (model.generator.proj.weight is tgt) == (tie != "none")
+        assert (src is tgt) == (tie == "all")
+        sizes[tie] = at.count_parameters(model)
+    assert sizes["none"] - sizes["target"] == sizes["target"] - sizes["all"] == 12 * 8
+
+
+def test_embeddings_start_at_unit_scale_whatever_the_vocabulary():
+    for vocab in (500, 20000):
+        for tie in ("none", "all"):
+            model = at.make_model(vocab, vocab, 1, 64, 8, 2, tie=tie)
+            spread = model.tgt_embed[0](torch.arange(vocab)).std().item()
+            assert abs(spread - 1) < 0.02
+
+
+def test_positions_follow_the_formula():
+    pe = at.PositionalEncoding(12, 0.0, max_len=300).pe[0]
+    for pos in (0, 1, 17, 299):
+        for i in range(6):
+            angle = pos / 10000 ** (2 * i / 12)
+            assert abs(pe[pos, 2 * i].item() - math.sin(angle)) < 1e-4
+            assert abs(pe[pos, 2 * i + 1].item() - math.cos(angle)) < 1e-4
+
+
+@pytest.mark.parametrize("kind", [at.PositionalEncoding, at.LearnedPositions])
+def test_offset_continues_where_the_first_part_ended(kind):
+    layer = kind(8, 0.0, max_len=10)
+    x = torch.randn(2, 9, 8)
+    parts = torch.cat([layer(x[:, :4]), layer(x[:, 4:], offset=4)], dim=1)
+    assert torch.equal(parts, layer(x))
+
+
+def test_position_table_is_not_saved_and_an_old_one_is_ignored():
+    model = at.make_model(9, 9, 1, 8, 8, 2)
+    state = model.state_dict()
+    assert not any(name.endswith(".pe") for name in state)
+    old = {**state, "src_embed.1.pe": torch.zeros(1, 5000, 8)}
+    model.load_state_dict(old)
+    assert model.src_embed[1].pe[0, 0, 1] == 1
+
+
+# --- refusals ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (dict(d_model=10, h=4), "d_model=10 cannot be cut into h=4"),
+        (dict(d_model=9, h=3), "d_model=9 is odd"),
+        (dict(positions="rotary"), "positions='rotary' is unknown"),
+        (dict(tie="both"), "tie='both' is unknown"),
+        (dict(tie="all"), "one joint vocabulary"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(arguments, words):
+    settings = dict(N=1, d_model=8, d_ff=8, h=2) | arguments
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        at.make_model(11, 13, **settings)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_one_position_too_many_is_refused(positions):
+    model = at.make_model(9, 9, 1, 8, 8, 2, positions=positions, max_len=6)
+    ids = torch.ones(1, 7, dtype=torch.long)
+    model.encode(ids[:, :6], torch.ones(1, 1, 6))
+    with pytest.raises(ValueError, match="7 positions is longer than the 6.*max_len=7"):
+        model.encode(ids, torch.ones(1, 1, 7))
+
+
+def test_ids_outside_the_vocabulary_are_named():
+    model = at.make_model(9, 9, 1, 8, 8, 2)
+    with pytest.raises(IndexError, match="ids from 3 to 9, but the vocabulary has only 0 to 8"):
+        model.encode(torch.tensor([[3, 9]]), torch.ones(1, 1, 2))
+
+
+def test_an_older_checkpoint_fits():
+    """Names of the weights are those of the 2022 text."""
+    names = at.make_model(9, 9, 1, 8, 8, 2).state_dict().keys()
+    assert {
+        "encoder.layers.0.self_attn.linears.3.weight",
+        "encoder.layers.0.feed_forward.w_1.bias",
+        "encoder.layers.0.sublayer.1.norm.a_2",
+        "encoder.norm.b_2",
+        "decoder.layers.0.src_attn.linears.0.weight",
+        "src_embed.0.lut.weight",
+        "generator.proj.bias",
+    } <= set(names)

@@ -1,0 +1,362 @@
+"""Chapter 2: batches, criterion, loop, schedule, greedy decoding."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import annotated_transformer as at
+
+PAD = 2
+
+
+def tiny(dropout=0.0, N=1) -> at.EncoderDecoder:
+    torch.manual_seed(0)
+    return at.make_model(12, 12, N, 8, 16, 2, dropout).double()
+
+
+def constant(optimizer, factor=1.0):
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor)
+
+
+def ragged(lengths: list[int]) -> torch.Tensor:
+    rows = [torch.cat([torch.zeros(1).long(), torch.randint(3, 12, (n,))]) for n in lengths]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def fixed_batches() -> list[at.Batch]:
+    torch.manual_seed(5)
+    lengths = [[3, 9], [5], [2, 2, 7], [4], [8, 3]]
+    return [at.Batch(ragged(ls), ragged(ls)) for ls in lengths]
+
+
+# --- batches -----------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_batch_shifts_by_one_and_counts_answers(lengths):
+    rows = ragged(lengths)
+    batch = at.Batch(rows, rows)
+    assert torch.equal(batch.tgt, rows[:, :-1]) and torch.equal(batch.tgt_y, rows[:, 1:])
+    assert batch.ntokens == sum(lengths)
+    assert batch.src_mask.shape == (len(lengths), 1, rows.size(1))
+    assert torch.equal(batch.src_mask.squeeze(1), rows != PAD)
+    allowed = batch.tgt_mask
+    assert allowed.dtype == torch.bool and not allowed.triu(1).any()
+    for b, n in enumerate(lengths):
+        seen = allowed[b].any(0)
+        assert seen.tolist() == [s <= n for s in range(rows.size(1) - 1)]
+
+
+def test_a_batch_of_padding_only_is_refused():
+    padding = torch.full((2, 4), PAD)
+    with pytest.raises(ValueError, match="nothing but padding"):
+        at.Batch(padding, padding)
+    assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is none
+
+
+# --- criterion ---------------------------------------------------------------
+
+
+@given(st.integers(4, 9), st.floats(0, 0.9), st.integers(0, 2**31))
+@settings(max_examples=30, deadline=None)
+def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed):
+    torch.manual_seed(seed)
+    criterion = at.LabelSmoothing(size, 1, smoothing)
+    x = torch.randn(6, size).double().log_softmax(-1).requires_grad_()
+    target = torch.randint(size, (6,))
+    loss = criterion(x, target)
+    q = criterion.true_dist.double()
+    expected = F.kl_div(x, q, reduction="sum")
+    assert torch.allclose(loss, expected, atol=1e-5)
+    (mine,) = torch.autograd.grad(loss, x, retain_graph=True)
+    assert torch.allclose(mine, -q, atol=1e-6)
+    counted = target != 1
+    assert torch.allclose(q.sum(1), counted.double(), atol=1e-6)
+    assert (q[:, 1] == 0).all()
+    assert torch.allclose(q[counted].amax(1), torch.tensor(
+        max(1 - smoothing, smoothing / (size - 2))).double(), atol=1e-6)
+
+
+def test_label_smoothing_gradient_is_exact():
+    criterion = at.LabelSmoothing(6, 0, 0.3)
+    x = torch.randn(4, 6).double().requires_grad_()
+    target = torch.tensor([1, 0, 5, 3])
+    assert torch.autograd.gradcheck(
+        lambda x: 0.7 * criterion(x.log_softmax(-1), target), [x]
+    )
+
+
+def test_relation_to_torchs_label_smoothing():
+    """Theirs spreads over all V words and is a cross-entropy."""
+    V, smoothing = 8, 0.2
+    x = torch.randn(5, V).double()
+    target = torch.randint(1, V, (5,))
+    ours = at.LabelSmoothing(V, 0, smoothing)(x.log_softmax(-1), target)
+    entropy = (1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(
+        smoothing / (V - 2)
+    )
+    rest = smoothing / (V - 2)  # theirs, of another strength and without the pad's share
+    strength = V * rest / (1 - smoothing - rest + V * rest)
+    weight = torch.ones(V).double()
+    weight[0] = 0
+    theirs = F.cross_entropy(
+        x, target, weight=weight, label_smoothing=strength, reduction="sum"
+    )
+    scale = 1 - smoothing - rest + V * rest
+    assert torch.allclose(ours, scale * theirs + 5 * entropy)
+
+
+def test_criterion_stores_nothing_of_its_own_size_for_backward():
+    N, V = 50, 400
+    log_p = torch.randn(N, V).log_softmax(-1).requires_grad_()
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: saved.append(t.numel()) or t, lambda t: t
+    ):
+        at.LabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
+    assert max(saved) <= N
+
+
+def test_criterion_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="of 7 words for a criterion of size 8"):
+        at.LabelSmoothing(8, 0, 0.1)(torch.zeros(2, 7), torch.zeros(2).long())
+
+
+def test_loss_compute_reports_nll_beside_the_criterion():
+    generator = at.Generator(8, 12).double()
+    x, y = torch.randn(2, 3, 8).double(), torch.tensor([[4, 5, PAD], [6, PAD, PAD]])
+    compute = at.SimpleLossCompute(generator, at.LabelSmoothing(12, PAD, 0.1))
+    total, node = compute(x, y, 7.0)
+    assert math.isclose(total / 7, node.item())
+    right = generator(x).gather(2, y.unsqueeze(2)).squeeze(2)
+    assert math.isclose(compute.nll, -right[y != PAD].sum().item())
+    assert not math.isclose(compute.nll, total)
+
+
+# --- the loop ----------------------------------------------------------------
+
+
+def weights_after(batches, accum_iter, make=torch.optim.SGD, **options):
+    model = tiny()
+    optimizer = make(model.parameters(), lr=0.1)
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    result = at.run_epoch(
+        batches, model, compute, optimizer, constant(optimizer),
+        accum_iter=accum_iter, **options,
+    )  # fmt: skip
+    return torch.cat([p.detach().flatten() for p in model.parameters()]), *result
+
+
+def joined(batches):
+    def column(read):
+        rows = [row[row != PAD] for b in batches for row in read(b)]
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+    src = column(lambda b: b.src)
+    tgt = column(lambda b: torch.cat([b.tgt[:, :1], b.tgt_y], dim=1))
+    return at.Batch(src, tgt)
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
+@pytest.mark.parametrize("max_norm", [None, 0.05])
+def test_accumulation_is_one_large_batch(make, max_norm):
+    """Unequal lengths, and a last window shorter than the others."""
+    pieces = fixed_batches()
+    small, loss, state = weights_after(pieces, 3, make, max_norm=max_norm)
+    large = [joined(pieces[:3]), joined(pieces[3:])]
+    expected, expected_loss, _ = weights_after(large, 1, make, max_norm=max_norm)
+    assert (small - expected).abs().max() < 1e-8
+    assert abs(loss - expected_loss) < 1e-8
+    assert (state.step, state.accum_step, state.samples) == (5, 2, 9)
+    assert state.tokens == sum(b.ntokens for b in pieces)
+
+
+def test_schedule_moves_with_the_optimizer_and_nothing_is_left_over():
+    model = tiny()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: at.rate(step + 1, 8, 1.0, 4)
+    )
+    used = []
+    optimizer.register_step_post_hook(
+        lambda opt, *_: used.append(opt.param_groups[0]["lr"])
+    )
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
+    at.run_epoch(fixed_batches(), model, compute, optimizer, scheduler, accum_iter=2)
+    assert used == [at.rate(step, 8, 1.0, 4) for step in (1, 2, 3)]
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_clipping_bounds_the_step():
+    free, *_ = weights_after(fixed_batches()[:1], 1)
+    clipped, *_ = weights_after(fixed_batches()[:1], 1, max_norm=0.01)
+    start = torch.cat([p.detach().flatten() for p in tiny().parameters()])
+    assert (clipped - start).norm() <= 0.1 * 0.01 * 1.001 < (free - start).norm()
+
+
+def test_evaluation_changes_nothing_and_reports_nll():
+    model = tiny(dropout=0.5).train()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    runs = [
+        at.run_epoch(fixed_batches(), model, compute, None, None, mode="eval")
+        for _ in range(2)
+    ]
+    assert runs[0][0] == runs[1][0]  # dropout is off
+    assert model.training and all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    state = runs[0][1]
+    model.eval()
+    nll = 0.0
+    for b in fixed_batches():
+        log_p = model.generator(model(b.src, b.tgt, b.src_mask, b.tgt_mask))
+        right = log_p.gather(2, b.tgt_y.unsqueeze(2)).squeeze(2)
+        nll -= right[b.tgt_y != PAD].sum().item()
+    assert math.isclose(state.nll, nll / state.epoch_tokens)
+    assert math.isclose(state.perplexity, math.exp(state.nll))
+    assert state.nll != runs[0][0]
+
+
+def test_states_are_not_shared_between_runs():
+    _, _, first = weights_after(fixed_batches(), 1)
+    _, _, second = weights_after(fixed_batches(), 1)
+    assert first is not second and second.accum_step == 5
+    _, _, third = weights_after(fixed_batches(), 1, train_state=second)
+    assert third is second and second.accum_step == 10
+    assert second.epoch_tokens * 2 == second.tokens
+
+
+def test_an_infinite_loss_stops_before_any_weight_is_touched():
+    model = tiny()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    batches = fixed_batches()
+
+    def poisoned():
+        yield batches[0]
+        with torch.no_grad():
+            model.generator.proj.bias[3] = math.nan
+        yield batches[1]
+
+    state = at.TrainState()
+    with pytest.raises(FloatingPointError, match=r"nan at update 2 \(batch 2\)"):
+        at.run_epoch(poisoned(), model, compute, optimizer, constant(optimizer),
+                     train_state=state)  # fmt: skip
+    rest = [p for n, p in model.named_parameters() if n != "generator.proj.bias"]
+    assert all(p.isfinite().all() for p in rest)
+
+
+def test_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="mode='test' is unknown"):
+        at.run_epoch([], tiny(), None, None, None, mode="test")
+
+
+def test_log_mode_prints_lines(capsys):
+    model = tiny()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
+    batches = [b for _ in range(16) for b in fixed_batches()]
+    at.run_epoch(batches, model, compute, optimizer, constant(optimizer), "train+log")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == ["40", "80"]
+
+
+# --- schedule ----------------------------------------------------------------
+
+
+def test_rate_is_equation_3():
+    for step in (1, 2, 3999, 4000, 4001, 100000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert math.isclose(at.rate(step, 512, 1.0, 4000), expected)
+    assert at.rate(0, 512, 1.0, 4000) == at.rate(1, 512, 1.0, 4000)
+    assert math.isclose(at.rate(1, 512, 1.0, 4000), 1.747e-7, rel_tol=1e-3)
+
+
+@given(st.integers(1, 50), st.integers(51, 500))
+def test_linear_rate_rises_to_its_peak_and_falls_to_zero(warmup, total):
+    rates = [at.linear_rate(step, 2.0, warmup, total) for step in range(1, total + 3)]
+    assert max(rates) == rates[warmup - 1] == 2.0
+    assert rates[: warmup] == sorted(rates[:warmup])
+    assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
+    assert rates[total - 1] > 0 == rates[total]
+
+
+# --- greedy decoding ---------------------------------------------------------
+
+
+def test_greedy_decoding_stops_row_by_row_and_equals_one_by_one():
+    model = tiny(dropout=0.3, N=2).train()
+    for p in model.parameters():  # sharp enough to say different things
+        p.data *= 2
+    torch.manual_seed(1)
+    src = ragged([3, 6, 1, 5, 7, 2])
+    mask = (src != PAD).unsqueeze(1)
+    free = at.greedy_decode(model, src, mask, 12, 0)
+
+    def lengths(end):  # where each row would stop
+        return {(row[1:].tolist() + [end]).index(end) for row in free}
+
+    end = max(range(12), key=lambda symbol: len(lengths(symbol)))
+    assert len(lengths(end)) > 2
+    together = at.greedy_decode(model, src, mask, 12, 0, end_symbol=end)
+    assert model.training
+    for i in range(len(src)):
+        n = int((src[i] != PAD).sum())
+        alone = at.greedy_decode(
+            model, src[i : i + 1, :n], mask[i : i + 1, :, :n], 12, 0, end_symbol=end
+        )[0].tolist()
+        assert together[i].tolist() == alone + [PAD] * (together.size(1) - len(alone))
+        assert alone == free[i, : len(alone)].tolist()
+        assert end not in alone[1:-1] and (alone[-1] == end or len(alone) == 12)
+
+
+def test_without_an_end_symbol_greedy_decoding_runs_to_max_len():
+    src = ragged([3, 4])
+    out = at.greedy_decode(tiny(), src, (src != PAD).unsqueeze(1), 9, 0)
+    assert out.shape == (2, 9)
+
+
+def test_greedy_decoding_takes_the_likeliest_word():
+    model, src = tiny().eval(), ragged([5])
+    mask = torch.ones(1, 1, src.size(1))
+    out = at.greedy_decode(model, src, mask, 6, 0)
+    log_p = model.generator(model(src, out[:, :-1], mask, at.subsequent_mask(5)))
+    assert torch.equal(log_p.argmax(-1), out[:, 1:])
+
+
+# --- learning ----------------------------------------------------------------
+
+
+def test_copy_data_starts_with_1_and_never_pads():
+    for batch in at.data_gen(11, 30, 3):
+        assert batch.src.shape == (30, 10)
+        assert (batch.src[:, 0] == 1).all() and (batch.src != 0).all()
+        assert torch.equal(batch.src[:, 1:], batch.tgt_y)
+        assert batch.src_mask.all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_the_copy_task_is_learnt(norm_first):
+    torch.manual_seed(0)
+    model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=norm_first)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: at.rate(step + 1, 32, 0.7, 100)
+    )
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
+    first, _ = at.run_epoch(at.data_gen(11, 80, 1), model, compute, None, None, "eval")
+    at.run_epoch(at.data_gen(11, 80, 500), model, compute, optimizer, scheduler)
+    fresh = next(at.data_gen(11, 200, 1))
+    out = at.greedy_decode(model, fresh.src, fresh.src_mask, 10, 1)
+    assert (out == fresh.src).all(-1).float().mean() >= 0.95
+    last, _ = at.run_epoch([fresh], model, compute, None, None, "eval")
+    assert last < 0.1 * first
