@@ -1,0 +1,464 @@
+"""Chapter 91: train, translate and evaluate as commands."""
+
+import dataclasses
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import annotated_transformer as at
+from annotated_transformer import DataError, TrainingConfig, main
+
+MODULE = Path(at.__file__)
+PAIRS = [
+    ("Ein Hund läuft.", "A dog runs."),
+    ("Eine Katze schläft.", "A cat sleeps."),
+    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
+    ("Der Mann liest.", "The man reads."),
+    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
+    ("Ein Kind.", "A child."),
+]
+SMALL = (
+    "--bpe-size 280 --N 1 --d-model 16 --d-ff 16 --h 2 --tie all --batch-tokens 60 "
+    "--max-tokens 40 --warmup 3 --base-lr 0.01 --device cpu"
+).split()
+
+
+def write_pairs(folder):
+    """The four files of a data set of one's own, as flags of `train`."""
+    flags = []
+    for index, (side, suffix) in enumerate([("src", "de"), ("tgt", "en")]):
+        path = folder / f"text.{suffix}"
+        text = "".join(pair[index] + "\n" for pair in PAIRS)
+        path.write_text(text, encoding="utf-8")
+        for split in ("train", "valid"):
+            flags += [f"--{split}-{side}", str(path)]
+    return flags
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The folder of a run that the command line trained, in this process."""
+    folder = tmp_path_factory.mktemp("model")
+    flags = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
+    assert main(["train", "--epochs", "2", *flags]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def feed(monkeypatch):
+    """Put bytes on standard input."""
+
+    def put(data):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return put
+
+
+def refused(capfd, *argv):
+    """The one line that a refused command prints; nothing on standard output."""
+    assert main(list(argv)) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
+    return err
+
+
+# the flags
+
+
+def test_every_field_has_a_flag_with_its_type_and_a_help_text():
+    parser = at.command_line()
+    fields = dataclasses.fields(TrainingConfig)
+    assert {field.name for field in fields} <= at.field_comments().keys()
+    values = {"int": "3", "float": "0.5", "str": "x"}
+    for field in fields:
+        kind = str(field.type).split(" ")[0]
+        flag = "--" + field.name.replace("_", "-")
+        given = [flag] if kind == "bool" else [flag, values[kind]]
+        value = getattr(parser.parse_args(["train", *given]), field.name)
+        assert value == {"int": 3, "float": 0.5, "str": "x", "bool": True}[kind]
+    assert parser.parse_args(["train", "--no-norm-first"]).norm_first is False
+
+
+def config_of(*argv):
+    return at.config_of(at.command_line().parse_args(["train", *argv]))
+
+
+def test_flags_change_the_preset():
+    small = at.CONFIGS["small"]
+    config = config_of("--config", "small", "--seed", "3", "--epochs", "7")
+    changed = dict(seed=3, epochs=7, run_dir="runs/multi30k-small")
+    assert config == dataclasses.replace(small, **changed)
+    assert config_of("--dataset", "multi30k").run_dir == "runs/multi30k-tiny"
+    assert config_of("--run-dir", "here").run_dir == "here"
+
+
+def test_files_of_ones_own_are_the_data_set_files():
+    config = config_of("--train-src", "a", "--train-tgt", "b")
+    assert (config.dataset, config.train_src) == ("files", "a")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["train", "--dataset", "wmt"], ["wmt", "multi30k", "captions"]),
+        (["train", "--config", "huge"], ["huge", "tiny", "small"]),
+        (["train", "--epochs", "many"], ["--epochs", "many"]),
+        (["train", "--no-such-flag"], ["--no-such-flag"]),
+        (["train", "--device", "abacus"], ["abacus", "cpu"]),
+        (["fly"], ["fly", "train", "translate", "evaluate"]),
+        ([], ["COMMAND"]),
+        (["evaluate"], ["--src", "--ref", "--dataset"]),
+        (["translate", "--model", "no/such/folder", "Hund"], ["no/such/folder"]),
+        (["evaluate", "--src", "a"], ["--ref"]),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(argv, words, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    error = refused(capfd, *argv)
+    assert all(word in error for word in words), error
+
+
+def test_help_is_not_an_error(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    assert stop.value.code == 0
+    assert "--batch-tokens" in capsys.readouterr().out
+
+
+# train
+
+
+def spoilt(folder, name, data):
+    """The training flags, one of the files with other content."""
+    flags = write_pairs(folder)
+    (folder / name).write_bytes(data)
+    return [*flags, *SMALL, "--run-dir", str(folder / "run")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("text.de", b"", ["text.de", "empty"]),
+        ("text.de", b"Ein Hund.\n", ["text.de", "text.en", "1", "6"]),
+        ("text.en", b"a\nb\n\nd\ne\nf\n", ["text.en", "line 3", "blank"]),
+        ("text.de", b"a\nb\nc\xe4\nd\ne\nf\n", ["text.de", "line 3", "UTF-8"]),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, capfd, name, data, words):
+    error = refused(capfd, "train", *spoilt(tmp_path, name, data))
+    assert all(word in error for word in words), error
+
+
+def test_a_truncated_gzip_is_refused(tmp_path, capfd):
+    import gzip
+
+    flags = write_pairs(tmp_path)
+    cut = tmp_path / "text.de.gz"
+    cut.write_bytes(gzip.compress(b"Ein Hund.\n" * 6)[:-8])
+    error = refused(capfd, "train", *flags, "--train-src", str(cut))
+    assert "text.de.gz" in error and "gzip" in error
+
+
+def test_a_missing_side_is_refused(tmp_path, capfd):
+    flags = ["--train-src", "a.de", "--run-dir", str(tmp_path / "run")]
+    assert "train_tgt" in refused(capfd, "train", *flags)
+
+
+def test_sentences_that_are_too_long_are_counted_and_said(tmp_path, capfd):
+    long = " ".join(map(str, range(100))).encode()
+    flags = spoilt(tmp_path, "text.de", b"a\nb\nc\nd\n" + long + b"\nf\n")
+    assert main(["train", "--epochs", "1", *flags]) == 0
+    assert "left out 1 of 6 pairs" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["--h", "3"], ["d_model", "h"]),
+        (["--d-model", "15", "--h", "3"], ["d_model", "15"]),
+        (["--tie", "some"], ["tie", "target"]),
+        (["--precision", "int8"], ["int8", "bfloat16"]),
+        (["--run-dir", f"{MODULE}/run"], ["can't be written"]),
+        (["--max-tokens", "2"], ["max_tokens"]),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path, capfd, changes, words):
+    flags = spoilt(tmp_path, "other", b"")
+    assert main(["train", *flags, *changes]) == 2
+    error = capfd.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ") and all(word in error for word in words), error
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(
+    tmp_path, capfd, monkeypatch
+):
+    flags = spoilt(tmp_path, "other", b"")
+    real, calls = at.LabelSmoothing.forward, []
+
+    def broken(self, x, target):
+        calls.append(1)
+        return real(self, x, target) * (float("nan") if len(calls) == 3 else 1)
+
+    monkeypatch.setattr(at.LabelSmoothing, "forward", broken)
+    assert "nan at update 3" in refused(capfd, "train", *flags)
+
+
+def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
+    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
+    before = (model / "model.safetensors").stat().st_mtime_ns
+    assert main(["train", "--epochs", "2", *flags]) == 0
+    assert "finished" in capfd.readouterr().err
+    error = refused(capfd, "train", "--epochs", "2", *flags, "--N", "2")
+    assert "N (1 there, 2 now)" in error and "--restart" in error
+    assert (model / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_restart_begins_anew(tmp_path, capfd):
+    flags = spoilt(tmp_path, "other", b"")
+    assert main(["train", "--epochs", "2", *flags]) == 0
+    first = at.load_tensors(tmp_path / "run" / "model.safetensors")
+    other = ["train", "--epochs", "1", *flags, "--restart", "--seed", "4"]
+    assert main(other) == 0
+    assert [r["epoch"] for r in at.read_metrics(tmp_path / "run")] == [1]
+    second = at.load_tensors(tmp_path / "run" / "model.safetensors")
+    assert any(not first[name].equal(second[name]) for name in first)
+
+
+def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
+    flags = spoilt(tmp_path, "other", b"")
+    config = config_of(*flags)
+    text = at.prepare_text(config, PAIRS[:5])
+    with monkeypatch.context() as patch:
+        patch.setattr(at.Run, "finish", lambda self, model: None)
+        at.train_worker(0, 1, *text, config)
+    before = (tmp_path / "run" / "vocabulary.json").read_bytes()
+    assert main(["train", *flags]) == 0
+    assert (tmp_path / "run" / "vocabulary.json").read_bytes() == before
+
+
+# translate
+
+
+def test_one_line_out_for_one_line_in(model, feed, capfdbinary):
+    feed("Ein Hund läuft.\n\nZwei Hunde.\r\n   \nEin Kind.".encode())
+    assert main(["translate", "--model", str(model)]) == 0
+    out, err = capfdbinary.readouterr()
+    lines = out.split(b"\n")
+    assert len(lines) == 6 and lines[1] == lines[3] == lines[5] == b""
+    assert lines[0] and lines[2] and lines[4] and err == b""
+    translator = at.load_translator(model, "cpu")
+    alone = translator.translate(["Zwei Hunde."])[0]
+    assert lines[2].decode() == " ".join(alone.split())
+
+
+def test_arguments_are_translated_like_lines(model, capfd):
+    sentences = ["Ein Hund läuft.", "", "Ein Kind."]
+    assert main(["translate", "--model", str(model), *sentences]) == 0
+    lines = capfd.readouterr().out.split("\n")
+    assert len(lines) == 4 and lines[1] == "" and lines[0] and lines[2]
+
+
+def test_no_input_is_no_output(model, feed, capfd):
+    feed(b"")
+    assert main(["translate", "--model", str(model)]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_refused_line_is_an_empty_line_a_note_and_status_1(model, feed, capfdbinary):
+    feed(b"Ein Hund.\nsch\xf6n\n" + b"sehr " * 99 + b"lang.\nEin Kind.\n")
+    assert main(["translate", "--model", str(model)]) == 1
+    out, err = capfdbinary.readouterr()
+    lines = out.split(b"\n")
+    assert len(lines) == 5 and lines[1] == lines[2] == b"" and lines[0] and lines[3]
+    first, second = err.decode().splitlines()
+    assert "line 2" in first and "UTF-8" in first
+    assert "line 3" in second and "40" in second
+
+
+def test_lines_are_translated_as_they_arrive():
+    class Slow(io.RawIOBase):
+        def __init__(self, *pieces):
+            self.pieces = list(pieces)
+
+        def read1(self, size):
+            return self.pieces.pop(0) if self.pieces else b""
+
+    stream = Slow(b"ei", b"ns\nzwei\ndr", b"ei\n", b"\n", b"vier")
+    pieces = list(at.arriving_lines(stream))
+    assert pieces == [[b"eins", b"zwei"], [b"drei"], [b""], [b"vier"]]
+
+
+def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary):
+    good = b"Ein Hund.\n" * 900  # more than one reading
+    feed(good + b"\xff\n")
+    assert main(["translate", "--model", str(model), "--beam-size", "1"]) == 1
+    out, err = capfdbinary.readouterr()
+    assert out.count(b"\n") == 901 and b"line 901" in err
+
+
+# evaluate
+
+
+@pytest.fixture
+def looks(tmp_path, monkeypatch):
+    """Where looks at the test set are noted: here, not in the project."""
+    monkeypatch.setattr(at, "project_folder", lambda: tmp_path)
+    return tmp_path / "results" / "test_looks.jsonl"
+
+
+def score(capfd, *argv):
+    assert main(["evaluate", *argv]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def test_evaluate_prints_one_object(model, looks, capfd):
+    german, english = (str(model.parent / f"text.{side}") for side in ("de", "en"))
+    result = score(capfd, "--model", str(model), "--src", german, "--ref", english)
+    assert result["sentences"] == len(PAIRS)
+    assert {"bleu", "signature", "interval", "chrf", "seconds"} <= result.keys()
+    assert result["interval"][0] <= result["bleu"] <= result["interval"][1]
+    assert "case:mixed" in result["signature"]
+    assert not looks.exists()
+
+
+def test_scores_are_those_of_sacrebleu(model, looks, capfd):
+    import sacrebleu
+
+    german, english = zip(*PAIRS, strict=True)
+    said = at.load_translator(model, "cpu").translate(list(german))
+    files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
+    result = score(capfd, "--model", str(model), "--src", files[0], "--ref", files[1])
+    bleu = sacrebleu.corpus_bleu(said, [list(english)]).score
+    assert result["bleu"] == pytest.approx(bleu, abs=0.06)
+    chrf = sacrebleu.corpus_chrf(said, [list(english)]).score
+    assert result["chrf"] == pytest.approx(chrf, abs=0.06)
+
+
+def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
+    """Whatever the files are called: it is the sentences that count."""
+    files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
+    text = "\n".join(english for _, english in PAIRS)
+    digest = at.hashlib.sha256(text.encode()).hexdigest()
+    monkeypatch.setattr(at, "TEST_2016", digest)
+    flags = ["--model", str(model), "--src", files[0], "--ref", files[1]]
+    results = [score(capfd, *flags), score(capfd, *flags, "--beam-size", "1")]
+    written = [json.loads(line) for line in looks.read_text().splitlines()]
+    assert [look["bleu"] for look in written] == [r["bleu"] for r in results]
+    assert all({"date", "model", "config"} <= look.keys() for look in written)
+
+
+def test_the_digest_of_the_test_set_is_that_of_its_sentences():
+    if not os.environ.get("ANNOTATED_TRANSFORMER_DATA") and not os.environ.get("CI"):
+        pytest.skip("ANNOTATED_TRANSFORMER_DATA names no folder with Multi30k")
+    lines = at.read_lines(at.data_file("multi30k", "test_2016_flickr.en.gz"))
+    digest = at.hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    assert digest == at.TEST_2016
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--dataset", "wmt"], ["wmt"]),
+        (["--dataset", "captions", "--split", "train"], ["train", "valid"]),
+        (["--src", "missing.de", "--ref", "missing.en"], ["missing.de"]),
+    ],
+)
+def test_what_cannot_be_evaluated(model, capfd, flags, words):
+    error = refused(capfd, "evaluate", "--model", str(model), *flags)
+    assert all(word in error for word in words), error
+
+
+def test_a_damaged_model_is_refused(model, tmp_path, capfd):
+    for name in ("config.json", "vocabulary.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((model / name).read_bytes())
+    path = tmp_path / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 8
+    path.write_bytes(data)
+    error = refused(capfd, "translate", "--model", str(tmp_path), "Ein Hund.")
+    assert "model.safetensors" in error and "damaged" in error
+
+
+# as a program
+
+
+def program(*argv, **options):
+    command = [sys.executable, str(MODULE), *argv]
+    options = dict(capture_output=True, timeout=120) | options
+    return subprocess.run(command, **options)
+
+
+def test_the_program_is_a_filter_in_any_locale(model):
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "LANG": "C"}
+    done = program(
+        "translate", "--model", str(model), input="schön\n\n".encode() + b"\xff\n",
+        env=environment,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stdout.count(b"\n") == 3
+    assert done.stderr.count(b"\n") == 1 and b"line 3" in done.stderr
+
+
+def test_a_program_error_is_a_line_and_status_2(tmp_path):
+    done = program("translate", "--model", str(tmp_path), "Hund")
+    assert done.returncode == 2 and done.stdout == b""
+    assert done.stderr.count(b"\n") == 1 and b"Traceback" not in done.stderr
+
+
+def test_the_module_runs_by_its_name_too(tmp_path):
+    command = [sys.executable, "-m", "annotated_transformer", "train", "--dataset", "x"]
+    environment = os.environ | {"PYTHONPATH": str(MODULE.parent)}
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 2 and b"multi30k" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_that_goes_away_is_no_error(model):
+    """As in `… | head -1`: the filter ends without a word."""
+    command = [sys.executable, str(MODULE), "translate", "--model", str(model)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdin.write(b"Ein Hund.\n")
+        process.stdin.flush()
+        assert process.stdout.readline()  # answered while the input stays open
+        process.stdout.close()
+        process.stdin.write(b"Ein Kind.\n")
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141
+
+
+def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
+    flags = spoilt(tmp_path, "other", b"")
+    flags += ["--epochs", "400", "--schedule", "inverse_sqrt"]
+    command = [sys.executable, str(MODULE), "train", *flags]
+    checkpoints = tmp_path / "run" / "checkpoints"
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while not at.saved_steps(checkpoints):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        message = process.stderr.read()
+    assert process.returncode == 130
+    assert b"Stopped" in message and b"Traceback" not in message
+    records = len(at.read_metrics(tmp_path / "run"))
+    assert 0 < records < 400
+    more = [*flags[:-4], "--schedule", "inverse_sqrt", "--epochs", str(records + 1)]
+    assert main(["train", *more]) == 0
+    epochs = [record["epoch"] for record in at.read_metrics(tmp_path / "run")]
+    assert epochs == list(range(1, records + 2))
+
+
+def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(at, "data_folders", lambda: [tmp_path / "nowhere"])
+    error = refused(capfd, "train", "--run-dir", str(tmp_path / "run"))
+    assert "train.de" in error and str(tmp_path / "nowhere") in error
+    assert not at.saved_steps(tmp_path / "run" / "checkpoints")
+    with pytest.raises(DataError):
+        at.load_translator(tmp_path / "run")

@@ -1,0 +1,268 @@
+"""Chapter 91: several processes arrive where one process arrives."""
+
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import annotated_transformer as at
+from annotated_transformer import TrainingConfig, read_metrics
+
+MODULE = Path(at.__file__)
+VOCAB = 20
+
+
+def examples(count=41):
+    """Pairs of ids of very different length, from <s> to </s>."""
+    generator = torch.Generator().manual_seed(3)
+
+    def sentence():
+        length = int(torch.randint(1, 12, (), generator=generator))
+        words = torch.randint(4, VOCAB, (length,), generator=generator)
+        return [at.START, *words.tolist(), at.END]
+
+    return [(sentence(), sentence()) for _ in range(count)]
+
+
+def settings(accum_iter):
+    # 15 positions: some batches hold a single sentence, the second process none
+    return TrainingConfig(batch_tokens=15, accum_iter=accum_iter, dropout=0.0, seed=1)
+
+
+def compute(model):
+    criterion = at.LabelSmoothing(VOCAB, at.PAD, 0.1)
+    return at.SimpleLossCompute(model.generator, criterion)
+
+
+def twenty_steps(gpu, world, folder, accum_iter, max_norm):
+    """Twenty updates of Adam in float64; what they led to goes into a file."""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    config, data = settings(accum_iter), examples()
+    model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2, dropout=0.0)
+    model.double()
+    cpu = torch.device("cpu")
+    with at.process_group(gpu, world, cpu, world > 1) as (device, rank, world):
+        shared = at.distribute(model)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
+        state, loss = at.TrainState(), compute(model)
+        sizes, epoch = [], 0
+        while state.accum_step < 20:
+            share = list(at.batches(data, config, epoch, device, shuffle=True,
+                                    rank=rank, world=world))  # fmt: skip
+            share = share[: (20 - state.accum_step) * accum_iter]
+            sizes += [len(batch.src) for batch in share]
+            at.run_epoch(
+                share, shared, loss, optimizer, scheduler, "train", accum_iter,
+                state, max_norm=max_norm,
+            )  # fmt: skip
+            epoch += 1
+        unseen = at.batches(data, config, 0, device, shuffle=False,
+                            rank=rank, world=world)  # fmt: skip
+        _, judged = at.run_epoch(unseen, model, loss, None, None, "eval")
+        figures = {
+            "steps": state.accum_step,
+            "train_criterion": state.criterion,
+            "valid_nll": judged.nll,
+            "valid_tokens": judged.epoch_tokens,
+            "smallest_share": min(sizes),
+        }
+        name = f"{world}-{rank}.safetensors"
+        at.save_tensors(Path(folder) / name, model.state_dict(), figures)
+
+
+def spawn(function, world, *arguments):
+    """Run a function in several processes, as chapter 91 does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    torch.multiprocessing.spawn(function, (world, *arguments), nprocs=world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("accum_iter", "max_norm"), [(1, None), (3, 0.5)])
+def test_two_processes_take_the_steps_of_one(tmp_path, accum_iter, max_norm):
+    twenty_steps(0, 1, tmp_path, accum_iter, max_norm)
+    spawn(twenty_steps, 2, tmp_path, accum_iter, max_norm)
+    alone, figures = at.unpack_tensors(tmp_path / "1-0.safetensors")
+    assert figures["steps"] == 20
+    for rank in (0, 1):
+        shared, same = at.unpack_tensors(tmp_path / f"2-{rank}.safetensors")
+        assert alone.keys() == shared.keys()
+        assert "generator.proj.weight" in alone  # which runs outside the wrapper
+        for name, weight in alone.items():
+            assert weight.dtype == torch.float64
+            assert (weight - shared[name]).abs().max() < 1e-8, name
+        assert same["train_criterion"] == pytest.approx(figures["train_criterion"])
+        # each validation sentence once: the same tokens, the same sum
+        assert same["valid_tokens"] == figures["valid_tokens"]
+        tokens = sum(len(tgt) - 1 for _, tgt in examples())
+        assert figures["valid_tokens"] == tokens
+        assert same["valid_nll"] == pytest.approx(figures["valid_nll"], abs=1e-9)
+    assert figures["smallest_share"] == 1
+    assert same["smallest_share"] == 0  # the second process went without
+
+
+def test_the_shares_of_a_batch_are_the_batch():
+    config, data = settings(1), examples()
+    whole = list(at.batches(data, config, 2, "cpu", shuffle=True))
+    for world in (2, 3):
+        shares = [
+            list(at.batches(data, config, 2, "cpu", shuffle=True, rank=r, world=world))
+            for r in range(world)
+        ]
+        for batch, *parts in zip(whole, *shares, strict=True):
+            assert sum(part.ntokens for part in parts) == batch.ntokens
+            for rank, part in enumerate(parts):
+                assert torch.equal(part.src, batch.src[rank::world])
+                assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
+
+
+def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
+    torch.manual_seed(0)
+    model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2, dropout=0.1)
+    row = torch.tensor([[0, 5, 6, 1]])
+    batch = at.Batch(row[1:], row[1:], at.PAD)
+    out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    loss, node = compute(model)(out, batch.tgt_y, 3)
+    node.backward()
+    assert loss == 0
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and not parameter.grad.any(), name
+
+
+def fail(gpu, world):
+    """The second process fails inside the group."""
+    cpu = torch.device("cpu")
+    try:
+        with at.process_group(gpu, world, cpu, True) as (_, rank, _):
+            if rank:
+                raise at.DataError("here", "is a fault", "Mend it.")
+            dist.barrier()
+    finally:
+        assert not dist.is_initialized()
+
+
+@pytest.mark.slow
+def test_the_group_is_taken_down_when_a_process_fails():
+    with pytest.raises(torch.multiprocessing.ProcessRaisedException) as caught:
+        spawn(fail, 2)
+    assert "AssertionError" not in str(caught.value)
+    assert not dist.is_initialized()
+
+
+def test_alone_there_is_no_group():
+    cpu = torch.device("cpu")
+    with at.process_group(0, 1, cpu, False) as place:
+        assert place == (cpu, 0, 1) and not dist.is_initialized()
+        layer = torch.nn.Linear(1, 1)
+        assert at.distribute(layer) is layer
+
+
+# whole runs
+
+
+PAIRS = [
+    ("Ein Hund läuft.", "A dog runs."),
+    ("Eine Katze schläft.", "A cat sleeps."),
+    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
+    ("Der Mann liest.", "The man reads."),
+    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
+    ("Ein Kind.", "A child."),
+    ("Ein Mann und eine Frau lesen.", "A man and a woman read."),
+]
+
+
+@pytest.fixture
+def config(tmp_path):
+    for index, side in enumerate(("de", "en")):
+        text = "".join(pair[index] + "\n" for pair in PAIRS)
+        (tmp_path / side).write_text(text, encoding="utf-8")
+    german, english = str(tmp_path / "de"), str(tmp_path / "en")
+    return TrainingConfig(
+        dataset="files",
+        train_src=german,
+        train_tgt=english,
+        valid_src=german,
+        valid_tgt=english,
+        run_dir=str(tmp_path / "alone"),
+        bpe_size=280,
+        N=1,
+        d_model=16,
+        d_ff=16,
+        h=2,
+        dropout=0.0,
+        tie="all",
+        batch_tokens=60,
+        epochs=3,
+        warmup=3,
+        base_lr=0.01,
+        device="cpu",
+    )
+
+
+def flags(config):
+    """A configuration as flags of `train`."""
+    given = []
+    for name, value in dataclasses.asdict(config).items():
+        if isinstance(value, bool):
+            given += [("--" if value else "--no-") + name.replace("_", "-")]
+        elif value is not None:
+            given += ["--" + name.replace("_", "-"), str(value)]
+    return given
+
+
+def torchrun(*argv):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(MODULE), *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def agree(one, two):
+    """Both runs' validation likelihoods, epoch by epoch."""
+    first, second = read_metrics(one), read_metrics(two)
+    assert [r["epoch"] for r in first] == [r["epoch"] for r in second] != []
+    for a, b in zip(first, second, strict=True):
+        assert a["valid_nll"] == pytest.approx(b["valid_nll"], abs=1e-3)
+        assert a["train_criterion"] == pytest.approx(b["train_criterion"], abs=1e-3)
+        assert a["step"] == b["step"]
+
+
+@pytest.mark.slow
+def test_spawned_processes_train_the_model_of_one(config, tmp_path):
+    text = at.prepare_text(config, PAIRS)
+    at.train_model(*text, config)
+    shared = dataclasses.replace(
+        config, run_dir=str(tmp_path / "two"), distributed=True
+    )
+    at.train_model(*text, shared)
+    agree(tmp_path / "alone", tmp_path / "two")
+    sentence = [PAIRS[0][0]]
+    assert at.load_translator(tmp_path / "two").translate(sentence)
+
+
+@pytest.mark.slow
+def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
+    config = dataclasses.replace(config, schedule="inverse_sqrt", base_lr=0.1)
+    text = at.prepare_text(config, PAIRS)
+    at.train_model(*text, config)
+    two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
+    for epochs in (2, 3):  # the second time it goes on
+        more = dataclasses.replace(two, epochs=epochs)
+        done = torchrun("train", *flags(more))
+        assert done.returncode == 0, done.stderr
+    agree(tmp_path / "alone", tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_a_wrong_command_under_torchrun_says_why(tmp_path):
+    done = torchrun("train", "--dataset", "wmt", "--run-dir", str(tmp_path / "run"))
+    assert done.returncode != 0 and "multi30k" in done.stderr
