@@ -1,0 +1,1015 @@
+"""German-English picture captions from a grammar, with gold word alignments.
+
+    python data/captions/captions.py            writes the corpus beside this file
+    python data/captions/captions.py --check    compares it, writes nothing
+
+`grammar.txt` holds the words, who does what where, and the patterns of sentences. The
+grammar is synchronous: each constituent is built in both languages at once, and a
+German and an English token that share a *link* translate each other. Word order is
+then free on either side, and the alignment follows from the links.
+
+From top to bottom: reading the tables, tokens, noun phrases, scenes, sentences, corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+SEED = 2017
+SIZES = {"train": 14_000, "valid": 500, "test": 500}
+UNSEEN = 100  # test sentences with a verb-noun pair that training never shows
+SEEN = 2  # each word of valid and test is in training at least so often
+
+
+# ------------------------------------------------------------------ reading the tables
+
+
+def read_sections(text: str) -> dict[str, list[str]]:
+    """The lines of each `== name` section, without comments and blank lines."""
+    sections: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("== "):
+            lines = sections.setdefault(line[3:], [])
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return sections
+
+
+def read_dict(lines: list[str]) -> dict[str, str]:
+    """`key: value` lines."""
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def read_words(lines: list[str]) -> dict[str, str]:
+    """`german=english` words."""
+    return dict(word.split("=") for line in lines for word in line.split())
+
+
+GRAMMAR = read_sections((HERE / "grammar.txt").read_text(encoding="utf-8"))
+ADJECTIVES = read_words(GRAMMAR["adjectives"])
+ADVERBS = read_words(GRAMMAR["adverbs"])
+GROUPS = read_dict(GRAMMAR["groups"])
+INDOORS, DIRECTIONS = read_dict(GRAMMAR["indoors"]), read_dict(GRAMMAR["directions"])
+PLACES = {**INDOORS, **read_dict(GRAMMAR["outdoors"]), **DIRECTIONS}
+ATTIRE = read_dict(GRAMMAR["attire"])
+REASONS = read_dict(GRAMMAR["reasons"])
+TIMES = read_dict(GRAMMAR["times"])
+for _name, _line in TIMES.items():
+    TIMES[_name] = re.sub(r"&(\w+)", lambda match: TIMES[match[1]], _line)
+
+
+def english_plural(word: str) -> str:
+    if re.search(r"[^aeiou]y$", word):
+        return word[:-1] + "ies"
+    return word + ("es" if re.search(r"(s|x|ch|sh)$", word) else "s")
+
+
+def english_gerund(words: str) -> str:
+    """The -ing form of a verb with what belongs to it; `be x` is x."""
+    verb, _, rest = words.partition(" ")
+    if verb == "be":
+        return rest
+    if verb.endswith("ie"):
+        verb = verb[:-2] + "y"
+    elif re.search(r"[^e]e$", verb):
+        verb = verb[:-1]
+    elif re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", verb):
+        verb += verb[-1]
+    return f"{verb}ing {rest}".strip()
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A row of the table of nouns. Gender m, f, n, or p where there is only a plural."""
+
+    lemma: str
+    gender: str
+    plural: str  # "" for a mass noun, "-" where only the singular is used
+    weak: bool
+    english: str
+    english_plural: str
+    plural_in_english: bool
+    group: str
+    adjectives: tuple[tuple[str, str], ...]  # German stem, English
+
+    @classmethod
+    def read(cls, line: str, group: str, adjectives: tuple) -> Noun:
+        german, english = line.split(": ")
+        lemma, _, plural = german[german.index(" ") + 1 :].partition(", ")
+        meaning, _, irregular = english.rstrip("*").partition(", ")
+        gender = {"der": "m", "die": "f", "das": "n", "pl": "p"}[german.split()[0]]
+        return cls(
+            lemma=lemma.rstrip("~"),
+            gender=gender,
+            plural=lemma if gender == "p" else plural,
+            weak="~" in lemma,
+            english=meaning,
+            english_plural=irregular or english_plural(meaning),
+            plural_in_english=english.endswith("*") or gender == "p",
+            group=group,
+            adjectives=adjectives,
+        )
+
+    def german(self, case: str, plural: bool) -> str:
+        """The form of a case (nom, acc, dat, gen)."""
+        if plural:
+            return self.plural + "n" * (case == "dat" and self.plural[-1] not in "ns")
+        if self.weak and case != "nom":
+            return self.plural
+        if case == "gen" and self.gender in "mn":
+            return genitive(self.lemma)
+        return self.lemma
+
+
+def genitive(noun: str) -> str:
+    """Strong genitive: -es after a hiss and for most words of one syllable."""
+    if noun in ("Bus", "Zeugnis"):
+        return noun + "ses"
+    one_syllable = len(re.findall(r"[aeiouyäöü]+", noun.lower())) == 1
+    foreign = noun in ("Park", "Clown", "Zoo", "See", "Tee", "Schal")
+    long = re.search(r"(s|ß|x|z|sch)$", noun) or one_syllable and not foreign
+    return noun + ("es" if long else "s")
+
+
+def read_nouns(lines: list[str]) -> dict[str, Noun]:
+    nouns = {}
+    for line in lines:
+        if line.startswith("["):
+            group, _, words = line.strip("[]").partition(":")
+            pairs = [word.partition("=")[::2] for word in words.split()]
+            adjectives = tuple((de, en or ADJECTIVES[de]) for de, en in pairs)
+        else:
+            noun = Noun.read(line, group, adjectives)
+            nouns[noun.lemma.replace(" ", "_")] = noun
+    return nouns
+
+
+PERSONS = read_nouns(GRAMMAR["people"])
+NOUNS = {**PERSONS, **read_nouns(GRAMMAR["nouns"])}
+
+
+@dataclass(frozen=True)
+class Activity:
+    """A row of the table of activities: a verb with whom and what it goes with."""
+
+    who: tuple[Noun, ...]
+    particle: str  # "auf" of aufheben, "Ski" of Ski fahren
+    infinitive: str  # without particle
+    third: str
+    reflexive: bool
+    apart: bool  # the particle stays a word of its own
+    english: str
+    case: str  # of the object, before its preposition is looked at
+    preposition: str  # "auf+/for", or ""
+    recipients: tuple[Noun, ...]
+    what: tuple[str, ...]
+    where: tuple[str, ...]  # groups of places
+    notes: tuple[str, ...]
+
+    @classmethod
+    def read(cls, line: str) -> Activity:
+        who, german, english, what, where, notes = map(str.strip, line.split("|"))
+        *sich, infinitive, third = german.split()
+        particle, mark, verb = infinitive.rpartition("+" if "+" in infinitive else "_")
+        words = [] if what == "-" else what.split()
+        head = words.pop(0) if words and re.search(r"/|\+D|D:", words[0]) else ""
+        return cls(
+            who=members(who.split()),
+            particle=particle,
+            infinitive=verb,
+            third=third,
+            reflexive=bool(sich),
+            apart=mark == "_",
+            english=english,
+            case="dat" if head == "+D" else "acc",
+            preposition=head if "/" in head else "",
+            recipients=members(head[2:].split(",")) if head.startswith("D:") else (),
+            what=tuple(words),
+            where=() if where == "-" else tuple(where.split(", ")),
+            notes=() if notes == "-" else tuple(notes.split(", ")),
+        )
+
+    @property
+    def lemma(self) -> str:
+        return (self.particle + " " * self.apart + self.infinitive).strip()
+
+    def noted(self, key: str) -> list[str]:
+        """What follows `key` in the notes: `um fangen` gives [fangen]."""
+        return next((note.split()[1:] for note in self.notes if note.split()[0] == key), [])
+
+    @property
+    def directed(self) -> bool:
+        """Whether the object says where to, so that it comes last in its clause."""
+        return bool(re.match(r"\w+\+/(?!for)|aus/|zu/", self.preposition))
+
+
+def members(groups: list[str]) -> tuple[Noun, ...]:
+    """The nouns of some groups, in their order, each once."""
+    names = [name for group in groups for name in GROUPS.get(group, group).split()]
+    found = [noun for name in names for noun in NOUNS.values() if noun.group == name]
+    if missing := set(names) - {noun.group for noun in found}:
+        raise ValueError(f"no nouns of the group {missing}")
+    return tuple(dict.fromkeys(found))
+
+
+ACTIVITIES = [Activity.read(line) for line in GRAMMAR["activities"]]
+
+
+class Pattern(NamedTuple):
+    weight: int
+    kind: str
+    german: tuple[str, ...]
+    english: tuple[str, ...]
+
+
+def read_pattern(line: str) -> Pattern:
+    weight, kind, german, english = map(str.strip, line.split("|"))
+    return Pattern(int(weight), kind, tuple(german.split()), tuple(english.split()))
+
+
+PATTERNS = [read_pattern(line) for line in GRAMMAR["patterns"]]
+
+
+# -------------------------------------------------------------------------- tokens
+
+
+class Token(NamedTuple):
+    text: str
+    links: frozenset[int]
+    article: bool = False
+
+
+class Phrase(NamedTuple):
+    """The same constituent in both languages."""
+
+    de: list[Token]
+    en: list[Token]
+
+
+NEW_LINK = itertools.count()
+
+
+def word(text: str, *links: int) -> list[Token]:
+    """The words of a text, all with the same links."""
+    return [Token(part, frozenset(links)) for part in text.split()]
+
+
+def join(*phrases: Phrase) -> Phrase:
+    return Phrase([t for p in phrases for t in p.de], [t for p in phrases for t in p.en])
+
+
+def pick(rng: random.Random, items, flat: float = 4.0):
+    """An item, the first ones more often (Zipf's law with an offset)."""
+    weights = [1 / (rank + flat) for rank in range(1, len(items) + 1)]
+    return rng.choices(items, weights)[0]
+
+
+# -------------------------------------------------------------------- noun phrases
+
+CASES = ("nom", "acc", "dat", "gen")
+GENDERS = ("m", "f", "n", "p")
+
+
+def endings(table: str) -> dict[tuple[str, str], str]:
+    """(case, gender) -> ending or word; `-` is none."""
+    rows = zip(CASES, (line.split() for line in table.strip().splitlines()))
+    return {(c, g): w.strip("-") for c, row in rows for g, w in zip(GENDERS, row)}
+
+
+DEFINITE = endings("""
+    der die das die
+    den die das die
+    dem der dem den
+    des der des der""")
+INDEFINITE = endings("""
+    -  e  -  e
+    en e  -  e
+    em er em en
+    es er es er""")
+WEAK = endings("""
+    e  e  e  en
+    en e  e  en
+    en en en en
+    en en en en""")
+MIXED = endings("""
+    er e  es en
+    en e  es en
+    en en en en
+    en en en en""")
+STRONG = endings("""
+    er e  es e
+    en e  es e
+    em er em en
+    en er en er""")
+
+COUNTS = {
+    "zwei": "two", "drei": "three", "vier": "four", "einig": "some",
+    "mehrer": "several", "viel": "many",
+}  # fmt: skip
+POSSESSIVES = {"m": ("sein", "his"), "f": ("ihr", "her"), "p": ("ihr", "their")}
+PRONOUNS = {"m": ("er", "he"), "f": ("sie", "she"), "p": ("sie", "they")}
+DATIVE_PRONOUNS = {"m": "ihm", "f": "ihr", "p": "ihnen"}
+
+
+@dataclass
+class NounPhrase:
+    """A noun phrase before its case is known.
+
+    `determiner` is a, the, bare, own, season, tune, group or a count of COUNTS.
+    """
+
+    noun: Noun
+    determiner: str
+    plural: bool = False
+    adjectives: list[tuple[str, str]] = field(default_factory=list)
+    owner: str = ""  # gender of the possessor, for `own`
+    attribute: Phrase = Phrase([], [])
+    link: int = field(default_factory=NEW_LINK.__next__)
+    det_link: int = field(default_factory=NEW_LINK.__next__)
+
+    @property
+    def gender(self) -> str:
+        """As verbs, pronouns and adjectives see it: p for the plural."""
+        if self.determiner == "group":
+            return "f"
+        return "p" if self.plural else self.noun.gender
+
+    @property
+    def several(self) -> bool:
+        return self.plural or self.determiner == "group"
+
+    def realise(self, case: str, of: bool = False) -> Phrase:
+        """Its words in a case; with `of`, English puts it after that word."""
+        if self.determiner == "group":
+            link = next(NEW_LINK)
+            members = NounPhrase(self.noun, "bare", True, self.adjectives)
+            von = Phrase(word("von", link), word("of", link))
+            return join(NounPhrase(GROUP, "a").realise(case, of), von, members.realise("dat"))
+        if case == "gen" and self.determiner == "bare":  # no ending shows it: von Äpfeln
+            phrase = self.realise("dat", of)
+            return join(Phrase(word("von", self.link), []), phrase)
+        german, table = self.german_determiner(case)
+        english = self.english_determiner()
+        if of:
+            english = f"of {english}"
+        link = self.det_link if german and english else self.link
+        definite = self.determiner in ("the", "season")
+        articles = [Token(german, frozenset([link]), definite)] if german else []
+        return join(
+            Phrase(articles, word(english, link)),
+            *(adjective(stem + table[case, self.gender], en) for stem, en in self.adjectives),
+            self.name(case),
+            self.attribute,
+        )
+
+    def name(self, case: str) -> Phrase:
+        """The noun. Of a measure (Tasse Kaffee, cup of coffee) each part is linked."""
+        german = self.noun.german(case, self.plural)
+        english = self.noun.english_plural if self.plural else self.noun.english
+        measure, of, content = english.partition(" of ")
+        if not of:
+            return Phrase(word(german, self.link), word(english, self.link))
+        first, last = german.split()
+        inner = next(NEW_LINK)
+        de = word(first, self.link) + word(last, inner)
+        return Phrase(de, word(measure + of, self.link) + word(content, inner))
+
+    def german_determiner(self, case: str) -> tuple[str, dict]:
+        """The determiner, and the endings of adjectives after it."""
+        key = case, self.gender
+        if self.determiner in ("the", "season"):
+            return DEFINITE[key], WEAK
+        if self.determiner == "a":
+            return "ein" + INDEFINITE[key], MIXED
+        if self.determiner == "own":
+            return POSSESSIVES[self.owner][0] + INDEFINITE[key], MIXED
+        if self.determiner in COUNTS:
+            number = self.determiner in ("zwei", "drei", "vier")
+            return self.determiner + STRONG[key] * (not number), STRONG
+        return "", STRONG
+
+    def english_determiner(self) -> str:
+        if self.determiner == "own":
+            return POSSESSIVES[self.owner][1]
+        if self.determiner in ("the", "tune"):
+            return "the"
+        if self.determiner == "a":
+            return "" if self.noun.plural_in_english else "a"
+        return COUNTS.get(self.determiner, "")
+
+
+GROUP = Noun("Gruppe", "f", "-", False, "group", "groups", False, "", ())
+
+
+def adjective(german: str, english: str) -> Phrase:
+    link = next(NEW_LINK)
+    return Phrase(word(german, link), word(english, link))
+
+
+def describe(rng: random.Random, noun: Noun, chance: float) -> list[tuple[str, str]]:
+    """No adjective, one, or one and a colour."""
+    if not noun.adjectives or rng.random() > chance:
+        return []
+    first = pick(rng, noun.adjectives)
+    colours = [pair for pair in noun.adjectives if pair[0] in COLOURS]
+    if first not in colours and colours and rng.random() < 0.25:
+        return [first, pick(rng, colours)]
+    return [first]
+
+
+COLOURS = "braun schwarz weiß grau rot blau gelb grün".split()
+
+
+def specified(
+    rng: random.Random, spec: str, owner: NounPhrase | None = None, place: bool = False
+) -> NounPhrase:
+    """The noun phrase of `[adjective] Noun[:determiner]` (see grammar.txt).
+
+    `owner` is the subject: whose thing it is, and several of them have one each.
+    """
+    *stems, name = spec.split()
+    name, _, determiner = name.partition(":")
+    noun = NOUNS[name]
+    plural = noun.gender == "p" or determiner.endswith("+") or determiner == "pl"
+    determiner = determiner.rstrip("+")
+    if determiner == "pl" or not determiner and (not noun.plural or noun.gender == "p"):
+        determiner = "bare"
+    elif determiner == "own" and (owner is None or owner.gender == "n"):
+        determiner = "bare" if plural else "a"
+    elif not determiner and owner is not None and owner.several:
+        determiner, plural = "bare", True
+    elif not determiner:
+        determiner = "the" if rng.random() < (0.5 if place else 0.2) else "a"
+    elif determiner == "a" and not place and noun.plural != "-" and rng.random() < 0.15:
+        determiner = "the"
+    adjectives = [(stem, ADJECTIVES[stem]) for stem in stems]
+    if not adjectives and determiner not in ("season", "tune"):
+        adjectives = describe(rng, noun, 0.15 if place else 0.25)
+    gender = owner.gender if determiner == "own" else ""
+    return NounPhrase(noun, determiner, plural, adjectives, gender)
+
+
+class Adverbial(NamedTuple):
+    """A prepositional phrase and the nouns in it."""
+
+    phrase: Phrase
+    nouns: list[Noun]
+
+
+def prepositional(
+    rng: random.Random, spec: str, owner: NounPhrase | None = None, verb: int = -1
+) -> Adverbial:
+    """`preposition/translation [adjective] Noun[:determiner][>Noun]`, built.
+
+    A preposition without translation is linked as the verb.
+    """
+    head, _, rest = spec.partition(" ")
+    german, english = head.split("/")
+    case = "acc" if german.endswith("+") or german == "durch" else "dat"
+    rest, _, whole = rest.partition(">")
+    link = verb if english == "_" else next(NEW_LINK)
+    meaning = "" if english == "_" else english.replace("_", " ")
+    inner = specified(rng, rest, owner, place=True)
+    phrases, nouns = [inner.realise(case)], [inner.noun]
+    if whole:
+        other = specified(rng, whole, place=True)
+        phrases.append(other.realise("gen", of=True))
+        nouns.append(other.noun)
+    front = Phrase(word(german.rstrip("+"), link), word(meaning, link))
+    return Adverbial(join(front, *phrases), nouns)
+
+
+# -------------------------------------------------------------------------- scenes
+
+
+class Unfit(Exception):
+    """These constituents do not go together: choose again."""
+
+
+def choose_subject(rng: random.Random, activity: Activity) -> NounPhrase:
+    """Someone who does this, alone or several."""
+    noun = pick(rng, activity.who, 2.0)
+    style = pick(rng, ["one", "one the", "count", "bare", "group"], 0.5)
+    if "pl" in activity.notes and noun.group != "couple":
+        if noun.plural == "-":
+            raise Unfit("one alone")
+        style = pick(rng, ["count", "bare"], 0.5)
+    elif "sg" in activity.notes or noun.plural == "-":
+        style = pick(rng, ["one", "one the"], 0.5)
+    if noun.gender == "p":
+        style = pick(rng, ["many", "group"])
+    if style in ("bare", "group", "many") and "many" not in activity.notes:
+        style = "count"
+    adjectives = describe(rng, noun, 0.3 if style.startswith("one") else 0.12)
+    if style.startswith("one"):
+        attribute = Phrase([], [])
+        worn = ATTIRE.get(noun.group)
+        if worn and "plain" not in activity.notes and rng.random() < 0.15:
+            attribute = prepositional(rng, pick(rng, worn.split(", "))).phrase
+        determiner = "the" if style == "one the" else "a"
+        return NounPhrase(noun, determiner, False, adjectives, attribute=attribute)
+    counts = list(COUNTS)
+    determiner = {
+        "count": pick(rng, counts[:-1], 0.5),
+        "bare": "bare",
+        "many": pick(rng, ["viel", "einig", "mehrer"]),
+        "group": "group",
+    }[style]
+    return NounPhrase(noun, determiner, True, adjectives)
+
+
+class Scene:
+    """Who does what where. Its constituents are built when a pattern asks for them."""
+
+    def __init__(self, rng: random.Random, activity: Activity, subject: NounPhrase | None = None):
+        self.rng, self.activity = rng, activity
+        self.subject = subject or choose_subject(rng, activity)
+        self.verb, self.finite, self.to = next(NEW_LINK), next(NEW_LINK), next(NEW_LINK)
+        self.object = self.choose_object()
+        self.recipient = None
+        if activity.recipients:
+            noun = pick(rng, activity.recipients)
+            self.recipient = NounPhrase(noun, pick(rng, ["a", "the"]))
+        self.group = pick(rng, activity.where) if activity.where else ""
+        self.reason = pick(rng, activity.noted("weil") or [""])
+        self.nouns = [self.subject.noun]  # of what has been built
+        self.built: dict[str, Phrase] = {}
+
+    def choose_object(self) -> NounPhrase | Adverbial | None:
+        activity = self.activity
+        if not activity.what:
+            return None
+        spec = pick(self.rng, activity.what)
+        if activity.preposition:
+            spec = f"{activity.preposition} {spec}"
+            return prepositional(self.rng, spec, self.subject, self.verb)
+        phrase = specified(self.rng, spec, self.subject)
+        if phrase.plural and phrase.noun.plural == "-":
+            raise Unfit("a plural that the noun lacks")
+        return phrase
+
+    @property
+    def plural(self) -> bool:
+        return self.subject.gender == "p"
+
+    def phrase(self, symbol: str) -> Phrase:
+        """The constituent that a symbol of grammar.txt stands for."""
+        if symbol not in self.built:
+            self.built[symbol] = self.build(symbol[0], SYMBOL_CASES[symbol[1:]])
+        return self.built[symbol]
+
+    def build(self, symbol: str, case: str) -> Phrase:
+        if symbol in VERB_SYMBOLS:
+            return self.build_verb(symbol)
+        if symbol == "S":
+            return self.subject.realise(case or "nom", of=case == "gen")
+        if symbol == "O":
+            return self.build_object(case)
+        if symbol == "D":
+            self.nouns.append(self.recipient.noun)
+            return self.recipient.realise("dat")
+        if symbol == "W":
+            link = next(NEW_LINK)
+            english = "who" if self.subject.noun.lemma in PERSONS else "that"
+            return Phrase(word(DEFINITE["nom", self.subject.gender], link), word(english, link))
+        if symbol == "K":
+            return self.build_reason()
+        if symbol == "M":
+            return self.build_adverb()
+        if symbol == "P" and not self.group:
+            return Phrase([], [])
+        if symbol == "P":
+            specs = PLACES[self.group]
+        elif symbol == "T":
+            specs = TIMES[self.weather("P" in self.built)]
+        elif symbol == "I":
+            specs = ", ".join(note for note in self.activity.notes if "/" in note.split()[0])
+        owner = self.subject if symbol == "I" else None
+        phrase, nouns = prepositional(self.rng, pick(self.rng, specs.split(", ")), owner)
+        self.nouns += nouns
+        return phrase
+
+    def build_object(self, case: str) -> Phrase:
+        if self.object is None:
+            return Phrase([], [])
+        if isinstance(self.object, Adverbial):
+            self.nouns += self.object.nouns
+            return self.object.phrase
+        self.nouns.append(self.object.noun)
+        return self.object.realise(case or self.activity.case)
+
+    def build_verb(self, symbol: str) -> Phrase:
+        """A form of the verb; the German or the English side of it is empty."""
+        verb, finite, to = self.verb, self.finite, self.to
+        activity = self.activity
+        particle, infinitive = activity.particle, activity.infinitive
+        form = infinitive if self.plural else activity.third
+        space = " " * activity.apart
+        sich = word("sich" * activity.reflexive, verb)
+        participles = (activity.noted("pp") or ["/"])[0].split("/")
+        if symbol == "Z":
+            if particle and not activity.apart:
+                return Phrase(word(f"{particle}zu{infinitive}", verb, to), [])
+            return Phrase(word(particle, verb) + word("zu", to) + word(infinitive, verb), [])
+        if symbol == "Q":
+            return Phrase(word(participles[0], verb), word(participles[1], verb))
+        german = {
+            "V": word(form, verb, finite) + sich,
+            "X": word(particle, verb),
+            "R": sich,
+            "F": word(particle + space + form, verb, finite),
+            "A": word((particle + infinitive).capitalize(), verb),
+        }.get(symbol, [])
+        english = {
+            "B": word("are" if self.plural else "is", finite),
+            "G": word(english_gerund(activity.english), verb),
+            "E": word(activity.english, verb),
+            "Y": word("to", to),
+        }.get(symbol, [])
+        return Phrase(german, english)
+
+    def build_adverb(self) -> Phrase:
+        adverbs = [note[1:] for note in self.activity.notes if note.startswith("@")]
+        wrong = "allein" if self.subject.several else "gemeinsam"
+        adverbs = [adverb for adverb in adverbs if adverb != wrong]
+        if not adverbs:
+            raise Unfit("no adverb")
+        german = pick(self.rng, adverbs)
+        return adjective(german, ADVERBS[german])
+
+    def build_reason(self) -> Phrase:
+        gender = self.subject.gender
+        german, english = (side.split() for side in REASONS[self.reason].split(" = "))
+        words = {}
+        if self.refers:
+            if gender == "n" or self.subject.determiner == "group":
+                raise Unfit("no natural pronoun")
+            words = {
+                "H": PRONOUNS[gender],
+                "Hd": (DATIVE_PRONOUNS[gender], ""),
+                "U": (POSSESSIVES[gender][0] + "e", POSSESSIVES[gender][1]),
+            }
+        links: dict[str, int] = {}
+        sides: list[list[Token]] = []
+        for side, tokens in enumerate((german, english)):
+            sides.append([])
+            for token in tokens:
+                text, number = token.split("/")
+                text = words[text][side] if text in words else inflected(text, self.plural)
+                sides[-1] += word(text, links.setdefault(number, next(NEW_LINK)))
+        return Phrase(*sides)
+
+    @property
+    def refers(self) -> bool:
+        """Whether the reason refers to the subject by a pronoun."""
+        return bool(re.search(r"\b[HU]", REASONS.get(self.reason, "")))
+
+    def weather(self, placed: bool) -> str:
+        """The row of the table of times that fits."""
+        for note in ("snow", "wet", "sun"):
+            if note in self.activity.notes:
+                return note
+        groups = [self.group] if placed else self.activity.where
+        outdoors = groups and not any(group in INDOORS for group in groups)
+        return "outdoors" if outdoors else "indoors"
+
+
+VERB_SYMBOLS = "VXRFZAQBGYE"
+SYMBOL_CASES = {"": "", "a": "acc", "d": "dat", "g": "gen", "n": "nom"}
+
+
+def inflected(text: str, plural: bool) -> str:
+    """`ist~sind` in the right number."""
+    return text.split("~")[-1 if plural else 0]
+
+
+# ----------------------------------------------------------------------- sentences
+
+
+@dataclass
+class Sentence:
+    """A pair of sentences with what is known about it."""
+
+    german: list[str]
+    english: list[str]
+    alignment: list[tuple[int, int]]
+    skeleton: str  # German symbols in their order, without the empty ones
+    verbs: set[str]
+    nouns: set[str]
+
+    def line(self, side: str) -> str:
+        if side == "align":
+            return " ".join(f"{i}-{j}" for i, j in self.alignment)
+        return re.sub(r" ([.,])", r"\1", " ".join({"de": self.german, "en": self.english}[side]))
+
+    def shows(self, pair: tuple[str, str]) -> bool:
+        """Whether a verb and a noun occur in it, however they are related."""
+        return pair[0] in self.verbs and pair[1] in self.nouns
+
+
+CONTRACTIONS = {
+    ("in", "dem"): "im", ("an", "dem"): "am", ("in", "das"): "ins", ("an", "das"): "ans",
+    ("bei", "dem"): "beim", ("von", "dem"): "vom", ("zu", "dem"): "zum", ("zu", "der"): "zur",
+}  # fmt: skip
+
+
+def contract(tokens: list[Token]) -> list[Token]:
+    """in dem -> im, with the links of both."""
+    out: list[Token] = []
+    for token in tokens:
+        pair = (out[-1].text, token.text) if out and token.article else None
+        if pair in CONTRACTIONS:
+            out[-1] = Token(CONTRACTIONS[pair], out[-1].links | token.links)
+        else:
+            out.append(token)
+    return out
+
+
+def a_or_an(tokens: list[Token]) -> list[Token]:
+    out = list(tokens)
+    for i, (token, after) in enumerate(zip(tokens, tokens[1:])):
+        if token.text == "a" and after.text[0] in "aeiou" and not after.text.startswith("uni"):
+            out[i] = token._replace(text="an")
+    return out
+
+
+def capitalise(tokens: list[Token]) -> list[str]:
+    texts = [token.text for token in tokens]
+    return [texts[0][0].upper() + texts[0][1:], *texts[1:]]
+
+
+def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
+    """The sentence of a pattern with its scenes."""
+    links: dict[str, int] = {}
+
+    def tokens(order: tuple[str, ...], german: bool) -> list[Token]:
+        out: list[Token] = []
+        for item in order:
+            text, _, link = item.partition("/")
+            scene = scenes[item.endswith("'")]
+            if text in ".,":
+                out.append(Token(text, frozenset()))
+            elif link:
+                name = link.rstrip("'")
+                own = {"f": scene.finite, "g": scene.verb, "t": scene.to}
+                if scene.recipient:
+                    own["d"] = scene.recipient.det_link
+                number = own.get(name) or links.setdefault(name, next(NEW_LINK))
+                out += word(inflected(text, scenes[0].plural), number)
+            else:
+                phrase = scene.phrase(item.rstrip("'"))
+                part = phrase.de if german else phrase.en
+                if part and german:
+                    skeleton.append(item)
+                out += part
+            if link and german:
+                skeleton.append(text.split("~")[0])
+        return out
+
+    skeleton: list[str] = []
+    german = contract(tokens(pattern.german, True))
+    english = a_or_an(tokens(pattern.english, False))
+    nouns = [noun.lemma for scene in scenes for noun in scene.nouns]
+    if scenes[1:] and scenes[1].subject is scenes[0].subject:
+        nouns.remove(scenes[0].subject.noun.lemma)
+    if len(set(nouns)) < len(nouns):
+        raise Unfit("the same noun twice")
+    alignment = [
+        (i, j) for i, g in enumerate(german) for j, e in enumerate(english) if g.links & e.links
+    ]
+    verbs = {scene.activity.lemma for scene in scenes}
+    return Sentence(
+        capitalise(german), capitalise(english), alignment, " ".join(skeleton), verbs, set(nouns)
+    )
+
+
+# How the second scene of each kind of pattern is found; the first has the kind's note.
+SHARES_SUBJECT = {"both", "wear", "um", "bei"}
+NOTED = {"try", "pp", "posture", "there", "wet", "weil", "um", "bei", "watch", "give", "to"}
+SPECIAL = {"there", "watch", "wear", "give", "to"}
+
+
+def fits(pattern: Pattern, activity: Activity) -> bool:
+    """Whether the pattern can be used with the activity in its first scene."""
+    kind, order = pattern.kind, pattern.german
+    heads = {note.split()[0] for note in activity.notes}
+    transitive = bool(activity.what) and not activity.preposition and activity.case == "acc"
+    wanted = {"busy": {"busy", "beim"}, "beim": {"beim"}, "both": {"posture"}}
+    if kind in NOTED and kind not in heads:
+        return False
+    if kind in wanted and not heads & wanted[kind]:
+        return False
+    if heads & SPECIAL - {kind}:
+        return False
+    if kind == "busy" and not transitive or kind == "pp" and not transitive:
+        return False
+    if kind == "both" and "S , W' R' O' F' , V P ." == " ".join(order) and not activity.where:
+        return False
+    placed = "P" in order and activity.where
+    if "P" in order and not activity.where and kind != "um":
+        return False
+    if heads & {"posture", "place", "still"} and not placed and kind != "posture":
+        return False
+    if "I" in order and not any("/" in note.split()[0] for note in activity.notes):
+        return False
+    if "M" in order and not any(note[0] == "@" for note in activity.notes):
+        return False
+    return True
+
+
+def last_in_place(order: tuple[str, ...], scene: Scene) -> bool:
+    """Whether what says where to comes last among object and adverbials."""
+    middle = [item for item in order if item in ("O", "P", "M", "T", "I", "D")]
+    if not scene.object and "O" in middle:
+        middle.remove("O")
+    where_to = []
+    if scene.group in DIRECTIONS and "P" in middle:
+        where_to.append("P")
+    if scene.activity.directed and "O" in middle:
+        where_to.append("O")
+    fronted = order[0] in where_to
+    return len(where_to) < 2 and all(item == middle[-1] for item in where_to) and not fronted
+
+
+def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
+    """A scene that goes with the first one as the pattern's kind wants it."""
+    kind, subject = pattern.kind, first.subject
+    candidates = [a for a in ACTIVITIES if companion(kind, pattern, first, a)]
+    if not candidates:
+        raise Unfit("no second scene")
+    activity = pick(rng, candidates, 10.0)
+    if kind == "what":
+        subject = first.object
+    elif kind not in SHARES_SUBJECT:
+        subject = None
+    scene = Scene(rng, activity, subject)
+    shared = [group for group in activity.where if group == first.group]
+    if kind in ("what", "two", "watch", "both") and shared:
+        scene.group = first.group
+    if kind in ("two", "watch") and scene.subject.noun.group == first.subject.noun.group:
+        raise Unfit("the same people twice")
+    if kind == "watch":
+        scene.object = None
+        scene.subject.attribute = Phrase([], [])
+    if kind == "bei":
+        scene.object = None
+    return scene
+
+
+def companion(kind: str, pattern: Pattern, first: Scene, activity: Activity) -> bool:
+    """Whether an activity can be the second scene."""
+    heads = {note.split()[0] for note in activity.notes}
+    together = first.group in activity.where
+    same = first.subject.noun in activity.who
+    needs_place = heads & {"posture", "place", "still", "sg"}
+    if heads & SPECIAL - {kind} or activity is first.activity or activity.recipients:
+        return False
+    if kind == "two":
+        return together and not needs_place and "um" not in heads
+    if kind == "both":
+        posture = {"sitzen": "sit", "stehen": "stand", "liegen": "lie"}
+        return together and same and posture[first.activity.infinitive] in heads
+    if kind == "wear":
+        return same and "wear" in heads
+    if kind in ("um", "bei"):
+        return same and activity.lemma in first.activity.noted(kind)
+    if kind == "what":
+        thing = first.object
+        if not isinstance(thing, NounPhrase) or thing.determiner not in ("a", "the", "bare"):
+            return False
+        if thing.noun not in activity.who or activity.what:
+            return False
+        if "P'" in pattern.german:
+            return together and bool(heads & {"posture", "still", "lie"})
+        return not needs_place and together
+    if kind == "watch":
+        return together and "beim" in heads
+    raise ValueError(kind)
+
+
+def compose(rng: random.Random) -> Sentence:
+    """A sentence; raises Unfit where the choices do not go together."""
+    pattern = rng.choices(PATTERNS, [pattern.weight for pattern in PATTERNS])[0]
+    candidates = CANDIDATES[pattern]
+    first = Scene(rng, pick(rng, candidates, 20.0))
+    if not last_in_place(pattern.german, first):
+        raise Unfit("a direction in the middle")
+    if pattern.kind == "pp" and (first.object.plural or first.object.determiner == "bare"):
+        raise Unfit("passive of a plural")
+    if pattern.german[0] == "Porträt/1" and first.subject.several:
+        raise Unfit("a portrait of several")
+    if "weil/1" == pattern.german[0] and first.refers:
+        raise Unfit("a pronoun before its noun")
+    if first.subject.determiner == "group" and ("W" in pattern.german or "W'" in pattern.german):
+        raise Unfit("a relative clause of a group")
+    if first.subject.attribute.de and ("W" in pattern.german or "W'" in pattern.german):
+        raise Unfit("an attribute between noun and relative clause")
+    scenes = [first]
+    if pattern.kind in SHARES_SUBJECT | {"two", "what", "watch"}:
+        scenes.append(second_scene(rng, pattern, first))
+    return realise(pattern, scenes)
+
+
+CANDIDATES = {p: [a for a in ACTIVITIES if fits(p, a)] for p in PATTERNS}
+
+
+# -------------------------------------------------------------------------- corpus
+
+
+def held_out_pairs(rng: random.Random) -> list[tuple[str, str]]:
+    """Verbs and nouns that training never shows in one sentence, though it shows each.
+
+    Of the objects in a row of the table the first one or two, the usual ones, stay.
+    """
+    rows = [
+        [(activity.lemma, NOUNS[spec.split(":")[0]].lemma) for spec in activity.what]
+        for activity in ACTIVITIES
+    ]
+    verbs_of: dict[str, set[str]] = {}
+    for verb, noun in itertools.chain(*rows):
+        verbs_of.setdefault(noun, set()).add(verb)
+    pairs = []
+    for row in rows:
+        unusual = [pair for pair in row[2:] if len(verbs_of[pair[1]]) > 1]
+        pairs += rng.sample(unusual, min(len(unusual), len(row) // 3))
+    return sorted(set(pairs))
+
+
+@dataclass
+class Corpus:
+    splits: dict[str, list[Sentence]]
+    held_out: list[tuple[str, str]]
+    unseen: list[bool]  # of each test sentence
+
+
+def build() -> Corpus:
+    """The whole corpus, always the same."""
+    rng = random.Random(SEED)
+    held_out = held_out_pairs(rng)
+    known: set[str] = set()
+    counts: dict[str, int] = {}
+
+    def draw(unseen: bool, split: str) -> Sentence:
+        while True:
+            try:
+                sentence = compose(rng)
+            except Unfit:
+                continue
+            lines = {f"{side} {sentence.line(side)}" for side in ("de", "en")}
+            if unseen != any(sentence.shows(pair) for pair in held_out) or lines & known:
+                continue
+            words = [f"{side} {w}" for side, ws in (("de", sentence.german), ("en", sentence.english)) for w in ws]
+            if split != "train" and any(counts.get(w, 0) < SEEN for w in words):
+                continue
+            known.update(lines)
+            if split == "train":
+                for w in words:
+                    counts[w] = counts.get(w, 0) + 1
+            return sentence
+
+    splits = {}
+    for split, size in SIZES.items():
+        special = UNSEEN if split == "test" else 0
+        unseen = [i < special for i in range(size)]
+        rng.shuffle(unseen)
+        splits[split] = [draw(flag, split) for flag in unseen]
+    return Corpus(splits, held_out, unseen)
+
+
+def files(corpus: Corpus) -> dict[str, str]:
+    """Name and text of each file."""
+    out = {}
+    for split, sentences in corpus.splits.items():
+        for side in ("de", "en", "align"):
+            out[f"{split}.{side}"] = "".join(s.line(side) + "\n" for s in sentences)
+    out["test.unseen"] = "".join(f"{int(flag)}\n" for flag in corpus.unseen)
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    check = parser.parse_args().check
+    differing = []
+    for name, text in files(build()).items():
+        path = HERE / name
+        if not check:
+            path.write_text(text, encoding="utf-8", newline="\n")
+        elif not path.exists() or path.read_bytes() != text.encode():
+            differing.append(name)
+    if differing:
+        print("not as the grammar makes them:", *differing, file=sys.stderr)
+    return bool(differing)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
