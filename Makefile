@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=300
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-timed = @start=$$(date +%s); $(1) && echo "make $@: $$(($$(date +%s) - start)) s"
+timed = @start=$$(date +%s); $(1) && \
+	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
 .PHONY: help setup run test check quick notebooks lab train mutants clean
 
@@ -22,9 +23,8 @@ $(READY): requirements.txt pyproject.toml
 	sys.exit("Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v)'
 	@echo "Installing into .venv: about 2 minutes, once."
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -r requirements.txt
-	@$(PIP) --no-build-isolation --no-deps -e .
-	@touch $(READY)
+	$(call timed,$(PIP) -r requirements.txt && \
+	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
 
 run: $(READY)  ## execute the chapters from top to bottom into build/notebooks (about 6 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
