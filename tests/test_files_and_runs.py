@@ -501,7 +501,7 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
         optimizer.step()
         scheduler.step()
         state.step += 1
-    state.tokens = torch.tensor(12)
+    state.tokens = 12
     Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
     again, schedule_again, state_again = fresh()
     run = Run(config)
@@ -633,7 +633,9 @@ def test_the_best_by_validation_is_kept(tmp_path):
 
 
 def test_finishing_averages_the_last_checkpoints(tmp_path):
-    config = TrainingConfig(run_dir=str(tmp_path), epochs=4, keep=4, average=2)
+    config = TrainingConfig(
+        run_dir=str(tmp_path), epochs=4, keep=4, average=2, schedule="inverse_sqrt"
+    )
     run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
@@ -644,7 +646,7 @@ def test_finishing_averages_the_last_checkpoints(tmp_path):
     run.finish(model)
     assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
     assert model.weight.item() == 550 and run.finished
-    assert not Run(dataclasses.replace(config, epochs=4, run_dir="x")).finished
+    assert not Run(dataclasses.replace(config, epochs=5)).finished
 
 
 def test_a_half_written_metric_is_ignored(tmp_path):
