@@ -266,3 +266,17 @@ def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
 def test_a_wrong_command_under_torchrun_says_why(tmp_path):
     done = torchrun("train", "--dataset", "wmt", "--run-dir", str(tmp_path / "run"))
     assert done.returncode != 0 and "multi30k" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_error_in_a_spawned_process_is_one_line_too(config, tmp_path):
+    (tmp_path / "valid.de").write_text("Ein Hund.\n", encoding="utf-8")
+    bad = dataclasses.replace(
+        config, distributed=True, valid_src=str(tmp_path / "valid.de")
+    )
+    command = [sys.executable, str(MODULE), "train", *flags(bad)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"error: {tmp_path}") and "1 lines against 7" in last
+    assert "Traceback" not in done.stderr
