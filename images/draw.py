@@ -49,7 +49,8 @@ class Figure:
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
             f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" '
-            f'dominant-baseline="central" fill="{colour}"{weight}>{escape(words)}</text>'
+            f'dominant-baseline="central" fill="{colour}"{weight}>'
+            f"{escape(words)}</text>"
         )
 
     def line(self, *points, arrow=True, dash=False):
@@ -58,7 +59,8 @@ class Figure:
         head = ' marker-end="url(#arrow)"' if arrow else ""
         style = ' stroke-dasharray="5 4"' if dash else ""
         self.parts.append(
-            f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.5"{head}{style}/>'
+            f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.5"'
+            f"{head}{style}/>"
         )
 
     def plus(self, x, y):
@@ -106,7 +108,10 @@ def transformer() -> None:
     f.line((575, 350), (575, 318))
     f.line((575, 266), (575, 234))
     # embeddings and inputs
-    for x, name, ids in ((85, "src_embed", "src (B, S)"), (475, "tgt_embed", "tgt (B, T)")):
+    for x, name, ids in (
+        (85, "src_embed", "src (B, S)"),
+        (475, "tgt_embed", "tgt (B, T)"),
+    ):
         f.box(x, 446, 200, 50, f"Embeddings + positions\n{name}", "embed")
         f.line((x + 100, 446), (x + 100, 396 if x == 85 else 402))
         f.text(x + 100, 532, ids, 14)
@@ -177,7 +182,9 @@ def multi_head() -> None:
     f.save()
 
 
-def one_layer(f: Figure, x: int, title: str, parts: list[str], norm_first: bool) -> None:
+def one_layer(
+    f: Figure, x: int, title: str, parts: list[str], norm_first: bool
+) -> None:
     """One layer from below to above, with its residuals, at column x."""
     f.text(x + 70, 22, title, 14, bold=True)
     y, step = 400, 345 // len(parts)
@@ -202,7 +209,10 @@ def one_layer(f: Figure, x: int, title: str, parts: list[str], norm_first: bool)
 def layers() -> None:
     """Encoder and decoder layer, pre-norm and post-norm."""
     f = Figure("layers", 760, 456, "Encoder and decoder layer in both norm manners")
-    encoder, decoder = ["self_attn", "feed_forward"], ["self_attn", "src_attn", "feed_forward"]
+    encoder, decoder = (
+        ["self_attn", "feed_forward"],
+        ["self_attn", "src_attn", "feed_forward"],
+    )
     one_layer(f, 40, "EncoderLayer, pre-norm", encoder, True)
     one_layer(f, 225, "post-norm", encoder, False)
     one_layer(f, 410, "DecoderLayer, pre-norm", decoder, True)
@@ -226,7 +236,13 @@ def teacher_forcing() -> None:
         for j in range(5):
             fill = "#0072b2" if j <= i else "#e6e6e6"
             f.box(x - 2 + 19 * j, 106, 17, 17, "", fill)
-    f.text(400, 222, "position t reads tgt up to t and is asked for the next word", 13, colour=LINE)
+    f.text(
+        400,
+        222,
+        "position t reads tgt up to t and is asked for the next word",
+        13,
+        colour=LINE,
+    )
     f.save()
 
 

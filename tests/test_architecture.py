@@ -100,7 +100,9 @@ def test_multi_head_attention_is_torchs():
     hidden = ~mask.squeeze(1)
     with at.record_attention(ours):
         out = ours(q, m, m, mask)
-    expected, weights = theirs(q, m, m, key_padding_mask=hidden, average_attn_weights=False)
+    expected, weights = theirs(
+        q, m, m, key_padding_mask=hidden, average_attn_weights=False
+    )
     assert torch.allclose(ours.attn, weights, atol=1e-10)
     same_gradients(out, expected, [q], [q], torch.randn(2, 5, D).double())
 
@@ -126,23 +128,29 @@ def test_decoder_layer_is_torchs(norm_first):
     padding = torch.arange(4) >= torch.tensor([[2], [4]])
     causal = at.subsequent_mask(6)
     out = ours(x, memory, ~padding.unsqueeze(1), causal)
-    expected = theirs(
-        x, memory, tgt_mask=~causal[0], memory_key_padding_mask=padding
+    expected = theirs(x, memory, tgt_mask=~causal[0], memory_key_padding_mask=padding)
+    same_gradients(
+        out, expected, [x, memory], [x, memory], torch.randn(2, 6, D).double()
     )
-    same_gradients(out, expected, [x, memory], [x, memory], torch.randn(2, 6, D).double())
 
 
 def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
     theirs = nn.Transformer(
-        D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6
+        D,
+        H,
+        2,
+        2,
+        FF,
+        0.0,
+        batch_first=True,
+        norm_first=norm_first,
+        layer_norm_eps=1e-6,
     ).double()
     for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
         for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
             theirs_layer.load_state_dict(layer_weights(ours_layer))
         if norm_first:
-            other.norm.load_state_dict(
-                {"weight": mine.norm.a_2, "bias": mine.norm.b_2}
-            )
+            other.norm.load_state_dict({"weight": mine.norm.a_2, "bias": mine.norm.b_2})
         else:
             other.norm = nn.Identity()  # post-norm has normalised already
     return theirs
@@ -411,7 +419,9 @@ def test_one_position_too_many_is_refused(positions):
 
 def test_ids_outside_the_vocabulary_are_named():
     model = at.make_model(9, 9, 1, 8, 8, 2)
-    with pytest.raises(IndexError, match="ids from 3 to 9, but the vocabulary has only 0 to 8"):
+    with pytest.raises(
+        IndexError, match="ids from 3 to 9, but the vocabulary has only 0 to 8"
+    ):
         model.encode(torch.tensor([[3, 9]]), torch.ones(1, 1, 2))
 
 

@@ -26,7 +26,9 @@ def constant(optimizer, factor=1.0):
 
 
 def ragged(lengths: list[int]) -> torch.Tensor:
-    rows = [torch.cat([torch.zeros(1).long(), torch.randint(3, 12, (n,))]) for n in lengths]
+    rows = [
+        torch.cat([torch.zeros(1).long(), torch.randint(3, 12, (n,))]) for n in lengths
+    ]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
@@ -44,7 +46,9 @@ def fixed_batches() -> list[at.Batch]:
 def test_batch_shifts_by_one_and_counts_answers(lengths):
     rows = ragged(lengths)
     batch = at.Batch(rows, rows)
-    assert torch.equal(batch.tgt, rows[:, :-1]) and torch.equal(batch.tgt_y, rows[:, 1:])
+    assert torch.equal(batch.tgt, rows[:, :-1]) and torch.equal(
+        batch.tgt_y, rows[:, 1:]
+    )
     assert batch.ntokens == sum(lengths)
     assert batch.src_mask.shape == (len(lengths), 1, rows.size(1))
     assert torch.equal(batch.src_mask.squeeze(1), rows != PAD)
@@ -81,8 +85,11 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     counted = target != 1
     assert torch.allclose(q.sum(1), counted.double(), atol=1e-6)
     assert (q[:, 1] == 0).all()
-    assert torch.allclose(q[counted].amax(1), torch.tensor(
-        max(1 - smoothing, smoothing / (size - 2))).double(), atol=1e-6)
+    assert torch.allclose(
+        q[counted].amax(1),
+        torch.tensor(max(1 - smoothing, smoothing / (size - 2))).double(),
+        atol=1e-6,
+    )
 
 
 def test_label_smoothing_gradient_is_exact():
@@ -103,7 +110,9 @@ def test_relation_to_torchs_label_smoothing():
     entropy = (1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(
         smoothing / (V - 2)
     )
-    rest = smoothing / (V - 2)  # theirs, of another strength and without the pad's share
+    rest = smoothing / (
+        V - 2
+    )  # theirs, of another strength and without the pad's share
     strength = V * rest / (1 - smoothing - rest + V * rest)
     weight = torch.ones(V).double()
     weight[0] = 0
@@ -284,7 +293,7 @@ def test_rate_is_equation_3():
 def test_linear_rate_rises_to_its_peak_and_falls_to_zero(warmup, total):
     rates = [at.linear_rate(step, 2.0, warmup, total) for step in range(1, total + 3)]
     assert max(rates) == rates[warmup - 1] == 2.0
-    assert rates[: warmup] == sorted(rates[:warmup])
+    assert rates[:warmup] == sorted(rates[:warmup])
     assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
     assert rates[total - 1] > 0 == rates[total]
 
@@ -348,7 +357,9 @@ def test_copy_data_starts_with_1_and_never_pads():
 def test_the_copy_task_is_learnt(norm_first):
     torch.manual_seed(0)
     model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=norm_first)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
+    )
     scheduler = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: at.rate(step + 1, 32, 0.7, 100)
     )
