@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+import chapters
+import digest
 import nbformat
 import pytest
 
@@ -246,6 +248,54 @@ def test_outputs_of_an_older_module(tree):
     edit(tree / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 3.0")
     tool(tree, "export_module.py")
     refused(tree, "02_second, all cells", "outputs are of an older module")
+
+
+def test_what_a_chapter_does_not_use_leaves_its_outputs_alone(tree):
+    edit(tree / "notebooks/02_second.md", "math.pi", "math.tau")
+    tool(tree, "export_module.py")
+    done = tool(tree, "run_notebooks.py")
+    assert "01_first: outputs kept" in done.stdout
+    assert "02_second: executed" in done.stdout
+
+
+def test_running_the_module_as_a_program_reaches_main(tree):
+    edit(
+        tree / "notebooks/01_first.md",
+        "assert os.sep",
+        "COMMAND = [os.sep, 'annotated_transformer.py']\nassert COMMAND",
+    )
+    tool(tree, "run_notebooks.py")
+    edit(tree / "notebooks/02_second.md", "circle(1):.3f", "circle(1):.5f")
+    tool(tree, "export_module.py")
+    refused(tree, "01_first, all cells", "outputs are of an older module")
+
+
+@pytest.mark.parametrize(
+    "code, used",
+    [
+        ("from annotated_transformer import attention", {"attention"}),
+        ("import annotated_transformer as at\nat.attention(x)", {"attention", "x"}),
+        ("def f(rate):\n    return rate + average", {"average"}),
+        ("rate = 1\nprint(rate)", {"print"}),
+        ("[rate for rate in rates]", {"rates"}),
+        ("class A(B):\n    def f(self):\n        return clones", {"B", "clones"}),
+        ("class A:\n    def rate(self):\n        return rate(1)", {"rate"}),
+        ("x.attention()", {"x"}),
+    ],
+)
+def test_names_that_code_takes_from_the_module(code, used):
+    assert digest.names(code) == used
+
+
+def test_code_without_docstrings_and_comments():
+    code = (
+        'class A:  # why\n    """Doc."""\n\n'
+        '    def f(self):\n        """Doc\n\n        # no comment\n        """\n'
+        '        return "# no comment"  # a comment'
+    )
+    bare = 'class A:\n    def f(self):\n        return "# no comment"'
+    assert chapters.code_only(code) == bare
+    assert chapters.code_only('def f():\n    """Doc."""') == "def f():\n    ..."
 
 
 def test_outputs_of_older_data(tree):

@@ -73,6 +73,8 @@ def code_only(source: str) -> str:
                 docstring = node.body[0]
                 for row in range(docstring.lineno - 1, docstring.end_lineno):
                     lines[row] = ""
+                if len(node.body) == 1:  # without it there would be no body
+                    lines[docstring.lineno - 1] = " " * docstring.col_offset + "..."
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 

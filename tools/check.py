@@ -141,7 +141,9 @@ def described(fault: dict) -> str:
 def types() -> Iterator[str]:
     """mypy has nothing against the module."""
     where = module_places()
-    for line in run(["mypy", "--no-error-summary"]).splitlines():
+    for line in run(
+        ["mypy", "--no-error-summary", "--hide-error-context"]
+    ).splitlines():
         path, row, message = [*line.split(":", 2), "", ""][:3]
         cell = f" from {where(int(row))}" if row.isdigit() else ""
         yield f"{path}:{row}{cell}:{message}"

@@ -14,6 +14,14 @@ from pathlib import Path
 from chapters import MODULE, ROOT, Refused, code_only, place, read
 from export_module import Definition, on_disk
 
+Scope = (
+    Definition
+    | ast.Lambda
+    | ast.ListComp
+    | ast.SetComp
+    | ast.DictComp
+    | ast.GeneratorExp
+)
 FOLDERS = ("data", "models", "results")
 
 
@@ -48,10 +56,15 @@ def sha256(content: bytes) -> str:
 
 
 def reached(code: str) -> list[str]:
-    """The module's definitions that code uses, directly or through others."""
+    """The module's definitions that code uses, directly or through others.
+
+    Code with a string that names the module may run it as a program: it uses `main`.
+    """
     module = definitions(on_disk())
     found: dict[str, str] = {}
     waiting = names(code)
+    if any(MODULE.stem in text for text in strings(code)):
+        waiting.add("main")
     while waiting:
         name = waiting.pop()
         if name in module and name not in found:
@@ -61,21 +74,53 @@ def reached(code: str) -> list[str]:
 
 
 def names(code: str) -> set[str]:
-    """Every name that code may mean: `f`, `module.f`, `from module import f`.
+    """The names of the module that code may mean.
 
-    A string that names the module may run it as a program, which reaches `main`.
+    Those it imports, those it uses without binding them, and attributes of the
+    module itself.
     """
-    found = set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.alias):
-            found.add(node.name)
-    if any(MODULE.stem in text for text in strings(code)):
-        found.add("main")
+    tree = ast.parse(code)
+    found = free_names(tree)
+    module = aliases(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == MODULE.stem:
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in module:
+                found.add(node.attr)
     return found
+
+
+def aliases(tree: ast.AST) -> set[str]:
+    """What code calls the module."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    listed = [alias for node in imports for alias in node.names]
+    return {a.asname or a.name for a in listed if a.name == MODULE.stem}
+
+
+def free_names(node: ast.AST) -> set[str]:
+    """The names that a module, a function or a class uses but does not bind."""
+    used: set[str] = set()
+    inside: set[str] = set()  # used by the functions in it
+    bound: set[str] = set()
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        child = waiting.pop()
+        if isinstance(child, ast.Name):
+            (used if isinstance(child.ctx, ast.Load) else bound).add(child.id)
+        elif isinstance(child, ast.arg):
+            bound.add(child.arg)
+        elif isinstance(child, ast.alias):
+            bound.add((child.asname or child.name).partition(".")[0])
+        elif isinstance(child, Definition):
+            bound.add(child.name)
+        if isinstance(child, Scope):
+            inside |= free_names(child)
+        else:
+            waiting += ast.iter_child_nodes(child)
+    if isinstance(node, ast.ClassDef):  # its methods don't see what it binds
+        return inside | (used - bound)
+    return (inside | used) - bound
 
 
 def strings(code: str) -> set[str]:
