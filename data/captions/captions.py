@@ -73,11 +73,16 @@ def english_plural(word: str) -> str:
     return word + ("es" if re.search(r"(s|x|ch|sh)$", word) else "s")
 
 
+GERUNDS = {"unwrap": "unwrapping", "travel": "travelling"}  # a stressed or British end
+
+
 def english_gerund(words: str) -> str:
     """The -ing form of a verb with what belongs to it; `be x` is x."""
     verb, _, rest = words.partition(" ")
     if verb == "be":
         return rest
+    if verb in GERUNDS:
+        return GERUNDS[verb]
     if verb.endswith("ie"):
         verb = verb[:-2] + "y"
     elif re.search(r"[^e]e$", verb):
@@ -87,7 +92,7 @@ def english_gerund(words: str) -> str:
     return f"{verb}ing {rest}".strip()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noun:
     """A row of the table of nouns. Gender m, f, n, or p where there is only a plural."""
 
@@ -113,7 +118,7 @@ class Noun:
             plural=lemma if gender == "p" else plural,
             weak="~" in lemma,
             english=meaning,
-            english_plural=irregular or english_plural(meaning),
+            english_plural=meaning if gender == "p" else irregular or english_plural(meaning),
             plural_in_english=english.endswith("*") or gender == "p",
             group=group,
             adjectives=adjectives,
@@ -157,7 +162,7 @@ PERSONS = read_nouns(GRAMMAR["people"])
 NOUNS = {**PERSONS, **read_nouns(GRAMMAR["nouns"])}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Activity:
     """A row of the table of activities: a verb with whom and what it goes with."""
 
@@ -198,18 +203,32 @@ class Activity:
             notes=() if notes == "-" else tuple(notes.split(", ")),
         )
 
-    @property
+    @cached_property
     def lemma(self) -> str:
         return (self.particle + " " * self.apart + self.infinitive).strip()
+
+    @cached_property
+    def outdoors(self) -> bool:
+        """Whether it always happens outdoors."""
+        return bool(self.where) and not any(group in INDOORS for group in self.where)
 
     def noted(self, key: str) -> list[str]:
         """What follows `key` in the notes: `um fangen` gives [fangen]."""
         return next((note.split()[1:] for note in self.notes if note.split()[0] == key), [])
 
-    @property
+    @cached_property
+    def heads(self) -> set[str]:
+        """The first words of the notes; of `um:rest` only `um`."""
+        return {re.split("[ :]", note)[0] for note in self.notes}
+
+    def tag(self, kind: str) -> str:
+        """The tag of activities that go with it: `um:rest` gives rest."""
+        return next((n.partition(":")[2] for n in self.notes if n.startswith(kind + ":")), "")
+
+    @cached_property
     def directed(self) -> bool:
         """Whether the object says where to, so that it comes last in its clause."""
-        return bool(re.match(r"\w+\+/(?!for)|aus/|zu/", self.preposition))
+        return bool(re.match(r"\w+\+|aus/|zu/", self.preposition))
 
 
 def members(groups: list[str]) -> tuple[Noun, ...]:
@@ -312,8 +331,8 @@ STRONG = endings("""
     en er en er""")
 
 COUNTS = {
-    "zwei": "two", "drei": "three", "vier": "four", "einig": "some",
-    "mehrer": "several", "viel": "many",
+    "zwei": "two", "drei": "three", "einig": "some", "mehrer": "several",
+    "vier": "four", "viel": "many",
 }  # fmt: skip
 POSSESSIVES = {"m": ("sein", "his"), "f": ("ihr", "her"), "p": ("ihr", "their")}
 PRONOUNS = {"m": ("er", "he"), "f": ("sie", "she"), "p": ("sie", "they")}
@@ -333,6 +352,7 @@ class NounPhrase:
     adjectives: list[tuple[str, str]] = field(default_factory=list)
     owner: str = ""  # gender of the possessor, for `own`
     attribute: Phrase = Phrase([], [])
+    attribute_nouns: list[Noun] = field(default_factory=list)
     link: int = field(default_factory=NEW_LINK.__next__)
     det_link: int = field(default_factory=NEW_LINK.__next__)
 
@@ -421,11 +441,12 @@ def describe(rng: random.Random, noun: Noun, chance: float) -> list[tuple[str, s
         return []
     first = pick(rng, noun.adjectives)
     colours = [pair for pair in noun.adjectives if pair[0] in COLOURS]
-    if first not in colours and colours and rng.random() < 0.25:
+    if first[0] in BEFORE_COLOUR and colours and rng.random() < 0.25:
         return [first, pick(rng, colours)]
     return [first]
 
 
+BEFORE_COLOUR = "klein groß alt neu lang jung warm".split()
 COLOURS = "braun schwarz weiß grau rot blau gelb grün".split()
 
 
@@ -444,14 +465,15 @@ def specified(
     if determiner == "pl" or not determiner and (not noun.plural or noun.gender == "p"):
         determiner = "bare"
     elif determiner == "own" and (owner is None or owner.gender == "n"):
-        determiner = "bare" if plural else "a"
+        determiner = "the"
     elif not determiner and owner is not None and owner.several:
         determiner, plural = "bare", True
     elif not determiner:
         determiner = "the" if rng.random() < (0.5 if place else 0.2) else "a"
-    elif determiner == "a" and not place and noun.plural != "-" and rng.random() < 0.15:
+    elif determiner == "a" and not place and noun.plural != "-" and rng.random() < 0.12:
         determiner = "the"
-    adjectives = [(stem, ADJECTIVES[stem]) for stem in stems]
+    pairs = [stem.partition("=")[::2] for stem in stems]
+    adjectives = [(de, en or ADJECTIVES[de]) for de, en in pairs]
     if not adjectives and determiner not in ("season", "tune"):
         adjectives = describe(rng, noun, 0.15 if place else 0.25)
     gender = owner.gender if determiner == "own" else ""
@@ -478,7 +500,7 @@ def prepositional(
     rest, _, whole = rest.partition(">")
     link = verb if english == "_" else next(NEW_LINK)
     meaning = "" if english == "_" else english.replace("_", " ")
-    inner = specified(rng, rest, owner, place=True)
+    inner = specified(rng, rest, owner, place=owner is None)
     phrases, nouns = [inner.realise(case)], [inner.noun]
     if whole:
         other = specified(rng, whole, place=True)
@@ -511,12 +533,12 @@ def choose_subject(rng: random.Random, activity: Activity) -> NounPhrase:
         style = "count"
     adjectives = describe(rng, noun, 0.3 if style.startswith("one") else 0.12)
     if style.startswith("one"):
-        attribute = Phrase([], [])
-        worn = ATTIRE.get(noun.group)
+        attribute = Adverbial(Phrase([], []), [])
+        worn = ATTIRE.get("+" * activity.outdoors + noun.group)
         if worn and "plain" not in activity.notes and rng.random() < 0.15:
-            attribute = prepositional(rng, pick(rng, worn.split(", "))).phrase
+            attribute = prepositional(rng, pick(rng, worn.split(", ")))
         determiner = "the" if style == "one the" else "a"
-        return NounPhrase(noun, determiner, False, adjectives, attribute=attribute)
+        return NounPhrase(noun, determiner, False, adjectives, "", *attribute)
     counts = list(COUNTS)
     determiner = {
         "count": pick(rng, counts[:-1], 0.5),
@@ -538,10 +560,13 @@ class Scene:
         self.recipient = None
         if activity.recipients:
             noun = pick(rng, activity.recipients)
-            self.recipient = NounPhrase(noun, pick(rng, ["a", "the"]))
+            family = noun.group in ("elder", "parent") and self.subject.gender in POSSESSIVES
+            owner = self.subject.gender
+            determiner = "own" if family else pick(rng, ["the", "a"], 1.0)
+            self.recipient = NounPhrase(noun, determiner, owner=owner)
         self.group = pick(rng, activity.where) if activity.where else ""
         self.reason = pick(rng, activity.noted("weil") or [""])
-        self.nouns = [self.subject.noun]  # of what has been built
+        self.nouns = [self.subject.noun, *self.subject.attribute_nouns]  # of what is built
         self.built: dict[str, Phrase] = {}
 
     def choose_object(self) -> NounPhrase | Adverbial | None:
@@ -585,8 +610,6 @@ class Scene:
             return self.build_reason()
         if symbol == "M":
             return self.build_adverb()
-        if symbol == "P" and not self.group:
-            return Phrase([], [])
         if symbol == "P":
             specs = PLACES[self.group]
         elif symbol == "T":
@@ -621,7 +644,7 @@ class Scene:
                 return Phrase(word(f"{particle}zu{infinitive}", verb, to), [])
             return Phrase(word(particle, verb) + word("zu", to) + word(infinitive, verb), [])
         if symbol == "Q":
-            return Phrase(word(participles[0], verb), word(participles[1], verb))
+            return Phrase(word(participles[0], verb), word(participles[1].replace("_", " "), verb))
         german = {
             "V": word(form, verb, finite) + sich,
             "X": word(particle, verb),
@@ -664,6 +687,7 @@ class Scene:
             sides.append([])
             for token in tokens:
                 text, number = token.split("/")
+                self.nouns += [NOUNS[text]] if text in NOUNS else []
                 text = words[text][side] if text in words else inflected(text, self.plural)
                 sides[-1] += word(text, links.setdefault(number, next(NEW_LINK)))
         return Phrase(*sides)
@@ -678,8 +702,7 @@ class Scene:
         for note in ("snow", "wet", "sun"):
             if note in self.activity.notes:
                 return note
-        groups = [self.group] if placed else self.activity.where
-        outdoors = groups and not any(group in INDOORS for group in groups)
+        outdoors = self.group not in INDOORS if placed else self.activity.outdoors
         return "outdoors" if outdoors else "indoors"
 
 
@@ -780,7 +803,8 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     english = a_or_an(tokens(pattern.english, False))
     nouns = [noun.lemma for scene in scenes for noun in scene.nouns]
     if scenes[1:] and scenes[1].subject is scenes[0].subject:
-        nouns.remove(scenes[0].subject.noun.lemma)
+        for noun in [scenes[0].subject.noun, *scenes[0].subject.attribute_nouns]:
+            nouns.remove(noun.lemma)
     if len(set(nouns)) < len(nouns):
         raise Unfit("the same noun twice")
     alignment = [
@@ -795,13 +819,13 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
 # How the second scene of each kind of pattern is found; the first has the kind's note.
 SHARES_SUBJECT = {"both", "wear", "um", "bei"}
 NOTED = {"try", "pp", "posture", "there", "wet", "weil", "um", "bei", "watch", "give", "to"}
-SPECIAL = {"there", "watch", "wear", "give", "to"}
+SPECIAL = {"there", "watch", "wear", "give", "to", "um"}
 
 
 def fits(pattern: Pattern, activity: Activity) -> bool:
     """Whether the pattern can be used with the activity in its first scene."""
     kind, order = pattern.kind, pattern.german
-    heads = {note.split()[0] for note in activity.notes}
+    heads = activity.heads
     transitive = bool(activity.what) and not activity.preposition and activity.case == "acc"
     wanted = {"busy": {"busy", "beim"}, "beim": {"beim"}, "both": {"posture"}}
     if kind in NOTED and kind not in heads:
@@ -810,16 +834,28 @@ def fits(pattern: Pattern, activity: Activity) -> bool:
         return False
     if heads & SPECIAL - {kind}:
         return False
+    if kind == "wear" and heads & {"snow", "plain"} or kind == "two" and "wild" in heads:
+        return False
+    if kind == "wear" and activity.what and "O" not in order:
+        return False
+    if kind == "wet" and ("weil" in heads or activity.who[0].lemma not in PERSONS):
+        return False
     if kind == "busy" and not transitive or kind == "pp" and not transitive:
         return False
     if kind == "both" and "S , W' R' O' F' , V P ." == " ".join(order) and not activity.where:
         return False
     placed = "P" in order and activity.where
-    if "P" in order and not activity.where and kind != "um":
+    if "P" in order and not activity.where:
         return False
     if heads & {"posture", "place", "still"} and not placed and kind != "posture":
         return False
     if "I" in order and not any("/" in note.split()[0] for note in activity.notes):
+        return False
+    if "M" in order:
+        prepositional_object = activity.preposition.partition("/")[2] not in ("", "_")
+        if prepositional_object != (kind == "prep"):
+            return False
+    if order[:4] == ("S", "V", "P", "M") and not activity.what:
         return False
     if "M" in order and not any(note[0] == "@" for note in activity.notes):
         return False
@@ -867,21 +903,27 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
 
 def companion(kind: str, pattern: Pattern, first: Scene, activity: Activity) -> bool:
     """Whether an activity can be the second scene."""
-    heads = {note.split()[0] for note in activity.notes}
+    heads = activity.heads
     together = first.group in activity.where
     same = first.subject.noun in activity.who
+    same = same and not (first.subject.several and "sg" in heads)
     needs_place = heads & {"posture", "place", "still", "sg"}
-    if heads & SPECIAL - {kind} or activity is first.activity or activity.recipients:
+    if ("snow" in heads) != ("snow" in first.activity.heads):
+        return False
+    if "T" in pattern.german and heads & {"sun", "wet"}:
+        return False
+    if heads & SPECIAL - {kind} or activity.lemma == first.activity.lemma or activity.recipients:
         return False
     if kind == "two":
-        return together and not needs_place and "um" not in heads
+        return together and not needs_place | heads & {"wild"}
     if kind == "both":
         posture = {"sitzen": "sit", "stehen": "stand", "liegen": "lie"}
         return together and same and posture[first.activity.infinitive] in heads
     if kind == "wear":
-        return same and "wear" in heads
+        suits = first.activity.outdoors or "outdoors" not in heads
+        return same and "wear" in heads and suits
     if kind in ("um", "bei"):
-        return same and activity.lemma in first.activity.noted(kind)
+        return same and first.activity.tag(kind) in heads and (together or not first.group)
     if kind == "what":
         thing = first.object
         if not isinstance(thing, NounPhrase) or thing.determiner not in ("a", "the", "bare"):
@@ -892,7 +934,7 @@ def companion(kind: str, pattern: Pattern, first: Scene, activity: Activity) -> 
             return together and bool(heads & {"posture", "still", "lie"})
         return not needs_place and together
     if kind == "watch":
-        return together and "beim" in heads
+        return together and "show" in heads
     raise ValueError(kind)
 
 
@@ -900,7 +942,7 @@ def compose(rng: random.Random) -> Sentence:
     """A sentence; raises Unfit where the choices do not go together."""
     pattern = rng.choices(PATTERNS, [pattern.weight for pattern in PATTERNS])[0]
     candidates = CANDIDATES[pattern]
-    first = Scene(rng, pick(rng, candidates, 20.0))
+    first = Scene(rng, pick(rng, candidates, 80.0))
     if not last_in_place(pattern.german, first):
         raise Unfit("a direction in the middle")
     if pattern.kind == "pp" and (first.object.plural or first.object.determiner == "bare"):
@@ -909,8 +951,12 @@ def compose(rng: random.Random) -> Sentence:
         raise Unfit("a portrait of several")
     if "weil/1" == pattern.german[0] and first.refers:
         raise Unfit("a pronoun before its noun")
+    if pattern.kind == "there" and first.subject.determiner == "the":
+        raise Unfit("there is the")
     if first.subject.determiner == "group" and ("W" in pattern.german or "W'" in pattern.german):
         raise Unfit("a relative clause of a group")
+    if first.subject.attribute.de and ("T" in pattern.german or pattern.kind == "wet"):
+        raise Unfit("clothes against the weather")
     if first.subject.attribute.de and ("W" in pattern.german or "W'" in pattern.german):
         raise Unfit("an attribute between noun and relative clause")
     scenes = [first]
@@ -939,8 +985,10 @@ def held_out_pairs(rng: random.Random) -> list[tuple[str, str]]:
         verbs_of.setdefault(noun, set()).add(verb)
     pairs = []
     for row in rows:
-        unusual = [pair for pair in row[2:] if len(verbs_of[pair[1]]) > 1]
-        pairs += rng.sample(unusual, min(len(unusual), len(row) // 3))
+        for verb, noun in rng.sample(row[2:], max(0, min(len(row) - 2, len(row) // 3))):
+            if len(verbs_of[noun]) > 1:  # training keeps the noun with another verb
+                verbs_of[noun].discard(verb)
+                pairs.append((verb, noun))
     return sorted(set(pairs))
 
 
