@@ -1,0 +1,483 @@
+"""Chapter 4: subwords, cached decoding, beam search, averages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import annotated_transformer as at
+
+TEXTS = [
+    "Ein Hund läuft über die Wiese.",
+    "A dog runs across the meadow.",
+    "Zwei Hunde spielen auf der Wiese mit einem Ball.",
+    "Two dogs play with a ball in the meadow.",
+]
+ODD = [
+    "",
+    " ",
+    "  zwei  Leerzeichen ",
+    "Tab\tund\nZeile\r\n",
+    "a </s> b <s> <unk> <blank>",
+    "👩‍🚒 löscht 🇩🇪",
+    "قطة تنام",
+    "\u202eשלום\u202c",
+    "e\u0301 ist nicht é",
+    "中文，日本語",
+    "\x00\ufffd\U0010ffff",
+    "Ġ is a letter, too",
+]
+
+
+@pytest.fixture(scope="module")
+def bpe() -> at.BytePairEncoding:
+    return at.BytePairEncoding.train(TEXTS, 320)
+
+
+# --- byte-pair encoding ------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_texts_come_back(bpe, text):
+    assert bpe.detokenize(bpe.tokenize(text)) == text
+
+
+@given(text=st.text())
+@settings(max_examples=300)
+def test_any_text_comes_back(bpe, text):
+    assert bpe.detokenize(bpe.tokenize(text)) == text
+
+
+def test_real_sentences_come_back():
+    names = ["captions"] + ["multi30k"] * bool(
+        os.environ.get("ANNOTATED_TRANSFORMER_DATA")
+    )
+    for name in names:
+        pairs = at.load_pairs(at.TrainingConfig(dataset=name), "valid")
+        sentences = [sentence for pair in pairs for sentence in pair]
+        encoding = at.BytePairEncoding.train(sentences[:500], 600)
+        for sentence in sentences:
+            tokens = encoding.tokenize(sentence)
+            assert encoding.detokenize(tokens) == sentence
+            assert len(tokens) < len(sentence.encode()) + 1
+
+
+def test_special_tokens_come_first_and_are_never_found_in_text(bpe):
+    itos = bpe.get_itos()
+    assert itos[:4] == at.SPECIALS
+    assert len(itos) == len(set(itos)) == 320
+    for text in ["</s>", "a<unk>b", " <s> ", *TEXTS]:
+        tokens = bpe.tokenize(text)
+        assert not set(tokens) & set(at.SPECIALS)
+        assert set(tokens) <= set(itos)
+
+
+def test_special_tokens_are_not_learnt_either():
+    encoding = at.BytePairEncoding.train(["</s> <s> <blank> <unk>"] * 50, 340)
+    assert encoding.get_itos()[:4] == at.SPECIALS
+    assert not set(encoding.tokenize("a </s> <unk>")) & set(at.SPECIALS)
+
+
+def test_both_sides_are_learnt_and_case_is_kept(bpe):
+    assert bpe.tokenize("Wiese") == ["ĠWiese"]
+    assert bpe.tokenize("meadow") == ["Ġmeadow"]
+    assert bpe.tokenize("wiese") != ["Ġwiese"]
+    # the first word of a text is cut like the same word further on
+    assert bpe.tokenize("Wiese Wiese") == ["ĠWiese", "ĠWiese"]
+
+
+def test_training_repeats_itself_also_in_another_process(bpe):
+    program = (
+        "import sys, json, annotated_transformer as at\n"
+        "texts = json.load(sys.stdin)\n"
+        "sys.stdout.write(at.BytePairEncoding.train(texts, 320).to_json())"
+    )
+    for seed in "12":
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=json.dumps(TEXTS),
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        assert done.stdout == bpe.to_json()
+
+
+def test_json_and_pickle_give_the_same_encoding(bpe):
+    copies = [at.BytePairEncoding.from_json(bpe.to_json())]
+    copies.append(pickle.loads(pickle.dumps(bpe)))  # as spawned workers get it
+    for copy in copies:
+        assert copy.get_itos() == bpe.get_itos()
+        for text in TEXTS + ODD:
+            assert copy.tokenize(text) == bpe.tokenize(text)
+
+
+def test_a_size_that_bytes_do_not_fit_is_refused():
+    with pytest.raises(ValueError, match="259"):
+        at.BytePairEncoding.train(TEXTS, 259)
+    assert len(at.BytePairEncoding.train(TEXTS, 260).get_itos()) == 260
+
+
+def test_broken_bytes_become_replacement_characters(bpe):
+    assert bpe.detokenize(["Ġ", "Ã"]) == "\ufffd"
+    assert bpe.detokenize([]) == ""
+
+
+# --- decoding with a cache ---------------------------------------------------
+
+
+def some_model(vocab=12, seed=0, dtype=torch.float64, **options) -> at.EncoderDecoder:
+    torch.manual_seed(seed)
+    model = at.make_model(11, vocab, 2, 16, 32, 4, **options).to(dtype).eval()
+    for p in model.parameters():  # a fresh model is too undecided to be telling
+        p.data += 0.3 * torch.randn_like(p)
+    return model
+
+
+def some_source(rows=4, seed=0):
+    """Sources of several lengths, padded with 2."""
+    generator = torch.Generator().manual_seed(seed)
+    src = torch.randint(3, 11, (rows, 7), generator=generator)
+    for row in range(rows):
+        src[row, 7 - row % 5 :] = 2
+    return src, (src != 2).unsqueeze(1)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("dtype, near", [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+@torch.no_grad()
+def test_cached_equals_uncached(norm_first, positions, dtype, near):
+    model = some_model(dtype=dtype, norm_first=norm_first, positions=positions)
+    src, mask = some_source()
+    tgt = torch.randint(0, 12, (4, 20))
+    whole = model.generator(model(src, tgt, mask, at.subsequent_mask(20)))
+    cache = at.DecoderCache(model, src, mask)
+    steps = [at.decode_step(model, cache, tgt[:, [t]]) for t in range(20)]
+    steps = torch.cat(steps, dim=1)
+    assert (steps - whole).abs().max() < near
+    assert torch.equal(steps.argmax(-1), whole.argmax(-1))
+
+
+@torch.no_grad()
+def test_hypotheses_share_the_source_and_keep_their_own_past():
+    model = some_model()
+    src, mask = some_source(rows=2)
+    tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
+    cache = at.DecoderCache(model, src, mask)
+    at.decode_step(model, cache, tgt[:, :1, 0])
+    cache.follow(torch.tensor([0, 0, 0, 1, 1, 1]))
+    tgt[:, :, 0] = tgt[:, :1, 0]
+    for t in range(1, 6):
+        got = at.decode_step(model, cache, tgt[:, :, t])
+    assert len(cache.source[0][0]) == 2
+    for b, w in itertools.product(range(2), range(3)):
+        whole = model(src[[b]], tgt[b, [w]], mask[[b]], at.subsequent_mask(6))
+        assert torch.allclose(got[b, w], model.generator(whole)[0, -1], atol=1e-9)
+
+
+@torch.no_grad()
+def test_rows_can_change_places_and_leave():
+    model = some_model()
+    src, mask = some_source(rows=3)
+    tgt = torch.randint(0, 12, (3, 5))
+    cache = at.DecoderCache(model, src, mask)
+    for t in range(4):
+        at.decode_step(model, cache, tgt[:, [t]])
+    rows = torch.tensor([2, 0])
+    cache.follow(rows)
+    cache.keep(rows)
+    got = at.decode_step(model, cache, tgt[rows][:, [4]])[:, 0]
+    whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
+    assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
+
+
+def test_each_position_is_computed_once():
+    model = some_model()
+    seen = []
+    model.decoder.layers[1].feed_forward.register_forward_hook(
+        lambda module, inputs, output: seen.append(inputs[0].shape[:2].numel())
+    )
+    src, mask = some_source(rows=1)
+    at.beam_search(model, src, mask, 30, 0, end_symbol=-1, beam_size=1)
+    assert seen == [1] * 29
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_an_output_longer_than_the_positions_is_an_error(positions):
+    model = some_model(positions=positions, max_len=8)
+    src, mask = some_source(rows=1)
+    at.beam_search(model, src, mask, 9, 0, end_symbol=-1)
+    with pytest.raises(ValueError, match="9 positions"):
+        at.beam_search(model, src, mask, 10, 0, end_symbol=-1)
+
+
+# --- beam search -------------------------------------------------------------
+
+
+def search(model, src, mask, max_len=14, **options):
+    return at.beam_search(model, src, mask, max_len, 0, end_symbol=1, **options)
+
+
+def log_probability(model, src, mask, ids) -> float:
+    """Of the tokens `ids` after the start symbol, by one full pass."""
+    tgt = torch.tensor([[0, *ids[:-1]]])
+    with torch.no_grad():
+        out = model(src, tgt, mask, at.subsequent_mask(len(ids)))
+        return model.generator(out)[0, range(len(ids)), ids].sum().item()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_beam_of_one_is_greedy(seed):
+    model = some_model(seed=seed, norm_first=seed % 2 == 0, dtype=torch.float32)
+    src, mask = some_source(6, seed)
+    greedy = at.greedy_decode(model, src, mask, 14, 0, end_symbol=1, pad=2).tolist()
+    for row, (ids, _) in zip(greedy, search(model, src, mask, beam_size=1), strict=True):
+        row = row[1:]
+        assert ids == (row[: row.index(1)] if 1 in row else row)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_full_beam_is_enumeration(seed, alpha):
+    model = some_model(vocab=5, seed=seed)
+    src, mask = some_source(2, seed)
+    found = search(model, src, mask, 4, beam_size=64, length_penalty=alpha)
+    for b, (ids, score) in enumerate(found):
+        rated = []
+        for n in range(4):
+            for body in itertools.product([0, 2, 3, 4], repeat=n):
+                written = [*body, 1][:3]  # ended, or cut after three tokens
+                logp = log_probability(model, src[[b]], mask[[b]], written)
+                rated.append((logp / ((5 + len(written)) / 6) ** alpha, list(body)))
+        assert len(rated) == 85
+        assert ids == max(rated)[1]
+        assert score == pytest.approx(max(rated)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_gives_what_each_sentence_gives(seed, beam_size):
+    model = some_model(seed=seed, dtype=torch.float32)
+    src, mask = some_source(6, seed)
+    together = search(model, src, mask, beam_size=beam_size)
+    order = torch.tensor([4, 2, 0, 5, 1, 3])
+    mixed = search(model, src[order], mask[order], beam_size=beam_size)
+    for b, (ids, score) in enumerate(together):
+        length = int(mask[b].sum())
+        [(alone, its_score)] = search(
+            model, src[[b], :length], mask[[b], :, :length], beam_size=beam_size
+        )
+        assert ids == alone == mixed[order.tolist().index(b)][0]
+        assert score == pytest.approx(its_score, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rating_is_that_of_the_output(seed):
+    model = some_model(seed=seed)
+    src, mask = some_source(4, seed)
+    for b, (ids, score) in enumerate(search(model, src, mask, length_penalty=0.8)):
+        written = [*ids, 1] if len(ids) < 13 else ids
+        logp = log_probability(model, src[[b]], mask[[b]], written)
+        assert score == pytest.approx(logp / ((5 + len(written)) / 6) ** 0.8, abs=1e-9)
+
+
+def test_the_search_is_deterministic_and_restores_the_mode():
+    model = some_model(dropout=0.5)
+    src, mask = some_source()
+    for training in (True, False):
+        model.train(training)
+        first = search(model, src, mask)
+        assert model.training == training
+        assert all(m.training == training for m in model.modules())
+        assert first == search(model, src, mask)
+    model.train()
+    with pytest.raises(IndexError):
+        search(model, torch.full((1, 3), 999), torch.ones(1, 1, 3))
+    assert model.training
+
+
+def test_a_float_mask_counts_like_a_boolean_one():
+    model = some_model()
+    src, mask = some_source()
+    for other in (mask.float(), mask.long(), mask.to(torch.uint8)):
+        assert search(model, src, other) == search(model, src, mask)
+
+
+class Planted:
+    """decode_step by a rule: (written so far, sentence) -> chances of 6 tokens."""
+
+    def __init__(self, monkeypatch, rule):
+        self.rule, self.batches, self.past = rule, [], None
+        monkeypatch.setattr(at, "decode_step", self.step)
+        monkeypatch.setattr(at.DecoderCache, "follow", self.follow)
+
+    def follow(self, rows):
+        self.past = [self.past[row] for row in rows.tolist()]
+
+    def step(self, model, cache, last):
+        self.batches.append(len(last))
+        old = self.past or [[sentence] for sentence in range(len(last))]
+        new = zip(old, last.flatten().tolist(), strict=True)
+        self.past = [[*past, token] for past, token in new]
+        rows = torch.tensor([self.rule(past[2:], past[0]) for past in self.past])
+        return rows.clamp_min(1e-9).log().view(*last.shape, -1)
+
+    def search(self, max_len=50, rows=1, **options):
+        self.past, self.batches = None, []
+        src, mask = some_source(rows)
+        return search(some_model(), src, mask, max_len, **options)
+
+
+def test_weak_early_ends_do_not_stop_the_search(monkeypatch):
+    """Tokens: 1 ends, 3 is right. Each step gives the end a little, as smoothing does."""
+
+    def rule(past, sentence):
+        if past == [3] * 6:
+            return [0, 0.99, 0, 0, 0.01, 0]
+        return [0, 0.04, 0, 0.93, 0.03, 0]
+
+    planted = Planted(monkeypatch, rule)
+    for beam_size in (1, 2, 3, 5):
+        [(ids, _)] = planted.search(beam_size=beam_size)
+        assert ids == [3] * 6, beam_size
+
+
+def test_a_beam_finds_what_greedy_cannot(monkeypatch):
+    def rule(past, sentence):
+        if not past:
+            return [0, 0, 0, 0.6, 0.4, 0]
+        if past == [4]:
+            return [0, 1.0, 0, 0, 0, 0]
+        return [0, 0.3, 0, 0.25, 0.25, 0.2]
+
+    planted = Planted(monkeypatch, rule)
+    assert planted.search(beam_size=1)[0][0] == [3]
+    assert planted.search(beam_size=2)[0][0] == [4]
+
+
+def test_the_length_penalty_decides(monkeypatch):
+    def rule(past, sentence):  # "3" with 0.5, "4 4 4" with 0.45
+        if not past:
+            return [0, 0, 0, 0.5, 0.45, 0.05]
+        end = past[0] == 3 or len(past) == 3
+        return [0, 1.0, 0, 0, 0, 0] if end else [0, 0, 0, 0, 1.0, 0]
+
+    planted = Planted(monkeypatch, rule)
+    assert planted.search(length_penalty=0.0)[0][0] == [3]
+    assert planted.search(length_penalty=1.0)[0][0] == [4, 4, 4]
+
+
+def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
+    def rule(past, sentence):
+        end = 0.999 if len(past) >= 2 else 0.0
+        return [0, end, 0, 1.0 - end, 0, 0]
+
+    planted = Planted(monkeypatch, rule)
+    assert planted.search(max_len=100, beam_size=4)[0][0] == [3, 3]
+    assert len(planted.batches) < 10
+
+
+def test_finished_sentences_leave_the_batch(monkeypatch):
+    lengths = [1, 5, 3]
+
+    def rule(past, sentence):
+        end = float(len(past) == lengths[sentence])
+        return [0, end, 0, 1.0 - end, 0, 0]
+
+    planted = Planted(monkeypatch, rule)
+    found = planted.search(rows=3, beam_size=1)
+    assert [len(ids) for ids, _ in found] == lengths
+    assert planted.batches == [3, 3, 2, 2, 1, 1]
+
+
+def test_an_output_without_end_is_cut_and_competes(monkeypatch):
+    def rule(past, sentence):
+        return [0, weak, 0, 1.0 - weak, 0, 0]
+
+    planted = Planted(monkeypatch, rule)
+    for weak, length in ((0.0, 5), (0.1, 5), (0.9, 0)):
+        [(ids, _)] = planted.search(max_len=6, beam_size=3, length_penalty=0.0)
+        assert ids == [3] * length
+    assert planted.search(max_len=1)[0] == ([], 0.0)
+
+
+def test_a_beam_wider_than_the_vocabulary_is_no_problem():
+    model = some_model(vocab=5)
+    src, mask = some_source()
+    assert search(model, src, mask, 3, beam_size=500) == search(
+        model, src, mask, 3, beam_size=16
+    )
+
+
+# --- averages ----------------------------------------------------------------
+
+
+def small(seed: int, **options) -> at.EncoderDecoder:
+    torch.manual_seed(seed)
+    return at.make_model(9, 9, 1, 8, 16, 2, **options)
+
+
+@given(st.integers(1, 7), st.sampled_from([torch.float32, torch.bfloat16]))
+@settings(max_examples=14)
+def test_the_mean_of_equal_models_is_that_model(k, dtype):
+    model, result = small(1).to(dtype), small(2).to(dtype)
+    at.average(result, [model] * k)
+    state = result.state_dict()
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, state[name]) and state[name].dtype == dtype
+
+
+@pytest.mark.parametrize("tie", ["none", "all"])
+def test_the_mean_of_two_is_the_midpoint(tie):
+    one, two, result = (small(seed, tie=tie) for seed in range(3))
+    at.average(result, (model for model in (one, two)))
+    models = (result, one, two)
+    for a, b, c in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.allclose(a, (b + c) / 2)
+        assert a.requires_grad and a.grad_fn is None
+    assert not torch.equal(one.generator.proj.weight, two.generator.proj.weight)
+    shared = result.generator.proj.weight is result.src_embed[0].lut.weight
+    assert shared == (tie == "all")
+
+
+def test_a_model_may_be_its_own_average():
+    one, two = small(1), small(2)
+    expected = (one.generator.proj.weight + two.generator.proj.weight) / 2
+    at.average(one, [one, two])
+    assert torch.allclose(one.generator.proj.weight, expected)
+
+
+def test_checkpoints_are_averaged_and_integers_kept(tmp_path):
+    paths = []
+    for i in range(3):
+        state = {"w": torch.full((2, 2), float(3 * i)), "steps": torch.tensor(10 + i)}
+        paths.append(tmp_path / f"step-{i:06}.safetensors")
+        at.save_tensors(paths[-1], state)
+    mean = at.average_checkpoints(paths)
+    assert torch.equal(mean["w"], torch.full((2, 2), 3.0))
+    assert mean["steps"].item() == 12 and not mean["steps"].is_floating_point()
+
+
+def test_models_that_do_not_match_are_refused(tmp_path):
+    one, deeper = small(1), at.make_model(9, 9, 2, 8, 16, 2)
+    before = {name: tensor.clone() for name, tensor in one.state_dict().items()}
+    with pytest.raises(at.DataError, match="model 2"):
+        at.average(one, [one, deeper])
+    with pytest.raises(at.DataError, match="no model"):
+        at.average(one, [])
+    assert all(torch.equal(before[name], t) for name, t in one.state_dict().items())
+    at.save_tensors(tmp_path / "a.safetensors", {"w": torch.zeros(2)})
+    at.save_tensors(tmp_path / "b.safetensors", {"w": torch.zeros(3)})
+    with pytest.raises(at.DataError, match="b.safetensors"):
+        at.average_checkpoints([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
