@@ -18,6 +18,7 @@ import itertools
 import random
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -112,14 +113,15 @@ class Noun:
         lemma, _, plural = german[german.index(" ") + 1 :].partition(", ")
         meaning, _, irregular = english.rstrip("*").partition(", ")
         gender = {"der": "m", "die": "f", "das": "n", "pl": "p"}[german.split()[0]]
+        only_plural = english.endswith("*") or gender == "p"
         return cls(
             lemma=lemma.rstrip("~"),
             gender=gender,
             plural=lemma if gender == "p" else plural,
             weak="~" in lemma,
             english=meaning,
-            english_plural=meaning if gender == "p" else irregular or english_plural(meaning),
-            plural_in_english=english.endswith("*") or gender == "p",
+            english_plural=meaning if only_plural else irregular or english_plural(meaning),
+            plural_in_english=only_plural,
             group=group,
             adjectives=adjectives,
         )
@@ -274,7 +276,8 @@ class Phrase(NamedTuple):
     en: list[Token]
 
 
-NEW_LINK = itertools.count()
+FULL_STOP = 0
+NEW_LINK = itertools.count(FULL_STOP + 1)
 
 
 def word(text: str, *links: int) -> list[Token]:
@@ -560,9 +563,10 @@ class Scene:
         self.recipient = None
         if activity.recipients:
             noun = pick(rng, activity.recipients)
-            family = noun.group in ("elder", "parent") and self.subject.gender in POSSESSIVES
             owner = self.subject.gender
-            determiner = "own" if family else pick(rng, ["the", "a"], 1.0)
+            determiner = pick(rng, ["the", "a"], 1.0)
+            if noun.group in ("elder", "parent"):
+                determiner = "own" if owner in POSSESSIVES else "the"
             self.recipient = NounPhrase(noun, determiner, owner=owner)
         self.group = pick(rng, activity.where) if activity.where else ""
         self.reason = pick(rng, activity.noted("weil") or [""])
@@ -629,6 +633,14 @@ class Scene:
             return self.object.phrase
         self.nouns.append(self.object.noun)
         return self.object.realise(case or self.activity.case)
+
+    def object_pairs(self) -> list[tuple[str, str]]:
+        """The verb with each noun of an object that has been built."""
+        if not any(symbol[0] == "O" for symbol in self.built) or self.object is None:
+            return []
+        named = isinstance(self.object, NounPhrase)
+        nouns = [self.object.noun] if named else self.object.nouns
+        return [(self.activity.lemma, noun.lemma) for noun in nouns]
 
     def build_verb(self, symbol: str) -> Phrase:
         """A form of the verb; the German or the English side of it is empty."""
@@ -728,6 +740,7 @@ class Sentence:
     skeleton: str  # German symbols in their order, without the empty ones
     verbs: set[str]
     nouns: set[str]
+    objects: set[tuple[str, str]]  # verbs with the nouns of their objects
 
     def line(self, side: str) -> str:
         if side == "align":
@@ -780,7 +793,7 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
             text, _, link = item.partition("/")
             scene = scenes[item.endswith("'")]
             if text in ".,":
-                out.append(Token(text, frozenset()))
+                out.append(Token(text, frozenset([FULL_STOP] if text == "." else [])))
             elif link:
                 name = link.rstrip("'")
                 own = {"f": scene.finite, "g": scene.verb, "t": scene.to}
@@ -810,9 +823,14 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     alignment = [
         (i, j) for i, g in enumerate(german) for j, e in enumerate(english) if g.links & e.links
     ]
-    verbs = {scene.activity.lemma for scene in scenes}
     return Sentence(
-        capitalise(german), capitalise(english), alignment, " ".join(skeleton), verbs, set(nouns)
+        german=capitalise(german),
+        english=capitalise(english),
+        alignment=alignment,
+        skeleton=" ".join(skeleton),
+        verbs={scene.activity.lemma for scene in scenes},
+        nouns=set(nouns),
+        objects={pair for scene in scenes for pair in scene.object_pairs()},
     )
 
 
@@ -971,7 +989,7 @@ CANDIDATES = {p: [a for a in ACTIVITIES if fits(p, a)] for p in PATTERNS}
 # -------------------------------------------------------------------------- corpus
 
 
-def held_out_pairs(rng: random.Random) -> list[tuple[str, str]]:
+def held_out_pairs(rng: random.Random) -> set[tuple[str, str]]:
     """Verbs and nouns that training never shows in one sentence, though it shows each.
 
     Of the objects in a row of the table the first one or two, the usual ones, stay.
@@ -983,19 +1001,19 @@ def held_out_pairs(rng: random.Random) -> list[tuple[str, str]]:
     verbs_of: dict[str, set[str]] = {}
     for verb, noun in itertools.chain(*rows):
         verbs_of.setdefault(noun, set()).add(verb)
-    pairs = []
+    pairs = set()
     for row in rows:
         for verb, noun in rng.sample(row[2:], max(0, min(len(row) - 2, len(row) // 3))):
             if len(verbs_of[noun]) > 1:  # training keeps the noun with another verb
                 verbs_of[noun].discard(verb)
-                pairs.append((verb, noun))
-    return sorted(set(pairs))
+                pairs.add((verb, noun))
+    return pairs
 
 
 @dataclass
 class Corpus:
     splits: dict[str, list[Sentence]]
-    held_out: list[tuple[str, str]]
+    held_out: set[tuple[str, str]]
     unseen: list[bool]  # of each test sentence
 
 
@@ -1003,25 +1021,29 @@ def build() -> Corpus:
     """The whole corpus, always the same."""
     rng = random.Random(SEED)
     held_out = held_out_pairs(rng)
-    known: set[str] = set()
-    counts: dict[str, int] = {}
+    known: set[str] = set()  # no sentence twice, on either side
+    counts: Counter[str] = Counter()  # words of the training sentences
 
-    def draw(unseen: bool, split: str) -> Sentence:
+    def draw(split: str, unseen: bool) -> Sentence:
+        """A sentence that the split may have, by rejection."""
         while True:
             try:
                 sentence = compose(rng)
             except Unfit:
                 continue
             lines = {f"{side} {sentence.line(side)}" for side in ("de", "en")}
-            if unseen != any(sentence.shows(pair) for pair in held_out) or lines & known:
+            words = [f"de {w}" for w in sentence.german] + [f"en {w}" for w in sentence.english]
+            if lines & known:
                 continue
-            words = [f"{side} {w}" for side, ws in (("de", sentence.german), ("en", sentence.english)) for w in ws]
-            if split != "train" and any(counts.get(w, 0) < SEEN for w in words):
+            if unseen and not sentence.objects & held_out:
+                continue
+            if not unseen and any(sentence.shows(pair) for pair in held_out):
+                continue
+            if split != "train" and any(counts[w] < SEEN for w in words):
                 continue
             known.update(lines)
             if split == "train":
-                for w in words:
-                    counts[w] = counts.get(w, 0) + 1
+                counts.update(words)
             return sentence
 
     splits = {}
@@ -1029,7 +1051,7 @@ def build() -> Corpus:
         special = UNSEEN if split == "test" else 0
         unseen = [i < special for i in range(size)]
         rng.shuffle(unseen)
-        splits[split] = [draw(flag, split) for flag in unseen]
+        splits[split] = [draw(split, flag) for flag in unseen]
     return Corpus(splits, held_out, unseen)
 
 
@@ -1043,12 +1065,26 @@ def files(corpus: Corpus) -> dict[str, str]:
     return out
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def summary(corpus: Corpus) -> str:
+    """A table of numbers."""
+    rows = [f"{'':6}  pairs  de words  types  mean  en words  types  mean  patterns"]
+    for split, sentences in corpus.splits.items():
+        row = f"{split:6} {len(sentences):6}"
+        for side in ("german", "english"):
+            words = [word for sentence in sentences for word in getattr(sentence, side)]
+            mean = len(words) / len(sentences)
+            row += f" {len(words):9} {len(set(words)):6} {mean:5.1f}"
+        rows.append(f"{row} {len({sentence.skeleton for sentence in sentences}):9}")
+    return "\n".join(rows)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="writes the captions and counts them")
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    check = parser.parse_args().check
+    check = parser.parse_args(argv).check
+    corpus = build()
     differing = []
-    for name, text in files(build()).items():
+    for name, text in files(corpus).items():
         path = HERE / name
         if not check:
             path.write_text(text, encoding="utf-8", newline="\n")
@@ -1056,6 +1092,8 @@ def main() -> int:
             differing.append(name)
     if differing:
         print("not as the grammar makes them:", *differing, file=sys.stderr)
+    else:
+        print(summary(corpus))
     return bool(differing)
 
 
