@@ -463,6 +463,7 @@ def specified(
     *stems, name = spec.split()
     name, _, determiner = name.partition(":")
     noun = NOUNS[name]
+    plain, determiner = determiner.endswith("!"), determiner.rstrip("!")
     plural = noun.gender == "p" or determiner.endswith("+") or determiner == "pl"
     determiner = determiner.rstrip("+")
     if determiner == "pl" or not determiner and (not noun.plural or noun.gender == "p"):
@@ -477,7 +478,7 @@ def specified(
         determiner = "the"
     pairs = [stem.partition("=")[::2] for stem in stems]
     adjectives = [(de, en or ADJECTIVES[de]) for de, en in pairs]
-    if not adjectives and determiner not in ("season", "tune"):
+    if not adjectives and not plain and determiner not in ("season", "tune"):
         adjectives = describe(rng, noun, 0.15 if place else 0.25)
     gender = owner.gender if determiner == "own" else ""
     return NounPhrase(noun, determiner, plural, adjectives, gender)
