@@ -242,8 +242,8 @@ def test_a_beam_of_one_is_greedy(seed):
     model = some_model(seed=seed, norm_first=seed % 2 == 0, dtype=torch.float32)
     src, mask = some_source(6, seed)
     greedy = at.greedy_decode(model, src, mask, 14, 0, end_symbol=1, pad=2).tolist()
-    for row, (ids, _) in zip(greedy, search(model, src, mask, beam_size=1), strict=True):
-        row = row[1:]
+    found = search(model, src, mask, beam_size=1)
+    for (_, *row), (ids, _) in zip(greedy, found, strict=True):
         assert ids == (row[: row.index(1)] if 1 in row else row)
 
 
@@ -340,7 +340,7 @@ class Planted:
 
 
 def test_weak_early_ends_do_not_stop_the_search(monkeypatch):
-    """Tokens: 1 ends, 3 is right. Each step gives the end a little, as smoothing does."""
+    """Token 3 is right; each step gives the end a little, as smoothing does."""
 
     def rule(past, sentence):
         if past == [3] * 6:
@@ -402,11 +402,10 @@ def test_finished_sentences_leave_the_batch(monkeypatch):
 
 
 def test_an_output_without_end_is_cut_and_competes(monkeypatch):
-    def rule(past, sentence):
-        return [0, weak, 0, 1.0 - weak, 0, 0]
-
-    planted = Planted(monkeypatch, rule)
-    for weak, length in ((0.0, 5), (0.1, 5), (0.9, 0)):
+    planted = Planted(monkeypatch, None)
+    for end, length in ((0.0, 5), (0.1, 5), (0.9, 0)):
+        chances = [0, end, 0, 1.0 - end, 0, 0]
+        planted.rule = lambda past, sentence, chances=chances: chances
         [(ids, _)] = planted.search(max_len=6, beam_size=3, length_penalty=0.0)
         assert ids == [3] * length
     assert planted.search(max_len=1)[0] == ([], 0.0)
