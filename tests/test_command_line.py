@@ -1,6 +1,7 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -40,6 +41,12 @@ def write_pairs(folder):
         for split in ("train", "valid"):
             flags += [f"--{split}-{side}", str(path)]
     return flags
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Run where a run's default folder may be made."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +126,7 @@ def test_files_of_ones_own_are_the_data_set_files():
         (["evaluate", "--src", "a"], ["--ref"]),
     ],
 )
-def test_a_wrong_command_line_is_one_line(argv, words, capfd, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_command_line_is_one_line(argv, words, capfd):
     error = refused(capfd, *argv)
     assert all(word in error for word in words), error
 
@@ -157,8 +163,6 @@ def test_bad_files_are_refused(tmp_path, capfd, name, data, words):
 
 
 def test_a_truncated_gzip_is_refused(tmp_path, capfd):
-    import gzip
-
     flags = write_pairs(tmp_path)
     cut = tmp_path / "text.de.gz"
     cut.write_bytes(gzip.compress(b"Ein Hund.\n" * 6)[:-8])
