@@ -812,6 +812,9 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
                 skeleton.append(text.split("~")[0])
         return out
 
+    for scene, mark in zip(scenes, ("Y", "Y'")):
+        if mark not in pattern.english:  # no `to`, so that zu goes with the verb
+            scene.to = scene.verb
     skeleton: list[str] = []
     german = contract(tokens(pattern.german, True))
     english = a_or_an(tokens(pattern.english, False))
@@ -915,6 +918,8 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
     if kind == "watch":
         scene.object = None
         scene.subject.attribute = Phrase([], [])
+    if kind == "wear" and scene.object.determiner == "the":
+        raise Unfit("a person who is wearing the coat")
     if kind == "bei":
         scene.object = None
     return scene
