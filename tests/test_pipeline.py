@@ -549,13 +549,17 @@ def test_metadata_of_an_unchanged_cell_survives(tree):
     assert tool(tree, "check.py").status == 0
 
 
-def test_failing_cell_is_named_and_the_notebook_left_alone(tree):
+@pytest.mark.parametrize(
+    "argument, reason",
+    [("1 / 0", "ZeroDivisionError"), ("os._exit(1)", "Kernel died")],
+)
+def test_failing_cell_is_named_and_the_notebook_left_alone(tree, argument, reason):
     before = (tree / "notebooks/01_first.ipynb").read_bytes()
-    edit(tree / "notebooks/01_first.md", "double(3)", "double(1 / 0)")
+    edit(tree / "notebooks/01_first.md", "double(3)", f"double({argument})")
     done = tool(tree, "run_notebooks.py")
     assert done.status == 1
-    assert "01_first, cell 4 (print(double(1 / 0)))" in done.stderr
-    assert "ZeroDivisionError" in done.stderr
+    assert f"01_first, cell 4 (print(double({argument})))" in done.stderr
+    assert reason in done.stderr
     assert (tree / "notebooks/01_first.ipynb").read_bytes() == before
 
 

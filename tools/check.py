@@ -141,12 +141,11 @@ def described(fault: dict) -> str:
 def types() -> Iterator[str]:
     """mypy has nothing against the module."""
     where = module_places()
-    for line in run(
-        ["mypy", "--no-error-summary", "--hide-error-context"]
-    ).splitlines():
-        path, row, message = [*line.split(":", 2), "", ""][:3]
-        cell = f" from {where(int(row))}" if row.isdigit() else ""
-        yield f"{path}:{row}{cell}:{message}"
+    for line in run(["mypy", "--no-error-summary"]).splitlines():
+        path, row, kind, message = [*line.split(":", 3), "", "", ""][:4]
+        if kind.strip() != "note":  # what explains the error before it
+            cell = f" from {where(int(row))}" if row.isdigit() else ""
+            yield f"{path}:{row}{cell}:{message or kind}"
 
 
 def module_places() -> Callable[[int], str]:

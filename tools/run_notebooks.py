@@ -34,7 +34,11 @@ from chapters import (
 from check import stored_faults
 from digest import digest
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import (
+    CellExecutionError,
+    CellTimeoutError,
+    DeadKernelError,
+)
 from nbformat import NotebookNode
 from tqdm import tqdm
 
@@ -122,9 +126,9 @@ def execute(source: Path, notebook: NotebookNode) -> None:
     )
     try:
         client.execute()
-    except CellExecutionError as error:
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         where = place(source, running + 1, notebook.cells[running].source)
-        trace = re.sub(r"\x1b\[[0-9;]*m", "", error.traceback)  # without colours
+        trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colours
         raise Refused(f"{where}: the cell fails\n\n{trace}") from None
     finally:
         bar.close()
