@@ -298,6 +298,17 @@ def test_code_without_docstrings_and_comments():
     assert chapters.code_only('def f():\n    """Doc."""') == "def f():\n    ..."
 
 
+@pytest.mark.parametrize(
+    "file, names",
+    [
+        ("data/a/b.txt", {"data/a/b.txt", "a/b.txt", "data/a", "a"}),
+        ("results/log.jsonl", {"results/log.jsonl"}),
+    ],
+)
+def test_names_of_a_file(file, names):
+    assert digest.called(ROOT / file) == names
+
+
 def test_outputs_of_older_data(tree):
     (tree / "data/numbers.txt").write_text("7\n")
     refused(tree, "02_second, all cells", "outputs are of older data")

@@ -152,21 +152,19 @@ def spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def named_files(code: str) -> list[Path]:
-    """The files of data/, models/ and results/ that strings in code name.
-
-    A string names a file by its name or its path, or by a folder that holds it.
-    """
+    """The files of data/, models/ and results/ that strings in code name."""
     said = {re.sub(r"^(\.\./)+|/$", "", text) for text in strings(code)}
     files = [f for top in FOLDERS for f in (ROOT / top).rglob("*") if f.is_file()]
     return sorted(f for f in files if f.suffix != ".md" and said & called(f))
 
 
 def called(path: Path) -> set[str]:
-    """What a file may be called: its name, its path, the folders that hold it.
+    """What a file may be called: by its path, or by a folder that holds it.
 
-    Paths start at the root of the project or below data/, models/ or results/.
+    `data/captions/a.txt` has the names data/captions/a.txt, captions/a.txt,
+    data/captions and captions; `data` alone, or `a.txt`, would say too little.
     """
     whole = path.relative_to(ROOT)
     below = whole.relative_to(whole.parts[0])
-    found = {whole, *whole.parents, below, *below.parents} - {Path(".")}
-    return {path.name, *(p.as_posix() for p in found)}
+    longer = [p for p in (whole, *whole.parents, below) if len(p.parts) > 1]
+    return {p.as_posix() for p in (*longer, *below.parents)} - {"."}
