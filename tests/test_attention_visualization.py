@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
+import struct
 import sys
+import zlib
 
 import altair as alt
 import pytest
@@ -62,10 +65,35 @@ def test_a_chart_stores_a_specification_and_a_picture():
         "image/png",
         "text/plain",
     }
-    assert base64.b64decode(bundle["image/png"])[:8] == b"\x89PNG\r\n\x1a\n"
+    png = base64.b64decode(bundle["image/png"])
+    assert png.startswith(b"\x89PNG\r\n\x1a\n") and png[-8:-4] == b"IEND"
     config = bundle["application/vnd.vegalite.v5+json"]["config"]
     assert config["background"] == "white"
     assert config["range"]["category"] == at.CHART_COLOURS
+
+
+def test_packing_keeps_every_pixel():
+    import vl_convert
+
+    before = vl_convert.vegalite_to_png(dot().to_dict())
+    after = at.packed_tightly(before)
+    assert len(after) < len(before) / 2
+    assert pixels(after) == pixels(before)
+
+
+def pixels(png: bytes) -> tuple[bytes, bytes]:
+    """Header and unpacked pixels of a PNG; its check sums must be right."""
+    kinds: dict[bytes, bytes] = {}
+    place = 8
+    while place < len(png):
+        size, kind = struct.unpack_from(">I4s", png, place)
+        content = png[place + 8 : place + 8 + size]
+        (check,) = struct.unpack_from(">I", png, place + 8 + size)
+        assert check == zlib.crc32(kind + content)
+        kinds[kind] = kinds.get(kind, b"") + content
+        place += size + 12
+    assert place == len(png)
+    return kinds[b"IHDR"], zlib.decompress(kinds[b"IDAT"])
 
 
 def test_a_chart_is_stored_without_the_picture_too(monkeypatch):
@@ -205,51 +233,68 @@ def test_more_labels_than_cells_is_an_error(rows, columns):
         at.mtx2df(torch.zeros(rows, columns), 9, 9, ROWS, COLUMNS)
 
 
-def drawn_maps(specification: dict) -> list[tuple[str, list[dict]]]:
-    """(title, cells) of each map in a composed chart, in the order drawn."""
+def drawn(chart) -> str:
+    """The chart as Vega draws it, in SVG."""
+    import vl_convert
 
-    def walk(part, name):
-        name = part.get("data", {}).get("name", name)  # of one alone it is moved up
+    return vl_convert.vegalite_to_svg(chart.to_dict())
+
+
+CELL = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol"[^>]* d="M(.*?)h')
+
+
+def drawn_cells(chart) -> list[dict]:
+    """Each rectangle that is drawn: what it says of itself, and where it lies."""
+    cells = []
+    for label, place in CELL.findall(drawn(chart)):
+        # weight: 0.5; … row_token: "a"; the tokens may hold anything but "; "
+        fields = dict(part.split(": ", 1) for part in html.unescape(label).split("; "))
+        cell = {name: int(fields[name]) for name in ("row", "column")}
+        cell |= {name: fields[name] for name in ("row_token", "col_token")}
+        x, y = map(float, place.split(","))
+        cells.append(cell | {"value": float(fields["value"]), "x": x, "y": y})
+    return cells
+
+
+def thousandths(specification: dict) -> list[tuple[str, list[int]]]:
+    """(title, weights row by row) of each map of a composed chart, in order."""
+
+    def walk(part, data):
+        data = part.get("data", data)  # that of a single map is moved upwards
         if "mark" in part:
-            yield part["title"], specification["datasets"][name]
+            [record] = data["values"]
+            yield part["title"], [int(w) for w in record["weights"].split()]
         for inner in part.get("vconcat", part.get("concat", [])):
-            yield from walk(inner, name)
+            yield from walk(inner, data)
 
     return list(walk(specification, None))
-
-
-def cells_of(chart) -> list[dict]:
-    [(_, cells)] = drawn_maps(chart.to_dict())
-    return cells
 
 
 def test_a_planted_weight_is_drawn_where_it_belongs():
     attn = torch.zeros(1, 2, 5, 4)
     attn[0, 1, 3, 2] = 0.75
+    attn[0, 1, 0, 1] = 0.0004  # less than is drawn
     chart = at.attn_map(attn, 7, 1, ROWS, COLUMNS)
-    [cell] = [cell for cell in cells_of(chart) if cell["value"] > 0]
+    cells = drawn_cells(chart)
+    assert len(cells) == 20
+    [cell] = [cell for cell in cells if cell["value"] > 0]
     assert (cell["row"], cell["column"], cell["value"]) == (3, 2, 0.75)
     assert (cell["row_token"], cell["col_token"]) == ("a", "Ein")
-    other = cells_of(at.attn_map(attn, 7, 0, ROWS, COLUMNS))
+    assert cell["y"] == 3 * 20 and cell["x"] == 2 * 20  # rows downwards
+    for cell in cells:
+        assert cell["row_token"] == ROWS[cell["row"]]
+        assert cell["col_token"] == COLUMNS[cell["column"]]
+        assert (cell["x"], cell["y"]) == (20 * cell["column"], 20 * cell["row"])
+    other = drawn_cells(at.attn_map(attn, 7, 0, ROWS, COLUMNS))
     assert len(other) == 20 and not any(cell["value"] for cell in other)
-    encoding = chart.to_dict()["encoding"]
-    assert encoding["y"]["field"] == "row" and encoding["x"]["field"] == "column"
-    assert encoding["color"]["field"] == "value"
-    assert encoding["color"]["scale"]["domain"] == [0, 1]
+    assert chart.to_dict()["encoding"]["color"]["scale"]["domain"] == [0, 1]
     assert chart.title == "layer 7, head 1"
-
-
-def drawn_labels(chart) -> list[str]:
-    """The texts of the axis labels as Vega draws them."""
-    import vl_convert
-
-    svg = vl_convert.vegalite_to_svg(chart.to_dict())
-    return [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", svg)]
 
 
 def test_the_axes_show_every_token_also_repeated_and_odd_ones():
     attn = torch.zeros(1, 1, 5, 4)
-    labels = drawn_labels(at.attn_map(attn, 0, 0, ROWS, COLUMNS))
+    svg = drawn(at.attn_map(attn, 0, 0, ROWS, COLUMNS))
+    labels = [html.unescape(t) for t in re.findall(r"<text[^>]*>([^<]*)<", svg)]
     for tokens in (ROWS, COLUMNS):
         runs = (labels[i : i + len(tokens)] for i in range(len(labels)))
         assert tokens in runs
@@ -259,10 +304,11 @@ def test_long_sentences_are_cut_and_stay_small():
     tokens = [f"token{i}" for i in range(60)]
     attn = torch.rand(1, 1, 60, 60)
     chart = at.attn_map(attn, 0, 0, tokens, tokens)
-    assert len(cells_of(chart)) == 900
+    assert len(drawn_cells(chart)) == 900
+    assert len(json.dumps(chart.to_dict())) < 10_000
     assert chart.to_dict()["width"]["step"] * 30 <= 300
     whole = at.attn_map(attn, 0, 0, tokens, tokens, max_dim=80)
-    assert len(cells_of(whole)) == 3600
+    assert len(drawn_cells(whole)) == 3600
     assert whole.to_dict()["width"]["step"] >= 1
 
 
@@ -273,16 +319,15 @@ def test_all_layers_and_heads_are_drawn(N, h):
     tokens = [f"t{i}" for i in range(6)]
     for getter in GETTERS.values():
         specification = at.visualize_model(model, getter, tokens, tokens).to_dict()
-        titles, maps = zip(*drawn_maps(specification), strict=True)
+        titles, maps = zip(*thousandths(specification), strict=True)
         places = [(i, head) for i in range(N) for head in range(h)]
         assert list(titles) == [f"layer {i}, head {head}" for i, head in places]
-        for (i, head), cells in zip(places, maps, strict=True):
-            [cell] = [cell for cell in cells if cell["value"] > 0]
-            weights = getter(model, i)[0, head]
-            assert weights[cell["row"], cell["column"]] == weights.max()
+        for (i, head), weights in zip(places, maps, strict=True):
+            expected = getter(model, i)[0, head].flatten().mul(1000).round()
+            assert weights == expected.int().tolist()
+            assert sum(weight > 0 for weight in weights) == 1
     one = at.visualize_layer(model, N - 1, at.get_encoder, 4, tokens, tokens)
-    assert len(one.concat) == h
-    assert [len(cells) for _, cells in drawn_maps(one.to_dict())] == [16] * h
+    assert [len(weights) for _, weights in thousandths(one.to_dict())] == [16] * h
 
 
 def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translator):
@@ -302,15 +347,14 @@ def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translato
     }
     for view, (rows, columns, getter) in views.items():
         chart = view()
-        title, cells = drawn_maps(chart.to_dict())[1 * 4 + 3]
+        title, weights = thousandths(chart.to_dict())[1 * 4 + 3]
         assert title == "layer 1, head 3"
-        weights = getter(translator.model, 1)[0, 3]
-        assert len(cells) == len(rows) * len(columns)
-        for cell in cells:
+        expected = getter(translator.model, 1)[0, 3]
+        assert expected.shape == (len(rows), len(columns))
+        assert weights == [round(1000 * value) for value in expected.flatten().tolist()]
+        for cell in drawn_cells(chart.vconcat[1].concat[3]):
             assert cell["row_token"] == rows[cell["row"]]
             assert cell["col_token"] == columns[cell["column"]]
-            weight = weights[cell["row"], cell["column"]].item()
-            assert cell["value"] == pytest.approx(weight, abs=6e-4)
     assert folders == [at.project_folder() / at.DEFAULT_MODEL] * 3
 
 
