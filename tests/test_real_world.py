@@ -1,0 +1,651 @@
+"""Chapter 3: text to batches, training, translating, scoring."""
+
+import dataclasses
+import math
+import os
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import annotated_transformer as at
+from annotated_transformer import END, PAD, START, UNK, DataError, TrainingConfig
+
+CAPTIONS = at.load_pairs(TrainingConfig(), "train")
+needs_multi30k = pytest.mark.skipif(
+    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
+    reason="Multi30k is not fetched for a test",
+)
+WHEN = {"Heute": "Today", "Jetzt": "Now", "Oft": "Often"}
+WHO = {"er": "he", "sie": "she", "Anna": "Anna", "Paul": "Paul"}
+DOES = {
+    "liest ein Buch": "reads a book",
+    "trinkt Tee": "drinks tea",
+    "kocht Suppe": "cooks soup",
+    "backt Brot": "bakes bread",
+}
+OWN = [
+    (
+        f"{when} {does.split()[0]} {who} {does.split(maxsplit=1)[1]}.",
+        f"{now} {he} {do}.",
+    )
+    for when, now in WHEN.items()
+    for who, he in WHO.items()
+    for does, do in DOES.items()
+]
+
+
+def write_files(folder, **sides):
+    """Files of lines; the paths as fields of a configuration."""
+    paths = {}
+    for name, lines in sides.items():
+        paths[name] = str(folder / name)
+        Path(paths[name]).write_text("".join(f"{x}\n" for x in lines), encoding="utf-8")
+    return paths
+
+
+def own_config(folder, **changes):
+    """A configuration for the few sentences above, trained in a second or two."""
+    src, tgt = zip(*OWN, strict=True)
+    files = write_files(
+        folder, train_src=src, train_tgt=tgt, valid_src=src, valid_tgt=tgt
+    )
+    settings = dict(
+        dataset="files", run_dir=str(folder / "run"), device="cpu", N=1, d_model=48,
+        d_ff=64, dropout=0.1, batch_tokens=150, epochs=25, base_lr=1e-2, warmup=20,
+        average=1, beam_size=2, max_tokens=20,
+    )  # fmt: skip
+    return TrainingConfig(**{**settings, **files, **changes})
+
+
+def train_own(config):
+    return at.train_model(
+        *at.prepare_text(config, at.load_pairs(config, "train")), config
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A configuration and its trained translator."""
+    config = own_config(tmp_path_factory.mktemp("own"))
+    return config, train_own(config)
+
+
+# parallel text
+
+
+@pytest.mark.parametrize(
+    "src, tgt, complaint",
+    [
+        (b"a\nb\n", b"x\n", "2 lines against 1"),
+        (b"", b"x\n", "src: is empty"),
+        (b"a\n", b"", "tgt: is empty"),
+        (b"a\n \nc\n", b"x\ny\nz\n", "src, line 2: is blank"),
+        (b"a\nb\n", b"x\n\n", "tgt, line 2: is blank"),
+        (b"a\nb\xff\n", b"x\ny\n", "src, line 2: is not UTF-8"),
+    ],
+)
+def test_faulty_files_are_refused_with_file_and_line(tmp_path, src, tgt, complaint):
+    (tmp_path / "src").write_bytes(src)
+    (tmp_path / "tgt").write_bytes(tgt)
+    with pytest.raises(DataError, match=complaint):
+        at.read_parallel(tmp_path / "src", tmp_path / "tgt")
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+    (tmp_path / "src").write_bytes("\ufeffa\u2028b\x0cc\r\nd".encode())
+    (tmp_path / "tgt").write_bytes(b"x\ny\n")
+    pairs = at.read_parallel(tmp_path / "src", tmp_path / "tgt")
+    assert pairs == [("a\u2028b\x0cc", "x"), ("d", "y")]
+
+
+@pytest.mark.parametrize(
+    "split, least", [("train", 12000), ("valid", 500), ("test", 500)]
+)
+def test_captions_have_their_sizes(split, least):
+    assert len(at.load_pairs(TrainingConfig(), split)) >= least
+
+
+@needs_multi30k
+@pytest.mark.parametrize(
+    "split, size", [("train", 29000), ("valid", 1014), ("test", 1000)]
+)
+def test_multi30k_has_its_sizes(split, size):
+    assert len(at.load_pairs(TrainingConfig("multi30k"), split)) == size
+
+
+def test_own_files_have_no_test_split(tmp_path):
+    with pytest.raises(DataError, match="test split: has no files"):
+        at.load_pairs(own_config(tmp_path), "test")
+
+
+# tokens
+
+
+@pytest.fixture(scope="module")
+def words():
+    return at.load_tokenizers()
+
+
+@pytest.mark.parametrize(
+    "sentence, tokens",
+    [
+        ("A dog isn't  here.", ["A", "dog", "is", "n't", "here", "."]),
+        ("the half-empty cup", ["the", "half", "-", "empty", "cup"]),
+        (
+            'He says "stop!" (twice)',
+            ["He", "says", '"', "stop", "!", '"', "(", "twice", ")"],
+        ),
+    ],
+)
+def test_words_are_cut_and_joined_again(words, sentence, tokens):
+    assert at.tokenize(sentence, words[1]) == tokens
+    assert at.detokenize(tokens, words[1]) == " ".join(sentence.split())
+
+
+def joined_again(pairs, words):
+    """Share of sentences that come back as they were, source and target."""
+    same = [0, 0]
+    for pair in pairs:
+        for side in (0, 1):
+            tokens = at.tokenize(pair[side], words[side])
+            same[side] += at.detokenize(tokens, words[side]) == pair[side]
+    return [count / len(pairs) for count in same]
+
+
+def test_captions_survive_tokenizing(words):
+    assert joined_again(CAPTIONS[::10], words) == [1, 1]
+
+
+@needs_multi30k
+def test_multi30k_survives_tokenizing(words):
+    pairs = at.load_pairs(TrainingConfig("multi30k"), "train")[::10]
+    assert min(joined_again(pairs, words)) > 0.99
+
+
+def test_yield_tokens_takes_one_side():
+    pairs = [("a b", "x"), ("c", "y z")]
+    assert list(at.yield_tokens(pairs, str.split, 0)) == [["a", "b"], ["c"]]
+    assert list(at.yield_tokens(pairs, str.split, 1)) == [["x"], ["y", "z"]]
+
+
+# vocabulary
+
+
+def test_asking_for_an_unknown_word_does_not_insert_it():
+    vocab = at.Vocabulary([*at.SPECIALS, "dog"])
+    assert vocab(["dog", "cat", "cat"]) == [4, UNK, UNK]
+    assert len(vocab) == len(vocab.get_itos()) == len(vocab.get_stoi()) == 5
+
+
+@pytest.mark.parametrize("index", [-1, 5])
+def test_ids_outside_the_vocabulary_are_refused(index):
+    vocab = at.Vocabulary([*at.SPECIALS, "dog"])
+    assert vocab.tokens([4, END]) == ["dog", "</s>"]
+    with pytest.raises(DataError, match=f"ids 0 to 4, not {index}"):
+        vocab.tokens([4, index])
+
+
+@pytest.mark.parametrize("tokens", [["dog"], [*at.SPECIALS, "dog", "dog"]])
+def test_a_list_that_is_no_vocabulary_is_refused(tokens):
+    with pytest.raises(DataError, match="vocabulary"):
+        at.Vocabulary(tokens)
+
+
+def test_vocabulary_holds_the_frequent_words_of_the_given_pairs(words):
+    pairs = [("Ein Hund .", "A dog ."), ("Ein Hund .", "A dog ."), ("Ein Ei", "An egg")]
+    src, tgt = at.build_vocabulary(*words, pairs=pairs)
+    assert src.get_itos() == [*at.SPECIALS, "Ein", ".", "Hund"]
+    assert tgt.get_itos() == [*at.SPECIALS, ".", "A", "dog"]
+    assert at.build_vocabulary(*words, pairs=pairs, min_freq=1)[0]["Ei"] != UNK
+
+
+def test_vocabulary_comes_from_the_training_split_alone(tmp_path):
+    """A word that only validation has, however often, gets no number."""
+    config = own_config(tmp_path, epochs=1)
+    valid = write_files(tmp_path, valid_src=["Zebra"] * 9, valid_tgt=["zebra"] * 9)
+    config = dataclasses.replace(config, **valid)
+    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    assert text[0]["Buch"] != UNK and text[0]["Zebra"] == text[1]["zebra"] == UNK
+    assert at.load_examples(config, "valid", text)[0] == ([START, UNK, END],) * 2
+
+
+def test_default_vocabulary_is_that_of_the_captions(words, capsys):
+    src, tgt = at.load_vocab(*words)
+    assert str(len(src)) in capsys.readouterr().out
+    text = at.prepare_text(TrainingConfig(), CAPTIONS)
+    assert (src.get_itos(), tgt.get_itos()) == (text[0].get_itos(), text[1].get_itos())
+
+
+def test_subwords_share_one_vocabulary():
+    config = TrainingConfig(bpe_size=500)
+    src, tgt, tokenizer_src, tokenizer_tgt = at.prepare_text(config, CAPTIONS[:500])
+    assert src is tgt and tokenizer_src is tokenizer_tgt and len(src) == 500
+    sentence = "Zwölf Boxkämpfer, 12 €."
+    tokens = at.tokenize(sentence, tokenizer_src)
+    assert UNK not in src(tokens)
+    assert at.detokenize(tokens, tokenizer_src) == sentence
+
+
+# ids and batches
+
+TEXT = st.lists(st.sampled_from(["Hund", "Ei", "rot", "."]), min_size=1, max_size=12)
+
+
+GERMAN = at.load_tokenizers()[0]
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), max_size=20), st.integers(3, 12))
+def test_a_sentence_is_whole_or_left_out(texts, max_tokens):
+    vocab = at.Vocabulary([*at.SPECIALS, "Hund", "Ei", "rot", "."])
+    pairs = [(" ".join(src), " ".join(tgt)) for src, tgt in texts]
+    examples, left_out = at.encode_pairs(
+        pairs, vocab, vocab, GERMAN, GERMAN, max_tokens
+    )
+    short = [
+        tuple([START, *vocab(side), END] for side in pair)
+        for pair in texts
+        if max(map(len, pair)) + 2 <= max_tokens
+    ]
+    assert examples == short
+    assert left_out == len(pairs) - len(short)
+
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
+
+
+@given(LENGTHS, st.integers(1, 300))
+def test_batches_hold_every_sentence_once_within_the_budget(lengths, budget):
+    batches = at.token_budget_batches(lengths, budget)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(max(lengths[i]) for i in batch)
+        assert len(batch) == 1 or longest * len(batch) <= budget
+
+
+@given(LENGTHS, st.integers(60, 300))
+def test_batches_are_as_full_as_the_order_allows(lengths, budget):
+    batches = at.token_budget_batches(lengths, budget)
+    for batch, following in zip(batches, batches[1:], strict=False):
+        longest = max(lengths[following[0]])
+        assert longest * (len(batch) + 1) > budget
+
+
+def padding_share(examples, batch_tokens):
+    lengths = at.lengths_of(examples)
+    real = positions = 0
+    for batch in at.token_budget_batches(lengths, batch_tokens):
+        for side in (0, 1):
+            real += sum(lengths[i][side] for i in batch)
+            positions += len(batch) * max(lengths[i][side] for i in batch)
+    return 1 - real / positions
+
+
+def test_captions_are_packed_with_little_padding():
+    text = at.prepare_text(TrainingConfig(), CAPTIONS)
+    examples, left_out = at.encode_pairs(CAPTIONS, *text, max_tokens=128)
+    assert left_out == 0
+    assert padding_share(examples, 1500) < 0.06
+    assert padding_share(examples, at.CONFIGS["tiny"].batch_tokens) < 0.06
+
+
+@needs_multi30k
+@pytest.mark.parametrize("bpe_size", [0, 8000])
+def test_multi30k_is_packed_with_little_padding(bpe_size):
+    config = dataclasses.replace(at.CONFIGS["small"], bpe_size=bpe_size)
+    pairs = at.load_pairs(config, "train")
+    text = at.prepare_text(config, pairs)
+    examples, left_out = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    assert left_out == 0
+    assert padding_share(examples, 1500) < 0.06
+
+
+def some_examples(count=57):
+    draw = random.Random(0)
+    return [
+        tuple(
+            [START, *draw.choices(range(4, 99), k=draw.randint(1, 9)), END]
+            for _ in "st"
+        )
+        for _ in range(count)
+    ]
+
+
+def rows(batch):
+    """The examples of a batch, padding taken away."""
+    full = torch.cat([batch.tgt[:, :1], batch.tgt_y], 1)
+    return [
+        tuple([i for i in row.tolist() if i != PAD] for row in pair)
+        for pair in zip(batch.src, full, strict=True)
+    ]
+
+
+def epoch_of(examples, epoch=0, shuffle=True, **share):
+    config = TrainingConfig(batch_tokens=60)
+    return list(at.batches(examples, config, epoch, "cpu", shuffle=shuffle, **share))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_epoch_shows_every_example_once(shuffle):
+    examples = some_examples()
+    seen = [row for batch in epoch_of(examples, shuffle=shuffle) for row in rows(batch)]
+    assert sorted(seen) == sorted(examples)
+
+
+def test_epochs_differ_and_repeat():
+    examples = some_examples()
+    first, again, second = (
+        [rows(batch) for batch in epoch_of(examples, epoch)] for epoch in (1, 1, 2)
+    )
+    assert first == again
+    assert first != second
+    groups = [
+        {frozenset(map(str, batch)) for batch in epoch} for epoch in (first, second)
+    ]
+    assert groups[0] != groups[1], "only the order of the same batches has changed"
+
+
+def test_shuffled_batches_are_not_visited_by_length():
+    widths = [batch.src.size(1) for batch in epoch_of(some_examples())]
+    assert widths != sorted(widths)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_processes_share_the_rows_of_each_batch(world):
+    examples = some_examples()
+    whole = epoch_of(examples)
+    shares = [epoch_of(examples, rank=rank, world=world) for rank in range(world)]
+    for batch, *parts in zip(whole, *shares, strict=True):
+        for rank, part in enumerate(parts):
+            assert torch.equal(part.src, batch.src[rank::world])
+            assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
+
+
+# configuration
+
+
+def test_the_dictionary_of_2022_is_understood():
+    post = {
+        "batch_size": 32, "distributed": False, "num_epochs": 8, "accum_iter": 10,
+        "base_lr": 1.0, "max_padding": 72, "warmup": 3000,
+        "file_prefix": "multi30k_model_",
+    }  # fmt: skip
+    config = TrainingConfig.of(post)
+    assert (config.epochs, config.accum_iter, config.warmup) == (8, 10, 3000)
+    assert (config.max_tokens, config.batch_tokens) == (72, 32 * 72)
+    assert (config.N, config.d_model, config.schedule) == (6, 512, "inverse_sqrt")
+
+
+def test_configurations_go_by_name():
+    small = TrainingConfig.of("small")
+    assert small is TrainingConfig.of(small) is at.CONFIGS["small"]
+    with pytest.raises(DataError, match="tiny, small, base, big"):
+        TrainingConfig.of("huge")
+
+
+@pytest.mark.parametrize("name", at.CHOICES)
+def test_unknown_choices_are_refused(name):
+    with pytest.raises(DataError, match=f"{name}='wrong': is unknown"):
+        TrainingConfig(**{name: "wrong"})
+
+
+@pytest.mark.parametrize(
+    "name, N, d_model, d_ff, h, dropout",
+    [("base", 6, 512, 2048, 8, 0.1), ("big", 6, 1024, 4096, 16, 0.3)],
+)
+def test_presets_of_the_paper(name, N, d_model, d_ff, h, dropout):
+    config = at.CONFIGS[name]
+    found = (config.N, config.d_model, config.d_ff, config.h, config.dropout)
+    assert found == (N, d_model, d_ff, h, dropout)
+    assert (config.warmup, config.smoothing, config.schedule) == (
+        4000,
+        0.1,
+        "inverse_sqrt",
+    )
+
+
+# devices
+
+
+def test_auto_takes_the_first_device_there_is(monkeypatch):
+    there = {"cuda": True, "mps": True}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there["cuda"])
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there["mps"])
+    assert at.choose_device().type == "cuda"
+    there["cuda"] = False
+    assert at.choose_device().type == "mps"
+    with pytest.raises(DataError, match="device cuda:1: is not there. Use mps or cpu"):
+        at.choose_device("cuda:1")
+    there["mps"] = False
+    assert at.choose_device().type == "cpu"
+
+
+def stand_in(folder, monkeypatch, script):
+    """Put a program called nvidia-smi in front of the PATH."""
+    (folder / "nvidia-smi").write_text("#!/bin/sh\n" + script)
+    (folder / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
+    line = "echo '{}, GPU-f, 50, 16384, 4096, 12288, 555, Card {}, 0, Off, Off, 61'\n"
+    stand_in(tmp_path, monkeypatch, line.format(0, "A") + line.format(1, "B"))
+    assert at.gpu_report() == [
+        "GPU 0 (Card A): 50% busy, 4,096 of 16,384 MiB used",
+        "GPU 1 (Card B): 50% busy, 4,096 of 16,384 MiB used",
+    ]
+
+
+def test_gpu_report_without_a_gpu_is_empty(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert at.gpu_report() == []
+    stand_in(tmp_path, monkeypatch, "echo 'No devices were found'; exit 6\n")
+    assert at.gpu_report() == []
+
+
+# training
+
+
+def test_optimizer_is_the_papers():
+    optimizer, _ = at.build_optimizer(torch.nn.Linear(1, 1), TrainingConfig(), 10)
+    assert isinstance(optimizer, torch.optim.Adam)
+    group = optimizer.param_groups[0]
+    assert (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
+def test_step_k_uses_the_rate_of_step_k(schedule):
+    config = TrainingConfig(schedule=schedule, base_lr=0.5, warmup=3)
+    optimizer, scheduler = at.build_optimizer(torch.nn.Linear(1, 1), config, 8)
+    used = []
+    for _ in range(8):
+        used.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    formula = {
+        "linear": lambda step: at.linear_rate(step, 0.5, 3, 8),
+        "inverse_sqrt": lambda step: at.rate(step, config.d_model, 0.5, 3),
+    }[schedule]
+    assert used == [formula(step) for step in range(1, 9)]
+
+
+def test_training_leaves_figures_and_a_translator(trained):
+    config, translator = trained
+    records = at.read_metrics(config.run_dir)
+    assert [record["epoch"] for record in records] == list(range(1, config.epochs + 1))
+    examples = at.load_examples(config, "train", at.load_text(Path(config.run_dir)))
+    batches = len(at.token_budget_batches(at.lengths_of(examples), config.batch_tokens))
+    assert (
+        records[-1]["step"]
+        == config.epochs * batches
+        == at.count_steps(examples, config)
+    )
+    tokens = sum(len(tgt) - 1 for _, tgt in examples)
+    for record in records:
+        assert math.isclose(record["perplexity"], math.exp(record["valid_nll"]))
+        assert math.isclose(record["tokens_per_second"] * record["seconds"], tokens)
+    assert records[-1]["valid_nll"] < 0.2 < 1 < records[0]["valid_nll"]
+    sources, references = map(list, zip(*OWN, strict=True))
+    assert translator.translate(sources) == references
+
+
+def test_the_best_epoch_by_validation_is_kept(tmp_path):
+    """With a rate so high that training falls apart, the last is not the best."""
+    config = own_config(
+        tmp_path, epochs=6, base_lr=0.3, warmup=1, schedule="inverse_sqrt"
+    )
+    translator = train_own(config)
+    losses = [record["valid_nll"] for record in at.read_metrics(config.run_dir)]
+    best = min(range(6), key=losses.__getitem__)
+    _, notes = at.unpack_tensors(Path(config.run_dir) / "best.safetensors")
+    assert notes["epoch"] == best and math.isclose(notes["score"], losses[best])
+    text = at.load_text(Path(config.run_dir))
+    examples = at.load_examples(config, "valid", text)
+    criterion = at.LabelSmoothing(len(text[1]), PAD, config.smoothing)
+    loss = at.SimpleLossCompute(translator.model.generator, criterion)
+    batches = at.batches(examples, config, 0, "cpu", shuffle=False)
+    _, state = at.run_epoch(batches, translator.model, loss, None, None, "eval")
+    assert math.isclose(state.nll, losses[best], rel_tol=1e-5)
+
+
+def test_bfloat16_learns_as_float32_does(tmp_path):
+    """Weights that autocast rounded once per epoch would not move within one."""
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        folder = tmp_path / precision
+        folder.mkdir()
+        config = own_config(folder, precision=precision, dropout=0.0, epochs=6)
+        train_own(config)
+        record = at.read_metrics(config.run_dir)[-1]
+        assert record["precision"] == precision
+        losses.append(record["valid_nll"])
+    assert abs(losses[0] - losses[1]) < 0.1
+
+
+def test_pairs_left_out_of_training_are_counted(tmp_path, capsys):
+    config = own_config(tmp_path, max_tokens=7)
+    long = sum(len(f"{src} {tgt}".split()) > 8 or "ein" in src for src, tgt in OWN)
+    text = at.prepare_text(config, OWN)
+    assert len(at.load_examples(config, "train", text)) == len(OWN) - long
+    assert f"train: left out {long} of {len(OWN)} pairs" in capsys.readouterr().err
+    config = dataclasses.replace(config, max_tokens=4)
+    with pytest.raises(DataError, match="train split: holds no pair"):
+        at.load_examples(config, "train", text)
+
+
+# translating and scoring
+
+
+def test_translations_keep_the_order_and_blank_lines(trained):
+    _, translator = trained
+    shuffled = random.Random(0).sample(OWN, len(OWN))
+    sources = ["", *(src for src, _ in shuffled), " \t"]
+    assert translator.translate(sources) == ["", *(tgt for _, tgt in shuffled), ""]
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_together_as_one_by_one(trained, beam_size):
+    """Also for word salad, on which the model is unsure."""
+    _, translator = trained
+    draw = random.Random(1)
+    salad = " ".join(src for src, _ in OWN).split()
+    sources = [" ".join(draw.choices(salad, k=draw.randint(1, 12))) for _ in range(25)]
+    together = translator.translate(sources, beam_size)
+    assert together == [translator.translate([src], beam_size)[0] for src in sources]
+    assert len(set(together)) > 5
+
+
+def test_translating_is_without_dropout_and_leaves_the_mode(trained):
+    _, translator = trained
+    sources = [src for src, _ in OWN[::5]]
+    expected = translator.translate(sources)
+    translator.model.train()
+    try:
+        assert all(translator.translate(sources) == expected for _ in range(3))
+        assert translator.model.training
+    finally:
+        translator.model.eval()
+
+
+def test_a_sentence_too_long_is_refused_not_cut(trained):
+    config, translator = trained
+    fits = " ".join(["Tee"] * (config.max_tokens - 2))
+    assert len(translator.check(fits)) == config.max_tokens
+    assert translator.translate([fits])
+    with pytest.raises(DataError, match=f"has {config.max_tokens + 1} tokens"):
+        translator.translate(["Heute", fits + " Tee"])
+
+
+def test_evaluate_is_sacrebleu(trained):
+    _, translator = trained
+    pairs = [(src, tgt.replace("tea", "coffee")) for src, tgt in OWN]
+    result = at.evaluate(translator, pairs)
+    output = translator.translate([src for src, _ in pairs])
+    references = [[tgt for _, tgt in pairs]]
+    bleu = sacrebleu.corpus_bleu(output, references)
+    assert result["bleu"] == round(bleu.score, 2)
+    assert result["chrf"] == round(sacrebleu.corpus_chrf(output, references).score, 2)
+    assert result["sentences"] == len(pairs)
+    assert result["seconds"] >= 0
+    assert "case:mixed" in result["signature"] and "tok:13a" in result["signature"]
+    low, high = result["interval"]
+    assert low < result["bleu"] < high < 100
+
+
+def test_scoring_needs_a_reference_for_each_translation():
+    with pytest.raises(DataError, match="2 translations for 1 references"):
+        at.score(["a", "b"], ["a"])
+    with pytest.raises(DataError, match="0 translations"):
+        at.score([], [])
+
+
+# cells of 2022
+
+
+def test_collate_keeps_the_end_of_a_sentence_it_shortens():
+    vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
+    batch = [("a b c d e f g h", "a"), ("a b", "a b c")]
+    with pytest.warns(UserWarning, match="1 sentences shortened to 6 ids"):
+        src, tgt = at.collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 6)
+    assert src.tolist() == [[0, 4, 5, 6, 7, 1], [0, 4, 5, 1, 2, 2]]
+    assert tgt.tolist() == [[0, 4, 1, 2, 2], [0, 4, 5, 6, 1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        src, _ = at.collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 10)
+    assert src[0].tolist() == [0, *range(4, 12), 1]
+
+
+def test_loaders_shuffle_training_only(words):
+    text = (*at.load_vocab(*words), *words)
+    train, valid = at.create_dataloaders("cpu", *text, batch_size=40)
+    assert len(train) == math.ceil(len(CAPTIONS) / 40)
+    pairs = at.load_pairs(TrainingConfig(), "valid")
+    for _ in range(2):
+        src, tgt = next(iter(valid))
+        for row, ids in zip(pairs, tgt.tolist(), strict=False):
+            assert text[1].tokens(i for i in ids[1 : ids.index(END)]) == [
+                word if word in text[1].get_stoi() else "<unk>"
+                for word in at.tokenize(row[1], words[1])
+            ]
+    first = next(iter(train))[0]
+    assert len(first) == 40
+    in_order = at.encode_pairs(CAPTIONS[:40], *text, max_tokens=128)[0]
+    assert [r for r, _ in in_order] != [
+        [i for i in r if i != PAD] for r in first.tolist()
+    ]
+
+
+def test_the_recorded_run_is_complete():
+    """What chapter 3 shows was written by the commands that it names."""
+    folder = Path(at.__file__).parent / "results" / "multi30k-small"
+    config = at.read_json(folder / "config.json")["config"]
+    records = at.read_metrics(folder)
+    result = at.read_json(folder / "evaluate.json")
+    assert config["dataset"] == "multi30k" and len(records) == config["epochs"]
+    assert result["sentences"] == 1000 and "version:" in result["signature"]
