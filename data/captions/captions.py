@@ -480,8 +480,8 @@ def specified(
     adjectives = [(de, en or ADJECTIVES[de]) for de, en in pairs]
     if not adjectives and not plain and determiner not in ("season", "tune"):
         adjectives = describe(rng, noun, 0.15 if place else 0.25)
-    gender = owner.gender if determiner == "own" else ""
-    return NounPhrase(noun, determiner, plural, adjectives, gender)
+    whose = "p" if owner and owner.several else owner.gender if owner else ""
+    return NounPhrase(noun, determiner, plural, adjectives, whose)
 
 
 class Adverbial(NamedTuple):
@@ -833,7 +833,7 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
         alignment=alignment,
         skeleton=" ".join(skeleton),
         verbs={scene.activity.lemma for scene in scenes},
-        nouns=set(nouns),
+        nouns={part for noun in nouns for part in noun.split()},
         objects={pair for scene in scenes for pair in scene.object_pairs()},
     )
 
@@ -935,6 +935,8 @@ def companion(kind: str, pattern: Pattern, first: Scene, activity: Activity) -> 
     if ("snow" in heads) != ("snow" in first.activity.heads):
         return False
     if "T" in pattern.german and heads & {"sun", "wet"}:
+        return False
+    if kind == "both" and "plain" in heads and first.subject.attribute.de:
         return False
     if heads & SPECIAL - {kind} or activity.lemma == first.activity.lemma or activity.recipients:
         return False
