@@ -45,7 +45,9 @@ def tokens():
     for side in ("de", "en"):
         tokenizer = spacy.blank(side).tokenizer
         for split in SPLITS:
-            out[split, side] = [[t.text for t in tokenizer(x)] for x in lines(f"{split}.{side}")]
+            out[split, side] = [
+                [t.text for t in tokenizer(x)] for x in lines(f"{split}.{side}")
+            ]
     return out
 
 
@@ -129,7 +131,10 @@ def test_every_word_is_aligned(tokens, alignments):
     for split in SPLITS:
         rows = zip(tokens[split, "de"], tokens[split, "en"], alignments[split])
         for german, english, pairs in rows:
-            words = [{i for i, t in enumerate(side) if t != ","} for side in (german, english)]
+            words = [
+                {i for i, t in enumerate(side) if t != ","}
+                for side in (german, english)
+            ]
             assert {i for i, _ in pairs} == words[0], german
             assert {j for _, j in pairs} == words[1], german
             assert pairs == sorted(set(pairs))
@@ -153,14 +158,33 @@ def translations(word, tokens, alignments):
         ("Fußballfeld", {"football field"}),
         ("Bauarbeiter", {"construction worker", "construction workers"}),
         ("Gießkanne", {"watering can"}),
-        ("im", {"in the", "at the", "on the", "in bed", "in summer", "in autumn", "in winter"}),
+        (
+            "im",
+            {
+                "in the",
+                "at the",
+                "on the",
+                "in bed",
+                "in summer",
+                "in autumn",
+                "in winter",
+            },
+        ),
         ("vor", {"in front of", "reading"}),  # the second of "liest … vor"
         ("dabei", {"busy"}),
         ("während", {"while"}),
         ("aufzuheben", {"to pick up", "To pick up"}),
         ("sammeln", {"are collecting", "collecting"}),
         ("um", {"to"}),
-        ("Fußball", {"playing football", "play football", "is playing football", "are playing football"}),
+        (
+            "Fußball",
+            {
+                "playing football",
+                "play football",
+                "is playing football",
+                "are playing football",
+            },
+        ),
         ("wird", {"is being"}),
     ],
 )
@@ -171,12 +195,17 @@ def test_known_translations(german, english, tokens, alignments):
 
 def test_both_halves_of_a_verb_are_aligned_with_it(corpus, alignments):
     seen = 0
-    for sentence, pairs in zip(corpus.splits["train"], alignments["train"], strict=True):
+    for sentence, pairs in zip(
+        corpus.splits["train"], alignments["train"], strict=True
+    ):
         if sentence.verbs == {"aufheben"} and sentence.skeleton.endswith("X"):
-            verb = next(i for i, w in enumerate(sentence.german) if w in ("hebt", "heben"))
+            verb = next(
+                i for i, w in enumerate(sentence.german) if w in ("hebt", "heben")
+            )
             particle = len(sentence.german) - 2  # before the full stop
             first, second = (
-                {sentence.english[j] for i, j in pairs if i == k} for k in (verb, particle)
+                {sentence.english[j] for i, j in pairs if i == k}
+                for k in (verb, particle)
             )
             assert second == {"picking", "up"} and first > second
             seen += 1
@@ -195,7 +224,9 @@ def forms(verb, noun):
     whole |= {word for p, f in halves for word in (p + f, (p + f).capitalize())}
     whole |= {f"{p}zu{f}" for p, f in halves if p}
     stems = {a.infinitive for a in rows}
-    others = {a.particle for a in captions.ACTIVITIES if a.infinitive in stems} - {rows[0].particle}
+    others = {a.particle for a in captions.ACTIVITIES if a.infinitive in stems} - {
+        rows[0].particle
+    }
     entry = next(n for n in captions.NOUNS.values() if n.lemma == noun)
     nouns = {noun + end for end in ("", "s", "es", "n")}
     if entry.plural not in ("", "-"):
@@ -206,8 +237,12 @@ def forms(verb, noun):
 def shows(words, whole, halves, others, nouns):
     """Whether a line has a form of the verb and one of the noun, anywhere."""
     ends = {word for word, after in zip(words, words[1:]) if after in {".", ",", "und"}}
-    apart = any(particle in ends and form in words for particle, form in halves if particle)
-    together = whole & set(words) and not ends & others  # "kaufen … ein" is another verb
+    apart = any(
+        particle in ends and form in words for particle, form in halves if particle
+    )
+    together = (
+        whole & set(words) and not ends & others
+    )  # "kaufen … ein" is another verb
     return bool(nouns & set(words)) and bool(apart or together)
 
 
@@ -219,8 +254,12 @@ def test_unseen_pairs_are_not_in_training(corpus, tokens):
     assert len(used) >= 30
     for pair in used:
         whole, halves, others, nouns = forms(*pair)
-        assert not any(shows(words, whole, halves, others, nouns) for words in train), pair
-        assert any(nouns & set(words) for words in train), f"{pair}: the noun is never seen"
+        assert not any(shows(words, whole, halves, others, nouns) for words in train), (
+            pair
+        )
+        assert any(nouns & set(words) for words in train), (
+            f"{pair}: the noun is never seen"
+        )
     for flag, sentence in zip(flags, corpus.splits["test"], strict=True):
         held = sentence.objects & corpus.held_out
         assert (flag == "1") == bool(held)
@@ -245,25 +284,27 @@ def readings(text):
     return {word[0] + gender for word in text.split() for gender in word[1:]}
 
 
+FORMS = """
+    der nm df gfp, die nfp afp, das nn an, den am dp, dem dmn, des gmn, ein nmn an,
+    eine nf af, einen am, einem dmn, einer df gf, eines gmn, im dmn, am dmn,
+    beim dmn, vom dmn, zum dmn, zur df, ins an, sein nmn an, seine nfp afp,
+    seinen am dp, seinem dmn, seiner df gfp, seines gmn, ihr nmn an, ihre nfp afp,
+    ihren am dp, ihrem dmn, ihrer df gfp, ihres gmn, zwei np ap dp gp,
+    drei np ap dp gp, vier np ap dp gp, einige np ap, einigen dp, einiger gp,
+    mehrere np ap, mehreren dp, mehrerer gp, viele np ap, vielen dp, vieler gp
+"""
 ARTICLES = {
-    "der": "nm df gfp", "die": "nfp afp", "das": "nn an", "den": "am dp", "dem": "dmn",
-    "des": "gmn", "ein": "nmn an", "eine": "nf af", "einen": "am", "einem": "dmn",
-    "einer": "df gf", "eines": "gmn", "im": "dmn", "am": "dmn", "beim": "dmn",
-    "vom": "dmn", "zum": "dmn", "zur": "df", "ins": "an",
-    "sein": "nmn an", "seine": "nfp afp", "seinen": "am dp", "seinem": "dmn",
-    "seiner": "df gfp", "seines": "gmn", "ihr": "nmn an", "ihre": "nfp afp",
-    "ihren": "am dp", "ihrem": "dmn", "ihrer": "df gfp", "ihres": "gmn",
-    "zwei": "np ap dp gp", "drei": "np ap dp gp", "vier": "np ap dp gp",
-    "einige": "np ap", "einigen": "dp", "einiger": "gp", "mehrere": "np ap",
-    "mehreren": "dp", "mehrerer": "gp", "viele": "np ap", "vielen": "dp", "vieler": "gp",
-}  # fmt: skip
+    word: " ".join(rest)
+    for word, *rest in (entry.split() for entry in FORMS.split(","))
+}
 CONTRACTED = {"im", "am", "beim", "vom", "zum", "zur", "ins"}
 DER_WORDS = {"der", "die", "das", "den", "dem", "des"} | CONTRACTED
 EIN_WORD = re.compile("(ein|sein|ihr)(e|en|em|er|es)?")
 # Endings of adjectives after der-words, after ein-words, and after neither.
 WEAK = {"e": "nmfn afn", "en": "np am ap dmfnp gmfnp"}
 MIXED = {"er": "nm", "es": "nn an", "e": "nf af", "en": "np am ap dmfnp gmfnp"}
-STRONG = {"er": "nm df gfp", "es": "nn an", "e": "nfp afp", "en": "am gmn dp", "em": "dmn"}
+STRONG = {"er": "nm df gfp", "es": "nn an", "e": "nfp afp", "en": "am gmn dp"}
+STRONG["em"] = "dmn"
 PREPOSITIONS = {
     "mit": "d", "von": "d", "bei": "d", "aus": "d", "zu": "d", "durch": "a", "in": "da",
     "an": "da", "auf": "da", "vor": "da", "hinter": "da", "neben": "da", "unter": "da",
@@ -302,15 +343,23 @@ ACTS = {a.infinitive.capitalize() for a in captions.ACTIVITIES}  # beim Pflanzen
 
 def agree(article, adjectives, noun):
     """The readings that the words of a noun phrase have in common."""
-    table = WEAK if article in DER_WORDS else MIXED if EIN_WORD.fullmatch(article) else STRONG
-    possible = NOUN_FORMS[noun] & readings(ARTICLES.get(article, "nmfnp amfnp dmfnp gmfnp"))
+    table = (
+        WEAK
+        if article in DER_WORDS
+        else MIXED
+        if EIN_WORD.fullmatch(article)
+        else STRONG
+    )
+    possible = NOUN_FORMS[noun] & readings(
+        ARTICLES.get(article, "nmfnp amfnp dmfnp gmfnp")
+    )
     for adjective in adjectives:
         possible &= readings(table.get(ADJECTIVE.fullmatch(adjective)[2], ""))
     return possible
 
 
 def noun_phrases(words):
-    """(its words, whether a preposition governs it, its readings) of each noun phrase."""
+    """Of each noun phrase: its words, whether a preposition rules it, its readings."""
     first = words[0].lower()
     plain = first in {*ARTICLES, *PREPOSITIONS}
     if ADJECTIVE.fullmatch(first):  # Junge Väter, but Jungen spielen
@@ -332,18 +381,24 @@ def noun_phrases(words):
             start -= 1
         before = words[start - 1] if start else ""
         if before in PREPOSITIONS:
-            possible = {reading for reading in possible if reading[0] in PREPOSITIONS[before]}
-        yield words[start : end + 1], before in PREPOSITIONS or article in CONTRACTED, possible
+            possible = {
+                reading for reading in possible if reading[0] in PREPOSITIONS[before]
+            }
+        yield (
+            words[start : end + 1],
+            before in PREPOSITIONS or article in CONTRACTED,
+            possible,
+        )
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        "mit einen roten Ball", "mit einem rotem Ball", "Ein kleine Hund", "Der alter Mann",
-        "von zwei Kinder", "durch dem Park", "eine junger Frau", "einen Junge", "das Tür",
-        "am Ufer eines See", "in der Gärten", "frische Brot", "mit frischen Gemüse",
-        "vor den kleinem Haus", "einige kleinen Kinder", "die kleine Kinder", "ihre Hut",
-        "des Mann", "zwei Mann", "zur Bahnhof",
+        "mit einen roten Ball", "mit einem rotem Ball", "Ein kleine Hund",
+        "Der alter Mann", "von zwei Kinder", "durch dem Park", "eine junger Frau",
+        "einen Junge", "das Tür", "am Ufer eines See", "in der Gärten", "frische Brot",
+        "mit frischen Gemüse", "vor den kleinem Haus", "einige kleinen Kinder",
+        "die kleine Kinder", "ihre Hut", "des Mann", "zwei Mann", "zur Bahnhof",
     ],
 )  # fmt: skip
 def test_reader_refuses_wrong_endings(wrong):
@@ -370,7 +425,11 @@ def test_subjects_and_objects_have_their_case_and_verbs_their_number(corpus):
     for sentence in itertools.chain(*corpus.splits.values()):
         if not sentence.skeleton.startswith("S V "):
             continue
-        plain = [possible for _, governed, possible in noun_phrases(sentence.german) if not governed]
+        plain = [
+            possible
+            for _, governed, possible in noun_phrases(sentence.german)
+            if not governed
+        ]
         assert any(reading[0] == "n" for reading in plain[0]), sentence.german
         verb = next(word for word in sentence.german if word in one | many)
         numbers = {reading[1] == "p" for reading in plain[0] if reading[0] == "n"}
@@ -393,5 +452,8 @@ def test_english_articles_and_verbs(tokens):
                 if word in ("is", "are") and words[0] != "There":
                     assert after not in ("is", "are", "a", "the", "."), words
             first = words[0].lower()
-            if first in ("two", "three", "four", "several", "some", "many") and "is" in words:
+            if (
+                first in ("two", "three", "four", "several", "some", "many")
+                and "is" in words
+            ):
                 assert "are" in words, words
