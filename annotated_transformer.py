@@ -1686,7 +1686,7 @@ class DecoderCache:
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
         self.mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
-        layers = model.decoder.layers
+        layers: Any = model.decoder.layers
         pairs = [layer.src_attn.project(memory, memory, memory) for layer in layers]
         self.source = [(k, v) for _, k, v in pairs]
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
@@ -1712,10 +1712,12 @@ class DecoderCache:
 
 def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
     """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-    embed, position = model.tgt_embed
+    decoder: Any = model.decoder
+    embedding: Any = model.tgt_embed
+    embed, position = embedding
     written = cache.target[0][0].size(2)
     x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
-    for i, layer in enumerate(model.decoder.layers):
+    for i, layer in enumerate(decoder.layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
             q, k, v = attn.project(x, x, x)
@@ -1730,7 +1732,7 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Ten
         x = layer.sublayer[0](x, to_target)
         x = layer.sublayer[1](x, to_source)
         x = layer.sublayer[2](x, layer.feed_forward)
-    return model.generator(model.decoder.norm(x)).view(*last.shape, -1)
+    return model.generator(decoder.norm(x)).view(*last.shape, -1)
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -2038,29 +2040,33 @@ def attn_map(
     )
 
 
-def recorded_weights(attention: MultiHeadedAttention) -> Tensor:
-    """What a MultiHeadedAttention has recorded; ValueError where it has not."""
-    if attention.attn is None:
+def recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
+    """What an attention module of a layer has recorded.
+
+    Raises ValueError where it has not.
+    """
+    attn = getattr(stack.layers[layer], name).attn
+    if attn is None:
         raise ValueError(
             "no attention was recorded; run the model inside "
             "`with record_attention(model):`"
         )
-    return attention.attn
+    return attn
 
 
 def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded self-attention of an encoder layer, (B, H, S, S)."""
-    return recorded_weights(model.encoder.layers[layer].self_attn)
+    return recorded_weights(model.encoder, layer, "self_attn")
 
 
 def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded self-attention of a decoder layer, (B, H, T, T)."""
-    return recorded_weights(model.decoder.layers[layer].self_attn)
+    return recorded_weights(model.decoder, layer, "self_attn")
 
 
 def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded cross-attention of a decoder layer, (B, H, T, S)."""
-    return recorded_weights(model.decoder.layers[layer].src_attn)
+    return recorded_weights(model.decoder, layer, "src_attn")
 
 
 def visualize_layer(
@@ -2087,10 +2093,10 @@ def visualize_model(
     col_tokens: list[str],
 ) -> altair.VConcatChart:
     """All layers of a kind of attention, all heads of each."""
-    layers = range(len(model.decoder.layers))
+    decoder: Any = model.decoder
     return optional_import("altair").vconcat(*(
         visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
-        for layer in layers
+        for layer in range(len(decoder.layers))
     ))  # fmt: skip
 
 
