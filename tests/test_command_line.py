@@ -466,3 +466,16 @@ def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
     assert not at.saved_steps(tmp_path / "run" / "checkpoints")
     with pytest.raises(DataError):
         at.load_translator(tmp_path / "run")
+
+
+def test_words_of_the_validation_pairs_are_not_learnt(tmp_path):
+    flags = spoilt(tmp_path, "other", b"")
+    for side, suffix in (("src", "de"), ("tgt", "en")):
+        path = tmp_path / f"valid.{suffix}"
+        path.write_text("Ein Zebra .\n" * 9, encoding="utf-8")
+        flags += [f"--valid-{side}", str(path)]
+    by_words = ["--bpe-size", "0", "--tie", "none", "--min-freq", "1"]
+    assert main(["train", *flags, *by_words, "--epochs", "1"]) == 0
+    vocabulary = at.read_json(tmp_path / "run" / "vocabulary.json")
+    assert "Hund" in vocabulary["source"] and "dog" in vocabulary["target"]
+    assert "Zebra" not in vocabulary["source"] + vocabulary["target"]

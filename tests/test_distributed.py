@@ -280,3 +280,37 @@ def test_an_error_in_a_spawned_process_is_one_line_too(config, tmp_path):
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"error: {tmp_path}") and "1 lines against 7" in last
     assert "Traceback" not in done.stderr
+
+
+# devices
+
+
+def test_batches_arrive_on_their_device(monkeypatch):
+    monkeypatch.setattr(at, "Batch", lambda src, tgt, pad: (src, tgt))
+    made = at.batches(examples(), settings(1), 0, "meta", shuffle=True)
+    assert {side.device.type for sides in made for side in sides} == {"meta"}
+
+
+def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a GPU was chosen")
+
+    monkeypatch.setattr(torch.cuda, "set_device", refuse)
+    config = dataclasses.replace(config, epochs=1)
+    at.train_worker(0, 1, *at.prepare_text(config, PAIRS), config)
+    assert len(read_metrics(config.run_dir)) == 1
+
+
+def test_the_model_is_trained_on_its_device(config, monkeypatch):
+    """Looked at where `train` wraps it for several processes."""
+
+    class Reached(Exception):
+        pass
+
+    def reached(model):
+        raise Reached({parameter.device.type for parameter in model.parameters()})
+
+    monkeypatch.setattr(at, "distribute", reached)
+    text = at.prepare_text(config, PAIRS)
+    with pytest.raises(Reached, match="^{'meta'}$"):
+        at.train(config, text, torch.device("meta"), 0, 1)

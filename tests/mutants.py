@@ -1,0 +1,819 @@
+"""Plant known faults into a copy of the module, one at a time: a test must fail.
+
+python tests/mutants.py            all faults, as a table
+python tests/mutants.py beam mask  those whose line holds one of the words
+
+The errors that older annotated versions are known for come first, then faults of our
+own invention. Exit status 1 if a fault survives, 2 if one can't be planted or tested.
+"""
+
+import importlib.util
+import io
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULE = ROOT / "annotated_transformer.py"
+COPIED = ("tests", "tools", "results", "conftest.py", "pyproject.toml")
+LINKED = ("data", "models", "notebooks")  # large, and only read
+LINE = "{:60}  {:52}  {}"
+OWN = "own"
+
+# What is wrong in older annotated versions, by the function that has it. A reason says
+# why our code can't have the error; all the others are planted below.
+KNOWN = {
+    "run_model_example: translates with dropout on": "",
+    "attention: softmax over heads": "",
+    "attention: F is not imported": "",
+    "train_worker: main process unknown without several": "",
+    "load_trained_model: unpickles whatever a file holds": "",
+    "train_worker: never saves what loading needs": "",
+    "train_worker: batches and model on different devices": "",
+    "train_worker: without the argument that spawn passes": "",
+    "train_worker: no validation": "",
+    "is_interactive_notebook: compares two strings": "",
+    "run_epoch: updates after batch 1, leaves the last ones over": "",
+    "run_epoch: gradient is a sum of means": "",
+    "run_epoch: gradient is a mean of means": "",
+    "run_epoch: schedule steps with every batch": "",
+    "rate: first two updates share a rate": "",
+    "collate_batch: cuts </s>": "",
+    "average: does not average": "",
+    "make_model: sharing does not share, or shares anything": "",
+    "make_model: attention ignores the dropout": "",
+    "greedy_decode: goes on after </s>, one row only": "",
+    "check_outputs: not the first examples": "",
+    "viz_decoder_self: source words on a target matrix": "",
+    "viz_decoder_src: axes swapped": "",
+    "viz_*: labels are not what the decoder read": "",
+    "MultiHeadedAttention.attn: after dropout, with its graph": "",
+    "LabelSmoothing: logarithm of 0": "",
+    "copy task: the start symbol is padding": "",
+    "build_vocabulary: reads more than the training pairs": "",
+    "printed vocabulary sizes: of other data": (
+        "outputs are not part of the module; tools/check.py and nbval hold them"
+    ),
+    "load_vocab: pickles": "",
+    "import: draws a chart": "",
+    "train_worker: needs a GPU": "",
+    "train_worker: process group never taken down": "",
+    "train_worker: validation loss of one process only": "",
+    "train_worker: validation sentences counted twice": "",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: ``old``, which occurs once in the module, becomes ``new``."""
+
+    row: str  # of KNOWN, or OWN
+    fault: str
+    old: str
+    new: str
+    tests: str  # file::test of one or more that should fail
+
+
+MUTANTS = [
+    # --- known errors ---------------------------------------------------------
+    Mutant(
+        "run_model_example: translates with dropout on",
+        "greedy decoding in the model's own mode",
+        "    with in_mode(model, training=False):\n        memory =",
+        "    with in_mode(model, training=model.training):\n        memory =",
+        "test_training.py::"
+        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+    ),
+    Mutant(
+        "run_model_example: translates with dropout on",
+        "beam search in the model's own mode",
+        "    with in_mode(model, training=False):\n        beam =",
+        "    with in_mode(model, training=model.training):\n        beam =",
+        "test_additional_components.py::"
+        "test_the_search_is_deterministic_and_restores_the_mode",
+    ),
+    Mutant(
+        "attention: softmax over heads",
+        "softmax(dim=1)",
+        "weights = scores.softmax(dim=-1)",
+        "weights = scores.softmax(dim=1)",
+        "test_architecture.py::test_multi_head_attention_is_torchs",
+    ),
+    Mutant(
+        "attention: F is not imported",
+        "F is not imported",
+        "import torch.nn.functional as F\n",
+        "",
+        "test_architecture.py::test_layer_norm_is_torchs",
+    ),
+    Mutant(
+        "train_worker: main process unknown without several",
+        "the rank is asked for in any case",
+        "    if dist.is_available() and dist.is_initialized():\n"
+        "        return dist.get_rank() == 0",
+        "    if dist.is_available():\n        return dist.get_rank() == 0",
+        "test_files_and_runs.py::test_the_best_by_validation_is_kept",
+    ),
+    Mutant(
+        "load_trained_model: unpickles whatever a file holds",
+        "files of torch.save are welcome",
+        "        tensors = safetensors.load(data)\n",
+        '        if data.startswith(b"PK"):\n'
+        '            with open(path, "rb") as file:\n'
+        "                return torch.load(file, weights_only=False), {}\n"
+        "        tensors = safetensors.load(data)\n",
+        "test_files_and_runs.py::test_nothing_is_unpickled",
+    ),
+    Mutant(
+        "train_worker: never saves what loading needs",
+        "the vocabulary is not saved",
+        "    run.save_text(*text)\n",
+        "",
+        "test_files_and_runs.py::test_a_finished_run_is_a_translator",
+    ),
+    Mutant(
+        "train_worker: without the argument that spawn passes",
+        "no argument gpu",
+        "    gpu: int, ngpus_per_node: int, vocab_src",
+        "    ngpus_per_node: int, vocab_src",
+        "test_files_and_runs.py::test_a_finished_run_is_a_translator",
+    ),
+    Mutant(
+        "train_worker: batches and model on different devices",
+        "batches stay on the processor",
+        "yield Batch(src[rank::world].to(device), tgt[rank::world].to(device), PAD)",
+        "yield Batch(src[rank::world], tgt[rank::world], PAD)",
+        "test_distributed.py::test_batches_arrive_on_their_device",
+    ),
+    Mutant(
+        "train_worker: batches and model on different devices",
+        "the model stays on the processor",
+        "model = build_model(config, text[0], text[1]).to(device)",
+        "model = build_model(config, text[0], text[1])",
+        "test_distributed.py::test_the_model_is_trained_on_its_device",
+    ),
+    Mutant(
+        "train_worker: no validation",
+        "the training pairs' figures pass as validation",
+        '_, judged = run_epoch(unseen, model, loss, None, None, "eval")',
+        "judged = state",
+        "test_real_world.py::test_the_best_epoch_by_validation_is_kept",
+    ),
+    Mutant(
+        "is_interactive_notebook: compares two strings",
+        "two strings compared",
+        'return shell is not None and hasattr(shell, "kernel")',
+        'return "__name__" == "__main__"',
+        "test_names_of_2022.py::test_a_kernel_is_known_by_its_shell",
+    ),
+    Mutant(
+        "run_epoch: updates after batch 1, leaves the last ones over",
+        "the first update has one batch",
+        "    stream = iter(batches)\n",
+        "    stream = iter(batches)\n    yield list(itertools.islice(stream, 1))\n",
+        "test_training.py::test_accumulation_is_one_large_batch",
+    ),
+    Mutant(
+        "run_epoch: updates after batch 1, leaves the last ones over",
+        "no update for a last, shorter window",
+        "    while window := list(itertools.islice(stream, size)):\n",
+        "    while len(window := list(itertools.islice(stream, size))) == size:\n",
+        "test_training.py::test_accumulation_is_one_large_batch",
+    ),
+    Mutant(
+        "run_epoch: gradient is a sum of means",
+        "each batch divided by its own tokens",
+        "loss_compute(out, batch.tgt_y, norm)",
+        "loss_compute(out, batch.tgt_y, batch.ntokens)",
+        "test_training.py::test_accumulation_is_one_large_batch",
+    ),
+    Mutant(
+        "run_epoch: gradient is a mean of means",
+        "short batches weigh more",
+        "loss_compute(out, batch.tgt_y, norm)",
+        "loss_compute(out, batch.tgt_y, len(window) * batch.ntokens)",
+        "test_training.py::test_accumulation_is_one_large_batch",
+    ),
+    Mutant(
+        "run_epoch: schedule steps with every batch",
+        "a step of the schedule for every batch of a window",
+        "                update(model, optimizer, scheduler, max_norm)\n",
+        "                update(model, optimizer, scheduler, max_norm)\n"
+        "                for _ in window[1:]:\n"
+        "                    scheduler.step()\n",
+        "test_training.py::"
+        "test_schedule_moves_with_the_optimizer_and_nothing_is_left_over",
+    ),
+    Mutant(
+        "rate: first two updates share a rate",
+        "schedule counted from 0",
+        "return rate(step + 1,",
+        "return rate(step,",
+        "test_real_world.py::test_step_k_uses_the_rate_of_step_k",
+    ),
+    Mutant(
+        "rate: first two updates share a rate",
+        "linear schedule counted from 0",
+        "return linear_rate(step + 1,",
+        "return linear_rate(step,",
+        "test_real_world.py::test_step_k_uses_the_rate_of_step_k",
+    ),
+    Mutant(
+        "collate_batch: cuts </s>",
+        "rows cut at their end",
+        "[START, *body[:room], END] for body in side]",
+        "[START, *body, END][:max_padding] for body in side]",
+        "test_real_world.py::"
+        "test_collate_keeps_the_end_of_a_sentence_it_shortens",
+    ),
+    Mutant(
+        "average: does not average",
+        "the sum is not divided",
+        "(t / count).to(state[key].dtype)",
+        "t.to(state[key].dtype)",
+        "test_additional_components.py::"
+        "test_the_mean_of_two_is_the_midpoint",
+    ),
+    Mutant(
+        "average: does not average",
+        "asks models for params()",
+        "m.state_dict()) for i, m",
+        "m.params()) for i, m",
+        "test_additional_components.py::"
+        "test_the_mean_of_two_is_the_midpoint",
+    ),
+    Mutant(
+        "make_model: sharing does not share, or shares anything",
+        "the table goes to an attribute that nobody reads",
+        "model.generator.proj.weight = tgt.weight",
+        "model.generator.lut = tgt",
+        "test_architecture.py::test_tying_shares_one_table",
+    ),
+    Mutant(
+        "make_model: sharing does not share, or shares anything",
+        "vocabularies of two sizes share",
+        "if src.num_embeddings != tgt.num_embeddings:",
+        "if src.embedding_dim != tgt.embedding_dim:",
+        "test_architecture.py::test_sizes_that_do_not_fit_are_refused",
+    ),
+    Mutant(
+        "make_model: attention ignores the dropout",
+        "attention keeps its default dropout",
+        "attn = MultiHeadedAttention(h, d_model, dropout)",
+        "attn = MultiHeadedAttention(h, d_model)",
+        "test_architecture.py::test_dropout_argument_reaches_every_part",
+    ),
+    Mutant(
+        "greedy_decode: goes on after </s>, one row only",
+        "no row ever stops",
+        "            running = running & (word != end_symbol)\n",
+        "",
+        "test_training.py::"
+        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+    ),
+    Mutant(
+        "greedy_decode: goes on after </s>, one row only",
+        "every row gets the word of the first",
+        "word = model.generator(out[:, -1]).argmax(-1)\n",
+        "word = model.generator(out[:, -1]).argmax(-1)[:1]\n",
+        "test_training.py::"
+        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+    ),
+    Mutant(
+        "check_outputs: not the first examples",
+        "the first example again and again",
+        "return itertools.islice(pairs, most)",
+        "return itertools.repeat(next(pairs), most)",
+        "test_names_of_2022.py::test_the_outputs_checked_are_those_of_the_first_pairs",
+    ),
+    Mutant(
+        "check_outputs: not the first examples",
+        "validation pairs shuffled",
+        "DataLoader(valid, batch_size, collate_fn=collate)",
+        "DataLoader(valid, batch_size, True, collate_fn=collate)",
+        "test_real_world.py::test_loaders_shuffle_training_only",
+    ),
+    Mutant(
+        "viz_decoder_self: source words on a target matrix",
+        "the decoder's self-attention gets source words",
+        "return visualize_model(model, get_decoder_self, read, read)",
+        "return visualize_model(model, get_decoder_self, source, source)",
+        "test_attention_visualization.py::"
+        "test_the_three_old_views_show_the_first_test_sentence",
+    ),
+    Mutant(
+        "viz_decoder_src: axes swapped",
+        "cross-attention labelled the other way round",
+        "return visualize_model(model, get_decoder_src, read, source)",
+        "return visualize_model(model, get_decoder_src, source, read)",
+        "test_attention_visualization.py::"
+        "test_the_three_old_views_show_the_first_test_sentence",
+    ),
+    Mutant(
+        "viz_*: labels are not what the decoder read",
+        "the recorded output goes on after </s>",
+        "ids = greedy_decode(model, src, mask, most, START, end_symbol=END, pad=PAD)",
+        "ids = greedy_decode(model, src, mask, most, START, pad=PAD)",
+        "test_attention_visualization.py::"
+        "test_an_output_that_ends_is_cut_before_its_end",
+    ),
+    Mutant(
+        "viz_*: labels are not what the decoder read",
+        "each row is labelled with the word it wrote",
+        "tokens(ids[0, :-1].tolist())",
+        "tokens(ids[0, 1:].tolist())",
+        "test_attention_visualization.py::test_labels_are_what_the_model_read",
+    ),
+    Mutant(
+        "MultiHeadedAttention.attn: after dropout, with its graph",
+        "weights keep their graph",
+        "layer.attn = weights.detach()",
+        "layer.attn = weights",
+        "test_architecture.py::"
+        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+    ),
+    Mutant(
+        "MultiHeadedAttention.attn: after dropout, with its graph",
+        "weights after dropout",
+        "return kept @ value, weights",
+        "return kept @ value, kept",
+        "test_architecture.py::"
+        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+    ),
+    Mutant(
+        "LabelSmoothing: logarithm of 0",
+        "entropy takes log(0) where smoothing is 0",
+        "for total, each in shares if each)",
+        "for total, each in shares)",
+        "test_training.py::test_log_mode_prints_lines",
+    ),
+    Mutant(
+        "copy task: the start symbol is padding",
+        "strings begin with 0",
+        "        data[:, 0] = 1\n",
+        "        data[:, 0] = 0\n",
+        "test_training.py::test_copy_data_starts_with_1_and_never_pads",
+    ),
+    Mutant(
+        "build_vocabulary: reads more than the training pairs",
+        "words of all splits",
+        'pairs = load_pairs(TrainingConfig(), "train") if pairs is None else pairs',
+        "splits = [load_pairs(TrainingConfig(), s) for s in (\"train\", \"valid\")]\n"
+        "    pairs = sum(splits, []) if pairs is None else pairs",
+        "test_real_world.py::test_default_vocabulary_is_that_of_the_captions",
+    ),
+    Mutant(
+        "build_vocabulary: reads more than the training pairs",
+        "train reads the validation pairs too",
+        'text = prepare_text(config, load_pairs(config, "train"))',
+        'pairs = load_pairs(config, "train") + load_pairs(config, "valid")\n'
+        "        text = prepare_text(config, pairs)",
+        "test_command_line.py::test_words_of_the_validation_pairs_are_not_learnt",
+    ),
+    Mutant(
+        "load_vocab: pickles",
+        "a run's vocabulary is pickled",
+        'write_json(self.folder / "vocabulary.json", pack_text(*text))',
+        'torch.save(pack_text(*text), self.folder / "vocabulary.json")',
+        "test_files_and_runs.py::test_a_finished_run_is_a_translator",
+    ),
+    Mutant(
+        "import: draws a chart",
+        "importing sets up the charts",
+        'if __name__ == "__main__":\n',
+        'use_charts()\n\n\nif __name__ == "__main__":\n',
+        "test_import.py::test_importing_loads_no_package_besides_torch",
+    ),
+    Mutant(
+        "train_worker: needs a GPU",
+        "a GPU is chosen in any case",
+        "    with process_group(gpu, ngpus_per_node, device,",
+        "    torch.cuda.set_device(gpu)\n"
+        "    with process_group(gpu, ngpus_per_node, device,",
+        "test_distributed.py::test_on_the_processor_no_gpu_is_chosen",
+    ),
+    Mutant(
+        "train_worker: process group never taken down",
+        "the group outlives the training",
+        "        dist.destroy_process_group()\n",
+        "        pass\n",
+        "test_distributed.py::test_the_group_is_taken_down_when_a_process_fails",
+    ),
+    Mutant(
+        "train_worker: validation loss of one process only",
+        "sums are not gathered",
+        "    gather(state)\n",
+        "",
+        "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
+    ),
+    Mutant(
+        "train_worker: validation sentences counted twice",
+        "shares filled up to equal size with rows of others",
+        "        src, tgt = (padded([shuffled[i]",
+        "        group = group + group[: -len(group) % world]\n"
+        "        src, tgt = (padded([shuffled[i]",
+        "test_distributed.py::test_the_shares_of_a_batch_are_the_batch",
+    ),
+    # --- our own: chapter 1 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "scores divided by K, not by its root",
+        "/ math.sqrt(query.size(-1))",
+        "/ query.size(-1)",
+        "test_architecture.py::test_multi_head_attention_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "mask says where not to attend",
+        "hidden = mask == 0",
+        "hidden = mask != 0",
+        "test_architecture.py::test_attention_rows_are_distributions_over_allowed_keys",
+    ),
+    Mutant(
+        OWN,
+        "a float mask is added to the scores",
+        "mask = (mask != 0).unsqueeze(1)  #",
+        "mask = mask.unsqueeze(1)  #",
+        "test_architecture.py::test_masks_of_any_type_mean_the_same",
+    ),
+    Mutant(
+        OWN,
+        "heads joined without moving them back",
+        "self.linears[3](x.transpose(1, 2).flatten(-2))",
+        "self.linears[3](x.reshape(x.size(0), x.size(2), -1))",
+        "test_architecture.py::test_multi_head_attention_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "layers share their weights",
+        "nn.ModuleList(copy.deepcopy(module) for _ in range(N))",
+        "nn.ModuleList(module for _ in range(N))",
+        "test_architecture.py::test_parameter_counts_of_the_paper",
+    ),
+    Mutant(
+        OWN,
+        "a query sees the next word",
+        ".tril()",
+        ".tril(1)",
+        "test_architecture.py::test_later_words_do_not_change_earlier_outputs",
+    ),
+    Mutant(
+        OWN,
+        "layer norm divides by n - 1",
+        "return F.layer_norm(x, self.a_2.shape, self.a_2, self.b_2, self.eps)",
+        "variance = x.var(-1, keepdim=True)\n"
+        "        x = (x - x.mean(-1, keepdim=True)) / (variance + self.eps).sqrt()\n"
+        "        return self.a_2 * x + self.b_2",
+        "test_architecture.py::"
+        "test_layer_norm_divides_by_n_with_epsilon_under_the_root",
+    ),
+    Mutant(
+        OWN,
+        "layer norm adds epsilon outside the root",
+        "return F.layer_norm(x, self.a_2.shape, self.a_2, self.b_2, self.eps)",
+        "deviation = x.std(-1, keepdim=True, correction=0)\n"
+        "        x = (x - x.mean(-1, keepdim=True)) / (deviation + self.eps)\n"
+        "        return self.a_2 * x + self.b_2",
+        "test_architecture.py::"
+        "test_layer_norm_divides_by_n_with_epsilon_under_the_root",
+    ),
+    Mutant(
+        OWN,
+        "pre-norm and post-norm swapped",
+        "        if self.norm_first:\n            return x +",
+        "        if not self.norm_first:\n            return x +",
+        "test_architecture.py::test_encoder_layer_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "no final norm in the encoder",
+        "            x = layer(x, mask)\n        return self.norm(x)",
+        "            x = layer(x, mask)\n        return x",
+        "test_architecture.py::test_whole_model_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "cross-attention sees the source's padding",
+        "self.src_attn(x, memory, memory, src_mask)",
+        "self.src_attn(x, memory, memory, None)",
+        "test_architecture.py::test_decoder_layer_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "embeddings without the root of D",
+        "return self.lut(x) * math.sqrt(self.d_model)",
+        "return self.lut(x)",
+        "test_architecture.py::"
+        "test_embeddings_start_at_unit_scale_whatever_the_vocabulary",
+    ),
+    Mutant(
+        OWN,
+        "sine and cosine swapped",
+        "        pe[0, :, 0::2] = torch.sin(position / wavelength)\n"
+        "        pe[0, :, 1::2] = torch.cos(position / wavelength)\n",
+        "        pe[0, :, 0::2] = torch.cos(position / wavelength)\n"
+        "        pe[0, :, 1::2] = torch.sin(position / wavelength)\n",
+        "test_architecture.py::test_positions_follow_the_formula",
+    ),
+    Mutant(
+        OWN,
+        "every piece begins at position 0",
+        "self.pe[:, offset : offset + x.size(1)]",
+        "self.pe[:, : x.size(1)]",
+        "test_architecture.py::test_offset_continues_where_the_first_part_ended",
+    ),
+    # --- our own: chapter 2 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "padding counted in ntokens",
+        "self.ntokens = int((self.tgt_y != pad).sum())",
+        "self.ntokens = self.tgt_y.numel()",
+        "test_training.py::test_batch_shifts_by_one_and_counts_answers",
+    ),
+    Mutant(
+        OWN,
+        "padding gets a share of the smoothing",
+        "rest = smoothing / (log_p.size(1) - 2)",
+        "rest = smoothing / (log_p.size(1) - 1)",
+        "test_training.py::test_label_smoothing_is_the_divergence_from_true_dist",
+    ),
+    Mutant(
+        OWN,
+        "gradients clipped after the step",
+        "    if max_norm is not None:\n"
+        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
+        "    optimizer.step()\n",
+        "    optimizer.step()\n"
+        "    if max_norm is not None:\n"
+        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
+        "test_training.py::test_clipping_bounds_the_step",
+    ),
+    Mutant(
+        OWN,
+        "perplexity of the smoothed criterion",
+        "return math.exp(min(self.nll, 700.0))",
+        "return math.exp(min(self.criterion, 700.0))",
+        "test_training.py::test_evaluation_changes_nothing_and_reports_nll",
+    ),
+    # --- our own: chapter 3 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "long sentences cut and not counted",
+        "        if max(len(src_ids), len(tgt_ids)) <= max_tokens:\n"
+        "            examples.append((src_ids, tgt_ids))\n",
+        "        examples.append((src_ids[:max_tokens], tgt_ids[:max_tokens]))\n",
+        "test_command_line.py::"
+        "test_sentences_that_are_too_long_are_counted_and_said",
+    ),
+    Mutant(
+        OWN,
+        "budget counts the source side only",
+        "        longest = max(lengths[i])\n",
+        "        longest = lengths[i][0]\n",
+        "test_real_world.py::"
+        "test_batches_hold_every_sentence_once_within_the_budget",
+    ),
+    Mutant(
+        OWN,
+        "every epoch in the same order",
+        "random.Random(1000 * config.seed + epoch)",
+        "random.Random(config.seed)",
+        "test_real_world.py::test_epochs_differ_and_repeat",
+    ),
+    Mutant(
+        OWN,
+        "translations land in other rows after a blank one",
+        "yield from zip(chosen, (ids for ids, _ in found), strict=True)",
+        "yield from zip(group, (ids for ids, _ in found), strict=True)",
+        "test_command_line.py::test_one_line_out_for_one_line_in",
+    ),
+    Mutant(
+        OWN,
+        "BLEU of lower-cased text",
+        "metric = sacrebleu.BLEU()",
+        "metric = sacrebleu.BLEU(lowercase=True)",
+        "test_command_line.py::test_evaluate_prints_one_object",
+    ),
+    # --- our own: chapter 4 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "</s> in a text becomes the end symbol",
+        'learnt["added_tokens"] = []',
+        'learnt["added_tokens"] = learnt["added_tokens"]',
+        "test_additional_components.py::"
+        "test_special_tokens_come_first_and_are_never_found_in_text",
+    ),
+    Mutant(
+        OWN,
+        "length penalty's exponent has the wrong sign",
+        "return ((5 + length) / 6) ** alpha",
+        "return ((5 + length) / 6) ** -alpha",
+        "test_additional_components.py::test_the_length_penalty_decides",
+    ),
+    Mutant(
+        OWN,
+        "cache not reordered while no sentence ends",
+        "if not torch.equal(rows, unchanged):",
+        "if len(rows) != len(unchanged):",
+        "test_additional_components.py::test_the_rating_is_that_of_the_output",
+    ),
+    Mutant(
+        OWN,
+        "search stops while a longer output may win",
+        "penalty(max_len - 1, length_penalty)).tolist()",
+        "penalty(length, length_penalty)).tolist()",
+        "test_additional_components.py::test_the_length_penalty_decides",
+    ),
+    # --- our own: chapter 5 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "the map is drawn turned over",
+        "value = m.tolist()",
+        "value = m.T.tolist()",
+        "test_attention_visualization.py::test_a_planted_weight_is_drawn_where_it_belongs",
+    ),
+    Mutant(
+        OWN,
+        "gold links compared with one row less",
+        "torch.isin(best[:, row].cpu(),",
+        "torch.isin(best[:, row - 1].cpu(),",
+        "test_attention_visualization.py::"
+        "test_links_found_counts_rows_whose_largest_weight_is_on_a_link",
+    ),
+    # --- our own: chapter 90 --------------------------------------------------
+    Mutant(
+        OWN,
+        "a local file's checksum is not compared",
+        "        if found != wanted:\n            what",
+        "        if not found:\n            what",
+        "test_files_and_runs.py::test_a_local_file_with_a_wrong_checksum_is_refused",
+    ),
+    Mutant(
+        OWN,
+        "a file is renamed before it is on the disk",
+        "            os.fsync(file.fileno())\n",
+        "",
+        "test_files_and_runs.py::"
+        "test_data_is_on_the_disk_before_the_file_is_renamed",
+    ),
+    Mutant(
+        OWN,
+        "a file is overwritten in place",
+        '    temporary = path.with_name(path.name + ".tmp")\n',
+        "    temporary = path\n",
+        "test_files_and_runs.py::test_a_failing_disk_leaves_the_old_file",
+    ),
+    Mutant(
+        OWN,
+        "resuming leaves the random numbers as they are",
+        "            torch.set_rng_state(tensor)\n",
+        "            pass\n",
+        "test_files_and_runs.py::"
+        "test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened",
+    ),
+    Mutant(
+        OWN,
+        "resuming repeats the last epoch",
+        'return notes["epoch"] + 1',
+        'return notes["epoch"]',
+        "test_files_and_runs.py::"
+        "test_resuming_takes_moments_schedule_and_counters_back",
+    ),
+    Mutant(
+        OWN,
+        "the worst checkpoint is kept as the best",
+        "score < run.best",
+        "score > run.best",
+        "test_files_and_runs.py::test_the_best_by_validation_is_kept",
+    ),
+    # --- our own: chapter 91 --------------------------------------------------
+    Mutant(
+        OWN,
+        "translate drops blank lines",
+        'wanted = [sentence or "" for sentence in sentences]',
+        "wanted = [sentence for sentence in sentences if sentence]",
+        "test_command_line.py::test_one_line_out_for_one_line_in",
+    ),
+    Mutant(
+        OWN,
+        "numbers of refused lines begin anew with each piece",
+        "number, refused = number + len(lines),",
+        "number, refused = len(lines),",
+        "test_command_line.py::"
+        "test_numbers_of_refused_lines_count_on_over_pieces",
+    ),
+    # --- our own: chapter 92 --------------------------------------------------
+    Mutant(
+        OWN,
+        "old cells' translations see no words of the source",
+        "src_mask = torch.ones_like(src).unsqueeze(1)",
+        "src_mask = (src == 0).unsqueeze(1)",
+        "test_names_of_2022.py::test_translate_sentence_is_greedy_decoding",
+    ),
+]
+
+# What takes longest to import is imported once; each job forks from there.
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(
+    ["torch", "torch._dynamo", "hypothesis", "nbval.plugin"]
+)
+
+
+class Stop(Exception):
+    """A fault can't be planted or tested."""
+
+
+def planted(mutant: Mutant, module: str) -> str:
+    """The module's text with the fault in it."""
+    times = module.count(mutant.old)
+    if times != 1:
+        raise Stop(f"{mutant.fault}: its old text occurs {times} times in the module")
+    return module.replace(mutant.old, mutant.new)
+
+
+def copy_project(folder: Path, module: str) -> None:
+    """What tests need, with this text as the module."""
+    for name in COPIED + LINKED:
+        source, target = ROOT / name, folder / name
+        if name in LINKED and source.exists():
+            target.symlink_to(source)
+        elif source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.pyc"))
+        elif source.exists():
+            shutil.copy(source, target)
+    (folder / MODULE.name).write_text(module, encoding="utf-8")
+
+
+class Watch:
+    """A plugin of pytest that remembers the first test that failed."""
+
+    failed = ""
+
+    def pytest_runtest_logreport(self, report) -> None:
+        if report.failed:
+            self.failed = self.failed or report.nodeid.removeprefix("tests/")
+
+
+def failure(what: str, module: str, tests: list[str]) -> str:
+    """The first of the tests that fails with this module, or nothing.
+
+    For a process of its own: it moves into the copy and imports the module there.
+    """
+    watch, said = Watch(), io.StringIO()
+    options = ["-x", "-q", "-p", "no:cacheprovider"]
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said):
+        copy_project(Path(folder), module)
+        os.chdir(folder)
+        status = pytest.main([*options, *(f"tests/{t}" for t in tests)], [watch])
+        tested = importlib.util.find_spec(MODULE.stem).origin
+        if not os.path.samefile(tested, MODULE.name):
+            raise Stop(f"{what}: {tested} was tested in place of the copy")
+    if status not in (0, 1) or (status == 1) != bool(watch.failed):
+        raise Stop(f"{what}: pytest could not run\n{said.getvalue()}")
+    return watch.failed
+
+
+def main(words: list[str]) -> int:
+    """Print the table; 0 if every fault was caught."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    chosen = [
+        mutant
+        for mutant in MUTANTS
+        if not words or any(word in f"{mutant.row} {mutant.fault}" for word in words)
+    ]
+    if not chosen:
+        raise Stop(f"no fault is called {' or '.join(words)}")
+    module = MODULE.read_text(encoding="utf-8")
+    tests = sorted({test for mutant in chosen for test in mutant.tests.split()})
+    jobs = [("no fault", module, tests)]
+    jobs += [(m.fault, planted(m, module), m.tests.split()) for m in chosen]
+    print(f"First {len(tests)} tests without a fault, then {len(chosen)} faults.")
+    survived = 0
+    with (
+        ProcessPoolExecutor(2, FORKSERVER, max_tasks_per_child=1) as pool,
+        closing(pool.map(failure, *zip(*jobs, strict=True))) as failures,
+    ):
+        if broken := next(failures):
+            raise Stop(f"{broken} fails without any fault")
+        print(LINE.format("known error", "fault planted here", "caught by"))
+        for mutant, test in zip(chosen, failures, strict=True):
+            print(LINE.format(mutant.row, mutant.fault, test or "SURVIVED"), flush=True)
+            survived += not test
+    print(f"{len(chosen) - survived} of {len(chosen)} faults caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main(sys.argv[1:]))
+    except Stop as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,67 @@
+"""Chapter 92: the names that older cells call."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import annotated_transformer as at
+
+
+def test_a_kernel_is_known_by_its_shell(monkeypatch):
+    ipython = SimpleNamespace(get_ipython=lambda: None)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert not at.is_interactive_notebook()
+    ipython.get_ipython = lambda: SimpleNamespace()  # a shell in a terminal
+    assert not at.is_interactive_notebook() and at.show_example(len, ["abc"]) is None
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
+    assert at.is_interactive_notebook() and at.show_example(len, ["abc"]) == 3
+
+
+@pytest.fixture
+def model() -> at.EncoderDecoder:
+    """Untrained, but decided: its outputs differ with the source."""
+    torch.manual_seed(0)
+    model = at.make_model(12, 12, 1, 8, 8, 2, dropout=0.3).train()
+    for p in model.parameters():
+        p.data *= 3
+    return model
+
+
+VOCAB = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
+
+
+def test_the_outputs_checked_are_those_of_the_first_pairs(model, capsys):
+    batches = [torch.tensor([[0, 4 + i, 5 + i, 1], [0, 9 - i, 1, 2]]) for i in range(3)]
+    results = at.check_outputs([(b, b) for b in batches], model, VOCAB, VOCAB, 5)
+    rows = [row[row != at.PAD] for batch in batches for row in batch]
+    assert len(results) == 5
+    for row, (batch, source, target, ids, text) in zip(rows, results, strict=False):
+        assert torch.equal(batch.src[0], row)
+        assert source == target == VOCAB.tokens(row.tolist())
+        mask = torch.ones(1, 1, len(row))
+        out = at.greedy_decode(model, row[None], mask, 72, 0, end_symbol=1)
+        assert torch.equal(ids, out[0])
+        written = VOCAB.tokens(ids.tolist())
+        assert text.split() == [*(t for t in written if t != "</s>"), "</s>"]
+    assert model.training and len({text for *_, text in results}) > 1
+    assert capsys.readouterr().out.count("Model Output") == 5
+
+
+def test_translate_sentence_is_greedy_decoding(model):
+    field = SimpleNamespace(
+        vocab=SimpleNamespace(stoi=VOCAB.get_stoi(), itos=VOCAB.get_itos()),
+        init_token="<s>", eos_token="</s>", pad_token="<blank>", unk_token="<unk>",
+        preprocess=list, lower=True,
+    )  # fmt: skip
+    rest = (field, field, model, "cpu", 8)
+    words, seen = at.translate_sentence("abz", *rest)
+    assert at.translate_sentence(["A", "b", "?"], *rest)[0] == words
+    src = torch.tensor([[at.START, 4, 5, at.UNK, at.END]])
+    ids = at.greedy_decode(model, src, torch.ones(1, 1, 5), 9, 0, end_symbol=1)
+    assert words == VOCAB.tokens(ids[0, 1:].tolist())
+    assert seen.shape == (1, 2, len(words), 5)
+    assert torch.allclose(seen.sum(-1), torch.ones(1)) and not seen.requires_grad
