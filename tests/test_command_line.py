@@ -352,7 +352,8 @@ def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
     digest = at.hashlib.sha256(text.encode()).hexdigest()
     monkeypatch.setattr(at, "TEST_2016", digest)
     flags = ["--model", str(model), "--src", files[0], "--ref", files[1]]
-    results = [score(capfd, *flags), score(capfd, *flags, "--beam-size", "1")]
+    other = ["--beam-size", "1", "--length-penalty", "0"]
+    results = [score(capfd, *flags), score(capfd, *flags, *other)]
     written = [json.loads(line) for line in looks.read_text().splitlines()]
     assert [look["bleu"] for look in written] == [r["bleu"] for r in results]
     assert all({"date", "model", "config"} <= look.keys() for look in written)
