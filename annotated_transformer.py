@@ -79,11 +79,9 @@ __all__ = [
     "build_vocabulary", "Example", "encode_pairs", "lengths_of",
     "token_budget_batches", "padded", "batches", "TextConfig", "ModelConfig",
     "TrainingConfig", "CHOICES", "unknown", "PAPER", "CONFIGS", "load_pairs",
-    "Text", "prepare_text", "choose_device", "gpu_report", "build_model",
-    "build_optimizer", "load_examples", "choose_precision", "autocast",
+    "Text", "prepare_text", "build_model", "build_optimizer", "load_examples",
     "count_steps", "progress", "train", "epoch_record", "train_worker",
     "train_model", "Translator", "decode_rows", "score", "evaluate",
-    "load_vocab", "collate_batch", "create_dataloaders", "from_2022",
     # 04_additional_components
     "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
     "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
@@ -108,6 +106,7 @@ __all__ = [
     "cut_metrics", "Run", "save_checkpoint", "load_checkpoint", "pack_text",
     "load_text", "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
+    "choose_device", "gpu_report", "choose_precision", "autocast",
     "process_group", "distribute", "train_distributed_model", "field_comments",
     "add_fields", "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "arriving_lines", "accepted", "translate_command",
@@ -115,7 +114,8 @@ __all__ = [
     "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "check_outputs", "load_trained_model",
+    "DummyOptimizer", "DummyScheduler", "load_vocab", "collate_batch",
+    "create_dataloaders", "from_2022", "check_outputs", "load_trained_model",
     "one_by_one", "run_model_example", "field_ids", "translate_sentence",
     "calculate_bleu",
 ]
@@ -1076,7 +1076,6 @@ def token_budget_batches(
     longer than the budget is a batch of its own. Ties keep their order.
     """
     batches: list[list[int]] = []
-    longest = 0
     for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
         if not batches or longest * (len(batches[-1]) + 1) > batch_tokens:
@@ -1242,42 +1241,8 @@ def prepare_text(
         vocab = Vocabulary(bpe.get_itos())
         return vocab, vocab, bpe, bpe
     de, en = load_tokenizers()
-    return (
-        *build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq),
-        de,
-        en,
-    )
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """The device of that name; auto takes cuda, else mps, else cpu.
-
-    Raises DataError for one that this machine or this PyTorch does not have.
-    """
-    present = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name == "auto":
-        name = next(kind for kind, there in present.items() if there)
-    if not present.get(name.partition(":")[0]):
-        there = [kind for kind in present if present[kind]]
-        raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
-    return torch.device(name)
-
-
-def gpu_report() -> list[str]:
-    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
-    try:
-        gpus = optional_import("GPUtil").getGPUs()
-    except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
-        return []
-    return [
-        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
-        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
-        for gpu in gpus
-    ]
+    vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
+    return *vocabs, de, en
 
 
 def build_model(
@@ -1325,25 +1290,6 @@ def load_examples(config: TrainingConfig, split: str, text: Text) -> list[Exampl
     return examples
 
 
-def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of that name; auto takes bfloat16 where the chip has it."""
-    if name != "auto":
-        return name
-    if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        chip = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-        fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
-    return "bfloat16" if fast else "float32"
-
-
-def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Matrix products in bfloat16 inside, where that is the precision."""
-    wanted = precision == "bfloat16"
-    # The cache would keep the first step's rounded weights for the whole epoch.
-    return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
-
-
 def count_steps(examples: Sequence, config: TrainingConfig) -> int:
     """Updates of the optimizer in a whole run."""
     a_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
@@ -1353,7 +1299,10 @@ def count_steps(examples: Sequence, config: TrainingConfig) -> int:
 def progress(
     data_iter: Iterable[Batch], examples: Sequence, epoch: int, state: TrainState
 ) -> Iterator[Batch]:
-    """Pass batches on while a bar on standard error counts target tokens."""
+    """Pass batches on while a bar on standard error counts target tokens.
+
+    examples are those that this process will see, from which the total comes.
+    """
     tqdm = optional_import("tqdm").tqdm
     total = sum(len(tgt) - 1 for _, tgt in examples)
     silent = None if is_main_process() else True  # None: where there is no terminal
@@ -1387,8 +1336,9 @@ def train(
         seen = batches(train, config, epoch, device, shuffle=True, **share)
         with autocast(precision, device):
             run_epoch(
-                progress(seen, train, epoch, state), shared, loss, optimizer,
-                scheduler, "train", config.accum_iter, state, max_norm=config.max_norm,
+                progress(seen, train[rank::world], epoch, state), shared, loss,
+                optimizer, scheduler, "train", config.accum_iter, state,
+                max_norm=config.max_norm,
             )  # fmt: skip
         seconds = time.perf_counter() - started
         unseen = batches(valid, config, epoch, device, shuffle=False, **share)
@@ -1407,15 +1357,12 @@ def epoch_record(
 ) -> dict[str, Any]:
     """The figures of one epoch; tokens are target tokens without padding."""
     return {
-        "epoch": epoch + 1,
-        "step": state.accum_step,
+        "epoch": epoch + 1, "step": state.accum_step,
         "train_criterion": state.criterion,
-        "valid_nll": judged.nll,
-        "perplexity": judged.perplexity,
-        "tokens_per_second": state.epoch_tokens / seconds,
-        "seconds": seconds,
+        "valid_nll": judged.nll, "perplexity": judged.perplexity,
+        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
         "precision": precision,
-    }
+    }  # fmt: skip
 
 
 def train_worker(
@@ -1480,8 +1427,7 @@ class Translator:
         rows = {i: self.check(text) for i, text in enumerate(sentences) if text.strip()}
         translations = [""] * len(sentences)
         for i, ids in decode_rows(self.model, rows, self.config, beam, alpha):
-            words = self.vocab_tgt.tokens(ids)
-            translations[i] = detokenize(words, self.tokenizer_tgt)
+            translations[i] = detokenize(self.vocab_tgt.tokens(ids), self.tokenizer_tgt)
         return translations
 
 
@@ -1518,11 +1464,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
     metric = sacrebleu.BLEU()
     bleu = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
     chrf = sacrebleu.CHRF().corpus_score(hypotheses, [references])
-    low, high = bleu._mean - bleu._ci, bleu._mean + bleu._ci
+    bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
     return {
         "bleu": round(bleu.score, 2),
         "signature": str(metric.get_signature()),
-        "interval": [round(low, 2), round(high, 2)],
+        "interval": [round(bound, 2) for bound in bounds],
         "chrf": round(chrf.score, 2),
         "sentences": len(references),
     }
@@ -1542,75 +1488,6 @@ def evaluate(
     seconds = time.perf_counter() - started
     scores = score(translations, [tgt for _, tgt in pairs])
     return {**scores, "seconds": round(seconds, 1)}
-
-
-def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
-    """Vocabularies of the embedded corpus, and a line with their sizes."""
-    vocabs = build_vocabulary(spacy_de, spacy_en)
-    print("Vocabulary sizes:", *map(len, vocabs))
-    return vocabs
-
-
-def collate_batch(
-    batch: Sequence[tuple[str, str]], src_pipeline: Callable, tgt_pipeline: Callable,
-    src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
-    max_padding: int = 128, pad_id: int = PAD,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
-
-    Rows with more than ``max_padding`` ids are shortened, with a warning.
-    """
-    room = max_padding - 2  # without <s> and </s>
-    src = [src_vocab(src_pipeline(sentence)) for sentence, _ in batch]
-    tgt = [tgt_vocab(tgt_pipeline(sentence)) for _, sentence in batch]
-    if cut := sum(len(body) > room for body in src + tgt):
-        warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
-    src_ids, tgt_ids = (
-        padded([[START, *body[:room], END] for body in side], pad_id).to(device)
-        for side in (src, tgt)
-    )
-    return src_ids, tgt_ids
-
-
-def create_dataloaders(
-    device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
-    max_padding: int = 128, is_distributed: bool = True,
-) -> tuple[DataLoader, DataLoader]:  # fmt: skip
-    """Loaders of the embedded corpus' training and validation pairs.
-
-    ``batch_size`` counts sentences, as in 2022. In a distributed run each
-    process gets its share of the training pairs.
-    """
-    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
-    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
-    collate = functools.partial(
-        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
-        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
-    )  # fmt: skip
-    train: Any = load_pairs(TrainingConfig(), "train")
-    valid: Any = load_pairs(TrainingConfig(), "valid")
-    several = is_distributed and torch.distributed.is_initialized()
-    sampler: Any = DistributedSampler(train) if several else None
-    return (
-        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
-        DataLoader(valid, batch_size, collate_fn=collate),
-    )
-
-
-def from_2022(config: dict[str, Any]) -> dict[str, Any]:
-    """Today's fields for the post's dictionary; its model was the paper's base."""
-    return {
-        "N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "schedule": "inverse_sqrt",
-        "epochs": config["num_epochs"],
-        "accum_iter": config["accum_iter"],
-        "base_lr": config["base_lr"],
-        "warmup": config["warmup"],
-        "distributed": config["distributed"],
-        "max_tokens": config["max_padding"],
-        "batch_tokens": config["batch_size"] * config["max_padding"],
-        "run_dir": "runs/" + config["file_prefix"].strip("_"),
-    }  # fmt: skip
 
 
 # -----------------------------------------------------------------------------
@@ -2771,6 +2648,56 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
 # -----------------------------------------------------------------------------
 
 
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of that name; auto takes cuda, else mps, else cpu.
+
+    Raises DataError for one that this machine or this PyTorch does not have.
+    """
+    present = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(kind for kind, there in present.items() if there)
+    if not present.get(name.partition(":")[0]):
+        there = [kind for kind in present if present[kind]]
+        raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
+    return torch.device(name)
+
+
+def gpu_report() -> list[str]:
+    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
+    try:
+        gpus = optional_import("GPUtil").getGPUs()
+    except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
+        return []
+    return [
+        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
+        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
+        for gpu in gpus
+    ]
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision of that name; auto takes bfloat16 where the chip has it."""
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        chip = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+        fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
+    return "bfloat16" if fast else "float32"
+
+
+def autocast(precision: str, device: torch.device) -> torch.autocast:
+    """Matrix products in bfloat16 inside, where that is the precision."""
+    wanted = precision == "bfloat16"
+    # The cache would keep the first step's rounded weights for the whole epoch.
+    return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
+
+
 @contextmanager
 def process_group(
     gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
@@ -2883,6 +2810,9 @@ def command_line() -> CommandLine:
     for command in (translate, score):
         command.add_argument("--model", help="folder of a run or a model")
         command.add_argument("--beam-size", type=int, help="1: greedy")
+        command.add_argument(
+            "--length-penalty", type=float, help="higher: longer translations"
+        )
         command.add_argument("--device", default="auto", help="cuda, mps or cpu")
     return parser
 
@@ -2953,13 +2883,14 @@ def translate_command(arguments: argparse.Namespace) -> int:
     translator = load_translator(model_folder(arguments), arguments.device)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
+    search = arguments.beam_size, arguments.length_penalty
     number, refused = 1, 0
     for lines in pieces:
         sentences = [
             accepted(translator, i, line) for i, line in enumerate(lines, number)
         ]
         wanted = [sentence or "" for sentence in sentences]
-        for text in translator.translate(wanted, arguments.beam_size):
+        for text in translator.translate(wanted, *search):
             sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
         sys.stdout.buffer.flush()
         number, refused = number + len(lines), refused + sentences.count(None)
@@ -2988,7 +2919,8 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         raise DataError("command line", "nothing to evaluate on", do)
     folder = model_folder(arguments)
     translator = load_translator(folder, arguments.device)
-    result = evaluate(translator, pairs, beam_size=arguments.beam_size)
+    search = arguments.beam_size, arguments.length_penalty
+    result = evaluate(translator, pairs, *search)
     text = "\n".join(reference for _, reference in pairs)
     if hashlib.sha256(text.encode()).hexdigest() == TEST_2016:
         record_look(folder, translator.config, result)
@@ -3077,6 +3009,75 @@ class DummyScheduler:
 
     def step(self) -> None:
         """Nothing."""
+
+
+def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
+    """Vocabularies of the embedded corpus, and a line with their sizes."""
+    vocabs = build_vocabulary(spacy_de, spacy_en)
+    print("Vocabulary sizes:", *map(len, vocabs))
+    return vocabs
+
+
+def collate_batch(
+    batch: Sequence[tuple[str, str]], src_pipeline: Callable, tgt_pipeline: Callable,
+    src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
+    max_padding: int = 128, pad_id: int = PAD,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
+
+    Rows with more than ``max_padding`` ids are shortened, with a warning.
+    """
+    room = max_padding - 2  # without <s> and </s>
+    src = [src_vocab(src_pipeline(sentence)) for sentence, _ in batch]
+    tgt = [tgt_vocab(tgt_pipeline(sentence)) for _, sentence in batch]
+    if cut := sum(len(body) > room for body in src + tgt):
+        warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
+    src_ids, tgt_ids = (
+        padded([[START, *body[:room], END] for body in side], pad_id).to(device)
+        for side in (src, tgt)
+    )
+    return src_ids, tgt_ids
+
+
+def create_dataloaders(
+    device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
+    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
+    max_padding: int = 128, is_distributed: bool = True,
+) -> tuple[DataLoader, DataLoader]:  # fmt: skip
+    """Loaders of the embedded corpus' training and validation pairs.
+
+    ``batch_size`` counts sentences, as in 2022. In a distributed run each
+    process gets its share of the training pairs.
+    """
+    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
+    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
+    collate = functools.partial(
+        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
+        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
+    )  # fmt: skip
+    train: Any = load_pairs(TrainingConfig(), "train")
+    valid: Any = load_pairs(TrainingConfig(), "valid")
+    several = is_distributed and torch.distributed.is_initialized()
+    sampler: Any = DistributedSampler(train) if several else None
+    return (
+        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
+        DataLoader(valid, batch_size, collate_fn=collate),
+    )
+
+
+def from_2022(config: dict[str, Any]) -> dict[str, Any]:
+    """Today's fields for the post's dictionary; its model was the paper's base."""
+    return {
+        "N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "schedule": "inverse_sqrt",
+        "epochs": config["num_epochs"],
+        "accum_iter": config["accum_iter"],
+        "base_lr": config["base_lr"],
+        "warmup": config["warmup"],
+        "distributed": config["distributed"],
+        "max_tokens": config["max_padding"],
+        "batch_tokens": config["batch_size"] * config["max_padding"],
+        "run_dir": "runs/" + config["file_prefix"].strip("_"),
+    }  # fmt: skip
 
 
 def check_outputs(
