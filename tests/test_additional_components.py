@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -237,14 +238,17 @@ def log_probability(model, src, mask, ids) -> float:
         return model.generator(out)[0, range(len(ids)), ids].sum().item()
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_beam_of_one_is_greedy(seed):
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_beam_of_one_is_greedy(seed, alpha):
     model = some_model(seed=seed, norm_first=seed % 2 == 0, dtype=torch.float32)
-    src, mask = some_source(6, seed)
+    model.generator.proj.bias.data[1] += 3.0  # so that many outputs end
+    src, mask = some_source(12, seed)
     greedy = at.greedy_decode(model, src, mask, 14, 0, end_symbol=1, pad=2).tolist()
-    found = search(model, src, mask, beam_size=1)
+    found = search(model, src, mask, beam_size=1, length_penalty=alpha)
     for (_, *row), (ids, _) in zip(greedy, found, strict=True):
         assert ids == (row[: row.index(1)] if 1 in row else row)
+    assert 0 < sum(1 in row for row in greedy)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
@@ -379,13 +383,27 @@ def test_the_length_penalty_decides(monkeypatch):
 
 
 def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
+    """After "3 3" the end is sure; all that begins otherwise never ends."""
+
     def rule(past, sentence):
-        end = 0.999 if len(past) >= 2 else 0.0
-        return [0, end, 0, 1.0 - end, 0, 0]
+        if past == [3] * len(past):
+            end = 0.99 if len(past) == 2 else 0.0
+            return [0, end, 0, 0.99 - end, 0.005, 0.005]
+        return [0, 0, 0.4, 0, 0.3, 0.3]
 
     planted = Planted(monkeypatch, rule)
-    assert planted.search(max_len=100, beam_size=4)[0][0] == [3, 3]
-    assert len(planted.batches) < 10
+    for alpha in (0.0, 0.6):
+        found = planted.search(max_len=100, beam_size=5, length_penalty=alpha)
+        assert found[0][0] == [3, 3]
+        assert len(planted.batches) == 3
+
+
+def test_the_search_stops_when_the_beam_is_full_of_better_outputs(monkeypatch):
+    """Every longer output would be rated higher: a beam of 2 does not wait for it."""
+    planted = Planted(monkeypatch, lambda past, sentence: [0, 0.5, 0, 0.5, 0, 0])
+    [(ids, score)] = planted.search(max_len=60, beam_size=2, length_penalty=2.0)
+    assert ids == [] and score == pytest.approx(math.log(0.5))
+    assert len(planted.batches) == 2
 
 
 def test_finished_sentences_leave_the_batch(monkeypatch):
@@ -414,9 +432,20 @@ def test_an_output_without_end_is_cut_and_competes(monkeypatch):
 def test_a_beam_wider_than_the_vocabulary_is_no_problem():
     model = some_model(vocab=5)
     src, mask = some_source()
-    assert search(model, src, mask, 3, beam_size=500) == search(
-        model, src, mask, 3, beam_size=16
-    )
+    found = search(model, src, mask, 4, beam_size=500)
+    assert found == search(model, src, mask, 4, beam_size=64)
+
+
+def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
+    widths, step = [], at.decode_step
+
+    def noted(model, cache, last):
+        widths.append(last.size(1))
+        return step(model, cache, last)
+
+    monkeypatch.setattr(at, "decode_step", noted)
+    search(some_model(vocab=5), *some_source(), 4, beam_size=64)
+    assert widths == [1, 4, 16]
 
 
 # --- averages ----------------------------------------------------------------
