@@ -120,6 +120,7 @@ def execute(source: Path, notebook: NotebookNode) -> None:
         timeout=TIMEOUT,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,  # in one piece, however it arrived
         extra_arguments=["--log-level=ERROR"],
         on_cell_start=started,
         resources={"metadata": {"path": str(source.parent)}},
