@@ -44,7 +44,7 @@ notebooks: $(READY)  ## after an edit of a chapter: write the module, execute wh
 lab: $(READY)  ## open the chapters in JupyterLab
 	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" notebooks/01_architecture.ipynb
 
-train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
+train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about an hour)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 

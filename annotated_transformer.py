@@ -1199,7 +1199,7 @@ CONFIGS = {
     "small": TrainingConfig(
         dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
         N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
-        base_lr=1.5e-3, warmup=400, threads=2, precision="auto",
+        base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
     ),
     "base": PAPER,
     "big": dataclasses.replace(

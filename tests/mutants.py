@@ -590,6 +590,13 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
+        "bfloat16 weights are those of the epoch's beginning",
+        "cache_enabled=False",
+        "cache_enabled=True",
+        "test_real_world.py::test_bfloat16_learns_as_float32_does",
+    ),
+    Mutant(
+        OWN,
         "translations land in other rows after a blank one",
         "yield from zip(chosen, (ids for ids, _ in found), strict=True)",
         "yield from zip(group, (ids for ids, _ in found), strict=True)",
