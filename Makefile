@@ -48,7 +48,7 @@ train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about a
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
-mutants: $(READY)  ## plant each known fault into a copy of the module and see a test fail
+mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (8 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
 
 clean:  ## remove all that make wrote, except your trainings in runs/
