@@ -682,9 +682,12 @@ def test_a_skip_fails_where_the_data_is(tree):
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Run make as at a prompt, also where the tests were started by make."""
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
     return subprocess.run(
         ["make", "-f", ROOT / "Makefile", *arguments],
         cwd=folder,
+        env={name: value for name, value in os.environ.items() if name not in outer},
         capture_output=True,
         text=True,
     )
