@@ -10,6 +10,7 @@ import argparse
 import base64
 import contextlib
 import copy
+import ctypes
 import dataclasses
 import datetime
 import functools
@@ -107,8 +108,9 @@ __all__ = [
     "load_text", "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "process_group", "distribute", "train_distributed_model", "field_comments",
-    "add_fields", "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
+    "CheapDropout", "draw_cheaply", "keep_freed_memory", "process_group",
+    "distribute", "train_distributed_model", "field_comments", "add_fields",
+    "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "arriving_lines", "accepted", "translate_command",
     "model_folder", "TEST_2016", "evaluate_command", "record_look", "COMMANDS",
     "main",
@@ -236,6 +238,8 @@ class MultiHeadedAttention(nn.Module):
 
     def attend(self, q, k, v, mask: Tensor | None = None) -> Tensor:
         """Heads (B, H, T, K) from heads; True in mask = may attend."""
+        if self.training and q.device.type == "cpu":  # its kernel drops nothing
+            return attention(q, k, v, mask, self.dropout)[0]
         p = self.dropout.p if self.training else 0.0
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
 
@@ -642,17 +646,18 @@ class SmoothedKL(torch.autograd.Function):
         entropy = sum(total * math.log(each) for total, each in shares if each)
         rows = entropy - (1 - smoothing) * right - rest * others
         ctx.save_for_backward(target, counts)
-        ctx.settings = log_p.shape, log_p.dtype, padding_idx, smoothing, rest
+        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
         return (rows * counts).sum()
 
     @staticmethod
     def backward(ctx, grad):
         target, counts = ctx.saved_tensors
-        shape, dtype, padding_idx, smoothing, rest = ctx.settings
-        d_log_p = torch.full(shape, -rest, dtype=dtype, device=grad.device)
-        d_log_p.scatter_(1, target.unsqueeze(1), smoothing - 1)
+        size, padding_idx, smoothing, rest = ctx.settings
+        rows = (grad * counts).unsqueeze(1)  # (N, 1)
+        d_log_p = (-rest * rows).expand(-1, size).clone()
+        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
         d_log_p[:, padding_idx] = 0
-        return d_log_p.mul_(grad * counts.unsqueeze(1)), None, None, None
+        return d_log_p, None, None, None
 
 
 class LabelSmoothing(nn.Module):
@@ -1261,9 +1266,8 @@ def build_optimizer(
     model: nn.Module, config: TrainingConfig, total: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """The paper's Adam, and the schedule for a run of ``total`` steps."""
-    fused = next(model.parameters()).is_cuda
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=fused
+        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
 
     def learning_rate(step: int) -> float:
@@ -1324,6 +1328,7 @@ def train(
     precision = choose_precision(config.precision, device)
     train, valid = (load_examples(config, split, text) for split in ("train", "valid"))
     model = build_model(config, text[0], text[1]).to(device)
+    draw_cheaply(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
     share = {"rank": rank, "world": world}
@@ -1372,6 +1377,7 @@ def train_worker(
     """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
+    keep_freed_memory()
     text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
     with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
@@ -2696,6 +2702,42 @@ def autocast(precision: str, device: torch.device) -> torch.autocast:
     wanted = precision == "bfloat16"
     # The cache would keep the first step's rounded weights for the whole epoch.
     return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
+
+
+class CheapDropout(nn.Dropout):
+    """Dropout that draws sixteen random bits a value on a CPU.
+
+    ``p`` is rounded to the next 65,536th; elsewhere it is torch's own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape to the same shape."""
+        dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
+        here = self.training and x.device.type == "cpu"
+        if not (here and 0 < dropped < 2**16):
+            return super().forward(x)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+        bits = words.random_(-(2**63), None).view(torch.int16)
+        keep = bits[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
+
+
+def draw_cheaply(model: nn.Module) -> None:
+    """Exchange each nn.Dropout inside a model for a CheapDropout."""
+    for module in model.modules():
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, CheapDropout(child.p))
+
+
+def keep_freed_memory() -> None:
+    """Let this process reuse large freed blocks (glibc only; else nothing)."""
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
 
 
 @contextmanager
