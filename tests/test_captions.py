@@ -234,8 +234,15 @@ def forms(verb, noun):
     return whole, halves, others, nouns
 
 
-def shows(words, whole, halves, others, nouns):
-    """Whether a line has a form of the verb and one of the noun, anywhere."""
+def shows(words, *sought):
+    """Whether a line, or one side of its "und", has the verb and the noun."""
+    cuts = [i for i, word in enumerate(words) if word == "und"]
+    sides = [side for cut in cuts for side in (words[: cut + 1], words[cut:])]
+    return any(shows_together(part, *sought) for part in (words, *sides))
+
+
+def shows_together(words, whole, halves, others, nouns):
+    """Whether some words have a form of the verb and one of the noun, anywhere."""
     ends = {word for word, after in zip(words, words[1:]) if after in {".", ",", "und"}}
     apart = any(
         particle in ends and form in words for particle, form in halves if particle

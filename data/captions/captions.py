@@ -843,8 +843,8 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     german = contract(tokens(pattern.german, True))
     english = a_or_an(tokens(pattern.english, False))
     nouns = [noun.lemma for scene in scenes for noun in scene.nouns]
-    if scenes[1:] and scenes[1].subject is scenes[0].subject:
-        for noun in [scenes[0].subject.noun, *scenes[0].subject.attribute_nouns]:
+    if scenes[1:] and scenes[1].subject in (scenes[0].subject, scenes[0].object):
+        for noun in [scenes[1].subject.noun, *scenes[1].subject.attribute_nouns]:
             nouns.remove(noun.lemma)
     if len(set(nouns)) < len(nouns):
         raise Unfit("the same noun twice")
