@@ -11,7 +11,7 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab train mutants clean
+.PHONY: help setup run test check quick notebooks lab student train mutants clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -44,7 +44,10 @@ notebooks: $(READY)  ## after an edit of a chapter: write the module, execute wh
 lab: $(READY)  ## open the chapters in JupyterLab
 	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" notebooks/01_architecture.ipynb
 
-train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about an hour)
+student: $(READY)  ## write build/student: all chapters to hand out, without solutions
+	$(call timed,$(BIN)/python tools/make_student.py)
+
+train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
