@@ -1,0 +1,79 @@
+"""What each measure of chapter 91 saves: one step of training, each taken away.
+
+    python benchmarks/step.py
+
+Every variant runs in a process of its own, since memory is kept for good.
+"""
+
+import argparse
+import contextlib
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+from torch.nn import functional as F
+
+import annotated_transformer as at
+
+VARIANTS = ("all", "torch's dropout", "memory given back", "torch's attention kernel")
+STEPS, ROUNDS, VOCAB, ROWS, LENGTH = 30, 5, 8000, 94, 16
+
+
+def fused(self, q, k, v, mask=None):
+    """attend as chapter 1 has it for graphics cards."""
+    p = self.dropout.p if self.training else 0.0
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+
+
+def milliseconds(variant: str) -> float:
+    """A training step of the small configuration, on 1,504 random tokens a side."""
+    torch.manual_seed(0)
+    torch.set_num_threads(2)
+    config = at.CONFIGS["small"]
+    words = at.Vocabulary([f"w{i}" for i in range(VOCAB)])
+    model = at.build_model(config, words, words)
+    if variant != "torch's dropout":
+        at.draw_cheaply(model)
+    if variant != "memory given back":
+        at.keep_freed_memory()
+    if variant == "torch's attention kernel":
+        at.MultiHeadedAttention.attend = fused
+    optimizer, scheduler = at.build_optimizer(model, config, 10_000)
+    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(VOCAB, 2, 0.1))
+    src, tgt = (torch.randint(4, VOCAB, (ROWS, LENGTH + more)) for more in (0, 1))
+    batch = at.Batch(src, tgt)
+    device = torch.device("cpu")
+    precision = at.choose_precision("auto", device)
+    for steps in (5, STEPS):  # the first few are not counted
+        start = time.perf_counter()
+        with at.autocast(precision, device):
+            many = [batch] * steps
+            at.run_epoch(many, model, loss, optimizer, scheduler, max_norm=1.0)
+        seconds = time.perf_counter() - start
+    return 1000 * seconds / STEPS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", choices=VARIANTS, help=argparse.SUPPRESS)
+    if variant := parser.parse_args().variant:
+        print(milliseconds(variant))
+        return
+    taken: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    for _ in range(ROUNDS):
+        for variant, times in taken.items():
+            command = [sys.executable, __file__, "--variant", variant]
+            times.append(float(subprocess.check_output(command)))
+    for variant, times in taken.items():
+        ratios = [mine / ours for mine, ours in zip(times, taken["all"], strict=True)]
+        print(
+            f"{variant:26} {statistics.median(times):6.0f} ms a step, "
+            f"{statistics.median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
+        )
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,106 @@
+"""Training speed beside what people would use instead, in tokens per second.
+
+    python benchmarks/training.py [--config small|base] [--rounds 7] [--seconds 4]
+
+Target tokens without padding; forward, backward and step of the optimizer, from
+batches that are ready. All in one process at two threads, so all profit from the
+memory that it keeps (chapter 91). Multi30k, 8,000 subwords, dropout 0.1.
+"""
+
+import argparse
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+
+import peers
+import torch
+import turns
+
+import annotated_transformer as at
+
+PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}  # of the feed-forward
+
+
+def ours(
+    config: at.TrainingConfig, words: at.Vocabulary, batches: Sequence, precision: str
+) -> tuple[torch.nn.Module, Callable[[], int]]:
+    """Our model and a training step by ``run_epoch``, as ``train`` takes it."""
+    device = torch.device("cpu")
+    model = at.build_model(config, words, words)
+    at.draw_cheaply(model)
+    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
+    loss = at.SimpleLossCompute(
+        model.generator, at.LabelSmoothing(len(words), at.PAD, config.smoothing)
+    )
+    stream = itertools.cycle(batches)
+
+    def step() -> int:
+        batch = next(stream)
+        with at.autocast(precision, device):
+            at.run_epoch([batch], model, loss, optimizer, scheduler, max_norm=1.0)
+        return batch.ntokens
+
+    return model, step
+
+
+def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[], int]:
+    """A matrix product of the model's own size; its floating-point operations."""
+    a = torch.randn(rows, inner).to(dtype)
+    b = torch.randn(inner, columns).to(dtype)
+
+    def product() -> int:
+        a @ b
+        return 2 * rows * inner * columns
+
+    return product
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", default="small", choices=("small", "base"))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(2)
+    at.keep_freed_memory()
+    config = dataclasses.replace(
+        at.CONFIGS[arguments.config],
+        dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,
+        batch_tokens=1500, max_tokens=128,
+    )  # fmt: skip
+    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    words = text[0]
+    examples = at.load_examples(config, "train", text)
+    batches = list(at.batches(examples, config, 0, "cpu", shuffle=True))
+    model, step = ours(config, words, batches, "float32")
+    old, old_step = peers.way_of_2022(config, len(words), examples)
+    assert at.count_parameters(old) == at.count_parameters(model)
+    systems = {"ours, float32": step}
+    if at.choose_precision("auto", torch.device("cpu")) == "bfloat16":
+        systems["ours, bfloat16"] = ours(config, words, batches, "bfloat16")[1]
+    for name, peer in (
+        ("MarianMTModel", peers.Marian(config, len(words))),
+        ("torch.nn.Transformer", peers.TorchTransformer(config, len(words))),
+    ):
+        at.note(f"{name}: {at.count_parameters(peer):,} parameters")
+        systems[name] = peers.by_logits(peer, batches, config.smoothing)
+    systems["the 2022 post's way"] = old_step
+    at.note(f"ours and the post's: {at.count_parameters(model):,} parameters")
+    timed = turns.take_turns(systems, arguments.seconds, arguments.rounds)
+    tables = {
+        f"against {name}": turns.compare(timed, name)
+        for name in systems
+        if name.startswith("ours")
+    }
+    for table in tables.values():
+        turns.report(table, "target tokens")
+    shape = PRODUCT[arguments.config]
+    products = {str(t): peak(*shape, t) for t in (torch.float32, torch.bfloat16)}
+    limits = turns.compare(turns.take_turns(products, 1.0, 5), str(torch.float32))
+    turns.report(limits, "matrix products, operations")
+    turns.save(f"training {arguments.config}", {**tables, "matrix products": limits})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Timing on a machine that others use too: systems take turns, in rounds.
+
+A busy neighbour slows whatever runs at that moment. So each system works for a
+few seconds, then the next, round after round; systems are compared within a
+round, and the figure is the median of these ratios, with the lowest and highest.
+"""
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import annotated_transformer as at
+
+QUIET = 0.1  # cores that other processes may use in a round that counts
+
+
+@dataclass
+class Turn:
+    """What a system did in one turn."""
+
+    units: int  # tokens or sentences
+    seconds: float
+    others: float  # cores that other processes kept busy meanwhile
+
+    @property
+    def rate(self) -> float:
+        return self.units / self.seconds
+
+
+def busy_seconds() -> float:
+    """Processor seconds that all processes have used; 0 where it is not known."""
+    try:
+        user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    except OSError:
+        return 0.0
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+def turn(step: Callable[[], int], seconds: float) -> Turn:
+    """Call ``step``, which returns the units it did, once and on for these seconds."""
+    busy, own, start = busy_seconds(), time.process_time(), time.perf_counter()
+    units = step()
+    while time.perf_counter() - start < seconds:
+        units += step()
+    elapsed = time.perf_counter() - start
+    others = busy_seconds() - busy - (time.process_time() - own)
+    return Turn(units, elapsed, max(others, 0.0) / elapsed)
+
+
+def take_turns(
+    systems: dict[str, Callable[[], int]], seconds: float, rounds: int
+) -> dict[str, list[Turn]]:
+    """``rounds`` turns of each system; one step of each comes before, uncounted."""
+    for step in systems.values():
+        step()
+    turns: dict[str, list[Turn]] = {name: [] for name in systems}
+    for number in range(1, rounds + 1):
+        for name, step in systems.items():
+            turns[name].append(turn(step, seconds))
+        rates = ", ".join(f"{name} {done[-1].rate:,.0f}" for name, done in turns.items())
+        at.note(f"round {number} of {rounds}: {rates}")
+    return turns
+
+
+def compare(turns: dict[str, list[Turn]], ours: str) -> dict[str, Any]:
+    """Rates, and how many times as fast ``ours`` is, round by round.
+
+    Rounds in which other programs were busy are left out, if three others remain.
+    """
+    rounds = range(len(turns[ours]))
+    quiet = [i for i in rounds if all(t[i].others < QUIET for t in turns.values())]
+    used = quiet if len(quiet) >= 3 else list(rounds)
+    table: dict[str, Any] = {"rounds": len(rounds), "quiet rounds": len(quiet)}
+    for name, done in turns.items():
+        rates = [done[i].rate for i in used]
+        ratios = [turns[ours][i].rate / done[i].rate for i in used]
+        table[name] = {
+            "rate": round(statistics.median(rates), 1),
+            "rate_range": [round(min(rates), 1), round(max(rates), 1)],
+            "ours_is": round(statistics.median(ratios), 2),
+            "ours_is_range": [round(min(ratios), 2), round(max(ratios), 2)],
+        }
+    return table
+
+
+def report(table: dict[str, Any], unit: str) -> None:
+    """Print a comparison as a table."""
+    counted = f"{table['quiet rounds']} of {table['rounds']} rounds were quiet"
+    print(f"\n{unit} per second (median); {counted}")
+    for name, row in table.items():
+        if isinstance(row, dict):
+            low, high = row["ours_is_range"]
+            ratio = f"ours is {row['ours_is']:.2f} times ({low:.2f}–{high:.2f})"
+            print(f"  {name:34} {row['rate']:>10,.1f}   {ratio}")
+
+
+def save(name: str, tables: dict[str, Any]) -> None:
+    """Write results/bench.json anew, its part ``name`` replaced."""
+    path = Path(__file__).resolve().parent.parent / "results" / "bench.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[name] = {**tables, "environment": at.describe_environment()}
+    at.write_json(path, known)
