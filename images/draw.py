@@ -3,16 +3,20 @@
     python images/draw.py
 
 Boxes are placed by hand on a grid of pixels; everything else (arrows, colours,
-letters) comes from the few helpers below. Standard library only.
+letters) comes from the few helpers below, which refuse text that leaves its box or
+touches other text. Standard library only.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 FOLDER = Path(__file__).parent
+WIDTH = 720  # about that of a notebook's column
 INK, LINE, PAPER = "#1a1a1a", "#4d4d4d", "#ffffff"
+OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; those of the charts
 FILL = {
     "attention": "#cfe6f5",
     "feed": "#fbe3c0",
@@ -21,17 +25,49 @@ FILL = {
     "output": "#f6d9e6",
     "plain": "#ffffff",
     "group": "#f7f7f7",
+    "layer": "#efefef",
 }
+HEADS = ("#56b4e9", "#e69f00", "#009e73")  # told apart by colour-blind readers
+# The section of chapter 1 that builds each class; tests/test_text.py compares.
+SECTION = {
+    "EncoderDecoder": "1.2",
+    "Generator": "1.2",
+    "MultiHeadedAttention": "1.4",
+    "PositionwiseFeedForward": "1.6",
+    "LayerNorm": "1.7",
+    "SublayerConnection": "1.8",
+    "EncoderLayer": "1.9",
+    "Encoder": "1.9",
+    "DecoderLayer": "1.9",
+    "Decoder": "1.9",
+    "Embeddings": "1.10",
+    "PositionalEncoding": "1.10",
+    "make_model": "1.11",
+}
+NARROW = frozenset("ijlt.,:;|!()[]{}' fr-Ił·")
+
+
+def text_width(words: str, size: float, bold: bool = False) -> float:
+    """About how wide words are, in pixels; rather too wide than too narrow."""
+    plain = re.sub(
+        r"[_^]\{([^}]*)\}", lambda m: m[1][: (2 * len(m[1]) + 2) // 3], words
+    )
+    letters = sum(0.34 if c in NARROW else 0.82 if c in "mwMW" else 0.6 for c in plain)
+    return letters * size * (1.06 if bold else 1.0)
 
 
 class Figure:
-    """An SVG drawing on white ground, so that it can be read on a dark page."""
+    """An SVG drawing on a white panel, so that it can be read on a dark page.
 
-    def __init__(self, name: str, width: int, height: int, title: str):
+    Words may hold `_{…}` for an index and `^{…}` for an exponent.
+    """
+
+    def __init__(self, name: str, height: int, title: str):
         self.path = FOLDER / f"{name}.svg"
-        self.size = width, height
+        self.height = height
         self.title = title
         self.parts: list[str] = []
+        self.written: list[tuple[float, float, float, float, str]] = []
 
     def box(self, x, y, w, h, text="", fill="plain", size=14, bold=False, dash=False):
         """A rounded box with centred lines of text."""
@@ -43,19 +79,62 @@ class Figure:
         lines = text.split("\n") if text else []
         for i, line in enumerate(lines):
             middle = y + h / 2 + (i - (len(lines) - 1) / 2) * size * 1.25
-            self.text(x + w / 2, middle, line, size, "middle", bold and i == 0)
+            heavy = bold and i == 0
+            if text_width(line, size, heavy) > w - 6:
+                raise ValueError(f"{self.path.stem}: {line!r} is wider than its box")
+            self.text(x + w / 2, middle, line, size, "middle", heavy)
 
     def text(self, x, y, words, size=13, anchor="middle", bold=False, colour=INK):
+        """Words whose middle line is at y."""
+        width = text_width(words, size, bold)
+        left = x - {"start": 0, "middle": 0.5, "end": 1}[anchor] * width
+        self.occupy(left, y - 0.45 * size, left + width, y + 0.45 * size, words)
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
-            f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" '
-            f'dominant-baseline="central" fill="{colour}"{weight}>'
-            f"{escape(words)}</text>"
+            f'<text x="{x:g}" y="{y + 0.35 * size:g}" font-size="{size}" '
+            f'text-anchor="{anchor}" fill="{colour}"{weight}>{marked(words, size)}'
+            "</text>"
         )
+
+    def occupy(self, left, top, right, bottom, words) -> None:
+        """Note where words stand; no others may stand there."""
+        if left < 4 or right > WIDTH - 4 or top < 4 or bottom > self.height - 4:
+            raise ValueError(f"{self.path.stem}: {words!r} leaves the panel")
+        for x, y, x_end, y_end, other in self.written:
+            if left < x_end and x < right and top < y_end and y < bottom:
+                raise ValueError(f"{self.path.stem}: {words!r} touches {other!r}")
+        self.written.append((left, top, right, bottom, words))
+
+    def part(self, kind, **attributes):
+        """Any other element of SVG; `stroke_width` stands for `stroke-width`."""
+        listed = (f'{key.replace("_", "-")}="{v}"' for key, v in attributes.items())
+        self.parts.append(f"<{kind} {' '.join(listed)}/>")
+
+    def slanted(self, x, y, words, size=13):
+        """Words that rise to the right from (x, y), as heads of narrow columns."""
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{INK}" '
+            f'transform="rotate(-45 {x:g} {y:g})">{escape(words)}</text>'
+        )
+
+    def badge(self, x, y, name):
+        """The number of the section that builds a class, centred on (x, y)."""
+        number = SECTION[name]
+        width = 32 if len(number) < 4 else 40
+        self.parts.append(
+            f'<rect x="{x - width / 2:g}" y="{y - 10:g}" width="{width}" height="20" '
+            f'rx="10" fill="{INK}"/>'
+        )
+        self.text(x, y, number, 13, bold=True, colour=PAPER)
+
+    def named(self, x, y, w, h, name, below="", fill="plain"):
+        """A box with a class's name, the number of its section at its corner."""
+        self.box(x, y, w, h, name + (f"\n{below}" if below else ""), fill, 14, True)
+        self.badge(x + 6, y + 1, name)
 
     def line(self, *points, arrow=True, dash=False):
         """A path through points, with an arrow at its end."""
-        path = "M" + " L".join(f"{x} {y}" for x, y in points)
+        path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
         head = ' marker-end="url(#arrow)"' if arrow else ""
         style = ' stroke-dasharray="5 4"' if dash else ""
         self.parts.append(
@@ -63,192 +142,440 @@ class Figure:
             f"{head}{style}/>"
         )
 
+    def grid(self, x, y, fills, cell=16, stroke=LINE):
+        """A matrix as small squares; `fills` holds a colour for each, row by row."""
+        for i, row in enumerate(fills):
+            for j, fill in enumerate(row):
+                self.parts.append(
+                    f'<rect x="{x + j * cell:g}" y="{y + i * cell:g}" width="{cell}" '
+                    f'height="{cell}" fill="{fill}" stroke="{stroke}" '
+                    'stroke-width="0.8"/>'
+                )
+
     def plus(self, x, y):
         """The circle where a residual is added."""
         self.parts.append(
             f'<circle cx="{x}" cy="{y}" r="10" fill="{PAPER}" stroke="{LINE}" '
             'stroke-width="1.3"/>'
         )
-        self.text(x, y, "+", 16)
+        self.line((x - 5, y), (x + 5, y), arrow=False)
+        self.line((x, y - 5), (x, y + 5), arrow=False)
 
-    def save(self) -> None:
-        width, height = self.size
-        self.path.write_text(
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-            f'width="{width}" height="{height}" role="img" '
-            'font-family="Helvetica, Arial, sans-serif">\n'
+    def svg(self) -> str:
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '
+            f'{self.height}" width="{WIDTH}" height="{self.height}" role="img" '
+            "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', "
+            'sans-serif">\n'
             f"<title>{escape(self.title)}</title>\n"
             '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" '
-            'markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
+            'markerWidth="7" markerHeight="7" orient="auto">'
             f'<path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker></defs>\n'
-            f'<rect width="{width}" height="{height}" rx="10" fill="{PAPER}"/>\n'
+            f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{self.height - 1}" '
+            f'rx="10" fill="{PAPER}" stroke="#d0d0d0"/>\n'
             + "\n".join(self.parts)
-            + "\n</svg>\n",
-            encoding="utf-8",
+            + "\n</svg>\n"
         )
 
 
-def transformer() -> None:
+def marked(words: str, size: float) -> str:
+    """Words with their indices and exponents set lower and higher."""
+    small, drop = round(size * 0.72, 1), round(size * 0.25, 1)
+    text, shift = "", 0.0
+    for piece in filter(None, re.split(r"([_^]\{[^}]*\})", words)):
+        if piece[:2] in ("_{", "^{"):
+            down = drop if piece[0] == "_" else -1.4 * drop
+            size_here = f' font-size="{small}"'
+            piece = piece[2:-1]
+        else:
+            down, size_here = 0.0, ""
+        move = f' dy="{down - shift:g}"' if down != shift else ""
+        tag = f"<tspan{move}{size_here}>" if move or size_here else ""
+        text += tag + escape(piece) + ("</tspan>" if tag else "")
+        shift = down
+    return text
+
+
+def transformer() -> Figure:
     """The whole model, each box with the name of its class."""
-    f = Figure("transformer", 760, 560, "The Transformer with its class names")
-    f.box(40, 130, 290, 290, fill="group")
-    f.text(52, 150, "Encoder", 14, "start", bold=True)
-    f.text(52, 170, "N × EncoderLayer", 13, "start")
-    f.box(430, 130, 290, 290, fill="group")
-    f.text(442, 150, "Decoder", 14, "start", bold=True)
-    f.text(442, 168, "N × DecoderLayer", 13, "start")
-    # encoder, from below
-    f.box(85, 340, 200, 54, "MultiHeadedAttention\nself_attn", "attention")
-    f.box(85, 212, 200, 54, "PositionwiseFeedForward\nfeed_forward", "feed")
-    f.line((185, 340), (185, 268))
-    # decoder, from below
-    f.box(475, 350, 200, 50, "MultiHeadedAttention\nself_attn (masked)", "attention")
-    f.box(475, 266, 200, 50, "MultiHeadedAttention\nsrc_attn", "attention")
-    f.box(475, 182, 200, 50, "PositionwiseFeedForward\nfeed_forward", "feed")
-    f.line((575, 350), (575, 318))
-    f.line((575, 266), (575, 234))
-    # embeddings and inputs
-    for x, name, ids in (
-        (85, "src_embed", "src (B, S)"),
-        (475, "tgt_embed", "tgt (B, T)"),
+    f = Figure("transformer", 668, "The Transformer with the names of its classes")
+    f.badge(40, 34, "EncoderDecoder")
+    f.text(66, 34, "EncoderDecoder", 19, "start", bold=True)
+    f.text(24, 68, "around every box of a layer:", 13, "start")
+    f.text(24, 146, "all of it is put together by", 13, "start")
+    for y, name in (
+        (92, "SublayerConnection"),
+        (118, "LayerNorm"),
+        (172, "make_model"),
     ):
-        f.box(x, 446, 200, 50, f"Embeddings + positions\n{name}", "embed")
-        f.line((x + 100, 446), (x + 100, 396 if x == 85 else 402))
-        f.text(x + 100, 532, ids, 14)
-        f.line((x + 100, 520), (x + 100, 498))
-    # memory
-    f.line((185, 212), (185, 106), (380, 106), (380, 291), (473, 291))
-    f.text(282, 92, "memory (B, S, D)", 14)
-    # generator
-    f.box(475, 56, 200, 44, "Generator", "output")
-    f.line((575, 182), (575, 102))
-    f.line((575, 56), (575, 34))
-    f.text(575, 20, "log-probabilities (B, T, V)", 14)
-    f.text(40, 36, "EncoderDecoder", 18, "start", bold=True)
-    words = "each attention and feed-forward in a SublayerConnection"
-    f.text(40, 62, words, 12, "start", colour=LINE)
-    f.save()
+        f.badge(44, y, name)
+        f.text(70, y, name, 14, "start", bold=True)
+    # the two stacks
+    for x, top, stack in ((20, 220, "Encoder"), (400, 140, "Decoder")):
+        f.box(x, top, 300, 500 - top, fill="group")
+        f.badge(x + 22, top + 18, stack)
+        f.text(x + 46, top + 18, stack, 14, "start", bold=True)
+        f.box(x + 60, top + 32, 200, 28, "LayerNorm, last", "norm", 13)
+        f.box(x + 10, top + 76, 280, 414 - top, fill="layer")
+        f.badge(x + 32, top + 94, f"{stack}Layer")
+        f.text(x + 53, top + 94, f"{stack}Layer", 14, "start", bold=True)
+        f.text(x + 172, top + 94, "N times", 14, "start")
+        f.line((x + 160, top + 116), (x + 160, top + 62))
+    attention, feed = "MultiHeadedAttention", "PositionwiseFeedForward"
+    f.line((180, 432), (180, 388))
+    f.named(60, 336, 240, 50, feed, "feed_forward", "feed")
+    f.named(60, 432, 240, 50, attention, "self_attn, with src_mask", "attention")
+    f.line((560, 432), (560, 396))
+    f.line((560, 344), (560, 308))
+    f.named(440, 256, 240, 50, feed, "feed_forward", "feed")
+    f.named(440, 344, 240, 50, attention, "src_attn, with src_mask", "attention")
+    f.named(440, 432, 240, 50, attention, "self_attn, with tgt_mask", "attention")
+    # what goes in
+    for x, ids in ((60, "src (B, S)"), (440, "tgt (B, T)")):
+        middle = x + 120
+        f.line((middle, 520), (middle, 484))
+        f.line((middle, 574), (middle, 558))
+        f.line((middle, 634), (middle, 612))
+        f.named(x, 520, 240, 36, "PositionalEncoding", fill="embed")
+        f.named(x, 574, 240, 36, "Embeddings", fill="embed")
+        f.text(middle, 648, f"token ids {ids}", 14)
+    # what comes out
+    f.line((180, 252), (180, 196), (360, 196), (360, 369), (438, 369))
+    f.text(272, 182, "memory (B, S, D)", 14)
+    f.line((560, 172), (560, 110))
+    f.named(440, 66, 240, 42, "Generator", fill="output")
+    f.line((560, 66), (560, 42))
+    f.text(560, 26, "log-probabilities (B, T, V)", 14)
+    return f
 
 
-def attention() -> None:
-    """Scaled dot-product attention as shapes."""
-    f = Figure("attention", 760, 250, "Scaled dot-product attention")
-    f.box(20, 40, 90, 50, "Q\n(T, K)", "embed")
-    f.box(20, 150, 90, 50, "K\n(S, K)", "embed")
-    f.box(160, 95, 110, 50, "Q Kᵀ\n(T, S)", "attention")
-    f.line((110, 65), (158, 108))
-    f.line((110, 175), (158, 132))
-    f.box(305, 95, 80, 50, "÷ √d_k", "plain")
-    f.box(420, 95, 80, 50, "mask", "plain", dash=True)
-    f.box(535, 95, 90, 50, "softmax\nalong S", "attention")
-    for a, b in ((270, 303), (385, 418), (500, 533)):
-        f.line((a, 120), (b, 120))
-    f.box(535, 185, 90, 50, "V\n(S, K)", "embed")
-    f.box(660, 95, 80, 50, "output\n(T, K)", "output")
-    f.line((625, 120), (658, 120))
-    f.line((625, 210), (700, 210), (700, 147))
-    f.text(580, 76, "weights (T, S)", 13, colour=LINE)
-    f.text(460, 76, "if given", 13, colour=LINE)
-    f.text(380, 25, "softmax(Q Kᵀ / √d_k) V", 17, bold=True)
-    f.save()
+def attention() -> Figure:
+    """Scaled dot-product attention: three matrices become one."""
+    f = Figure("attention", 256, "Scaled dot-product attention as matrices")
+    f.text(360, 28, "Attention(Q, K, V) = softmax( Q K^{T} / √d_{k} ) V", 17, bold=True)
+    middle, cell = 136, 16
+    weights = [[0.7, 0.1, 0.1, 0.1, None], [0.1, 0.2, 0.6, 0.1, None]]
+    weights.append([0.25, 0.25, 0.1, 0.4, None])
+    shades = [[HIDDEN if w is None else shade(w) for w in row] for row in weights]
+    matrices = (
+        (20, 3, 4, "Q", "query\n(T, K)", FILL["embed"]),
+        (112, 4, 5, "K^{T}", "key\n(K, S)", FILL["embed"]),
+        (222, 3, 5, "scores", "(T, S)", FILL["plain"]),
+        (412, 3, 5, "weights", "(T, S)", shades),
+        (520, 5, 4, "V", "value\n(S, K)", FILL["embed"]),
+        (632, 3, 4, "output", "(T, K)", FILL["output"]),
+    )
+    for x, rows, columns, name, below, fill in matrices:
+        colours = fill if isinstance(fill, list) else [[fill] * columns] * rows
+        f.grid(x, middle - rows * cell / 2, colours, cell)
+        centre = x + columns * cell / 2
+        f.text(centre, 78, name, 15, bold=True)
+        for i, words in enumerate(below.split("\n")):
+            f.text(centre, 196 + 18 * i, words, 13)
+    for x, sign in ((98, "·"), (207, "="), (506, "·"), (608, "=")):
+        f.text(x, middle, sign, 20, bold=True)
+    f.line((308, middle), (406, middle))
+    for y, words in ((middle - 14, "÷ √d_{k}"), (middle + 14, "mask")):
+        f.text(356, y, words, 13)
+    f.text(356, middle + 32, "softmax", 13)
+    f.text(
+        340, 240, "each row of weights sums to 1; grey: a hidden key", 13, colour=LINE
+    )
+    return f
 
 
-def multi_head() -> None:
+def shade(weight: float) -> str:
+    """The blue of a weight: the more, the darker."""
+    light, dark = (0xFF, 0xFF, 0xFF), (0x00, 0x72, 0xB2)
+    mixed = (round(a + (b - a) * weight) for a, b in zip(light, dark, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def multi_head() -> Figure:
     """Multi-head attention: how the shapes flow."""
-    f = Figure("multi_head", 760, 300, "Multi-head attention as shapes")
-    rows = (("query", 40, "(B, T, D)", "T"), ("key", 120, "(B, S, D)", "S"))
-    rows += (("value", 200, "(B, S, D)", "S"),)
-    for i, (name, y, shape, length) in enumerate(rows):
-        f.box(16, y, 92, 50, f"{name}\n{shape}", "embed", 13)
-        f.box(146, y, 104, 50, f"linears[{i}]", "plain", 13)
-        for k in (12, 6, 0):
-            f.box(290 + k, y - k, 120, 50, "", "attention")
-        f.text(350, y + 25, f"(B, H, {length}, K)", 13)
-        f.line((108, y + 25), (144, y + 25))
-        f.line((250, y + 25), (288, y + 25))
-        f.line((424, y + 22), (462, 145 + 12 * (i - 1)))
-    for k in (12, 6, 0):
-        f.box(466 + k, 115 - k, 100, 60, "", "attention")
-    f.text(516, 137, "attend", 14, bold=True)
-    f.text(516, 157, "H heads", 13)
-    f.box(610, 40, 134, 50, "join the heads\n(B, T, H·K = D)", "plain", 13)
-    f.box(610, 120, 134, 50, "linears[3]", "plain", 13)
-    f.box(610, 200, 134, 50, "output\n(B, T, D)", "output", 13)
-    f.line((580, 130), (594, 130), (594, 65), (608, 65))
-    f.line((677, 90), (677, 118))
-    f.line((677, 170), (677, 198))
-    for x, word in ((198, "project"), (350, "cut into heads"), (677, "merge")):
-        f.text(x, 276, word, 14, bold=True)
-    f.save()
+    f = Figure("multi_head", 356, "Multi-head attention as shapes")
+    cell, heads = 13, [colour for colour in HEADS for _ in range(2)]
+
+    def cut(x, y, length):
+        """Three heads of width two, side by side."""
+        for h, colour in enumerate(HEADS):
+            f.grid(x + 34 * h, y, [[colour] * 2] * length, cell)
+
+    inputs = (("query", "T", 3), ("key", "S", 4), ("value", "S", 4))
+    for i, (name, length, rows) in enumerate(inputs):
+        y = 56 + 94 * i
+        middle = y + cell * rows / 2
+        f.text(20, y - 12, f"{name} (B, {length}, D)", 13, "start")
+        f.grid(20, y, [[FILL["embed"]] * 6] * rows, cell)
+        f.line((102, middle), (122, middle))
+        f.box(124, middle - 17, 84, 34, f"linears[{i}]")
+        f.line((208, middle), (226, middle))
+        f.grid(230, y, [heads] * rows, cell)
+        f.line((312, middle), (334, middle))
+        f.text(386, y - 12, f"(B, H, {length}, K)", 13)
+        cut(338, y, rows)
+        f.line((436, middle), (466, middle))
+    f.text(268, 44, "a colour a head", 13, colour=LINE)
+    f.box(468, 44, 88, 260, "H\nattentions\nat once", "attention")
+    f.line((558, 82), (588, 82))
+    f.text(640, 44, "(B, H, T, K)", 13)
+    cut(593, 62, 3)
+    f.line((640, 105), (640, 126))
+    f.grid(601, 130, [heads] * 3, cell)
+    f.line((640, 173), (640, 192))
+    f.box(594, 194, 92, 34, "linears[3]", "plain", 14)
+    f.line((640, 228), (640, 246))
+    f.grid(601, 250, [[FILL["output"]] * 6] * 3, cell)
+    f.text(640, 303, "(B, T, D)", 13)
+    for left, right, words in (
+        (120, 436, "project"),
+        (468, 556, "attend"),
+        (590, 690, "merge"),
+    ):
+        f.line((left, 316), (left, 322), (right, 322), (right, 316), arrow=False)
+        f.text((left + right) / 2, 338, words, 14, bold=True)
+    return f
 
 
-def one_layer(
-    f: Figure, x: int, title: str, parts: list[str], norm_first: bool
-) -> None:
-    """One layer from below to above, with its residuals, at column x."""
-    f.text(x + 70, 22, title, 14, bold=True)
-    y, step = 400, 345 // len(parts)
-    f.line((x + 70, 425), (x + 70, 44))
+def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
+    """One layer from below to above around column c, with its residuals."""
+    f.text(c, 50, manner, 14)
+    y, end = 514, 514 - 124 * len(parts)
+    f.line((c, 532), (c, end - 20))
+    f.text(c, 544, "x", 15, bold=True)
     for name in parts:
         kind = "feed" if name == "feed_forward" else "attention"
-        first, second = (y - 36, y - 76) if norm_first else (y - 46, y - step + 8)
-        if norm_first:
-            f.box(x + 14, first, 112, 24, "norm", "norm", 12)
-            f.box(x + 14, second, 112, 32, name, kind, 13)
-            joint = second - 18
+        words = name + ("\nreads memory" if name == "src_attn" else "")
+        if manner == "pre-norm":
+            f.box(c - 58, y - 38, 116, 24, "LayerNorm", "norm", 13)
+            f.box(c - 58, y - 88, 116, 38, words, kind, 13, True)
+            joint = y - 110
         else:
-            f.box(x + 14, first, 112, 32, name, kind, 13)
-            joint = first - 18
-            f.box(x + 14, joint - 42, 112, 24, "norm", "norm", 12)
-        f.line((x + 70, y - 2), (x - 12, y - 2), (x - 12, joint), (x + 58, joint))
-        f.plus(x + 70, joint)
-        y -= step
-    f.text(x + 70, 440, "x", 14)
+            f.box(c - 58, y - 52, 116, 38, words, kind, 13, True)
+            joint = y - 74
+            f.box(c - 58, y - 118, 116, 24, "LayerNorm", "norm", 13)
+        f.line((c, y), (c - 74, y), (c - 74, joint), (c - 12, joint))
+        f.plus(c, joint)
+        y -= 124
+    if manner == "pre-norm":
+        f.box(c - 58, end - 46, 116, 24, "LayerNorm", "norm", 13, dash=True)
+        f.text(c, end - 60, "after layer N", 13)
+    else:
+        f.text(c, end - 34, "to the next layer", 13)
 
 
-def layers() -> None:
+def layers() -> Figure:
     """Encoder and decoder layer, pre-norm and post-norm."""
-    f = Figure("layers", 760, 456, "Encoder and decoder layer in both norm manners")
-    encoder, decoder = (
-        ["self_attn", "feed_forward"],
-        ["self_attn", "src_attn", "feed_forward"],
+    f = Figure("layers", 568, "Encoder and decoder layer in both manners of the norm")
+    encoder = ("self_attn", "feed_forward")
+    decoder = ("self_attn", "src_attn", "feed_forward")
+    for x, name in ((8, "EncoderLayer"), (364, "DecoderLayer")):
+        f.box(x, 8, 348, 552, fill="group")
+        f.text(x + 174, 26, name, 16, bold=True)
+    for y, words in (
+        (96, "Follow the residual line up from x:"),
+        (118, "in pre-norm it meets sums only,"),
+        (140, "in post-norm a norm after each sum."),
+    ):
+        f.text(182, y, words, 13)
+    one_layer(f, 98, "pre-norm", encoder)
+    one_layer(f, 270, "post-norm", encoder)
+    one_layer(f, 454, "pre-norm", decoder)
+    one_layer(f, 628, "post-norm", decoder)
+    return f
+
+
+def three_uses() -> Figure:
+    """The three uses of attention: who asks whom."""
+    f = Figure("three_uses", 366, "The three uses of attention")
+    src = ["Ein", "Hund", "läuft", "."]
+    tgt = ["<s>", "A", "dog", "runs", "."]
+    panels = (
+        ("Encoder self-attention", "EncoderLayer.self_attn", src, src),
+        ("Decoder self-attention", "DecoderLayer.self_attn", tgt, tgt),
+        ("Cross-attention", "DecoderLayer.src_attn", tgt, src),
     )
-    one_layer(f, 40, "EncoderLayer, pre-norm", encoder, True)
-    one_layer(f, 225, "post-norm", encoder, False)
-    one_layer(f, 410, "DecoderLayer, pre-norm", decoder, True)
-    one_layer(f, 595, "post-norm", decoder, False)
-    f.save()
+    origin = (
+        ("source", "source", "src_mask (B, 1, S)"),
+        ("target", "target", "tgt_mask (B, T, T)"),
+        ("target", "memory", "src_mask (B, 1, S)"),
+    )
+    for i, (title, code, rows, columns) in enumerate(panels):
+        x = 10 + 236 * i
+        f.box(x, 8, 228, 318, fill="group")
+        f.text(x + 114, 28, title, 15, bold=True)
+        f.text(x + 114, 50, code, 13)
+        may = [
+            [i != 1 or s <= t for s in range(len(columns))] for t in range(len(rows))
+        ]
+        token_grid(f, x + 74, 116, may, columns, rows, 24)
+        queries, keys, mask = origin[i]
+        f.text(x + 14, 268, f"queries: {queries}", 13, "start")
+        f.text(x + 14, 288, f"keys, values: {keys}", 13, "start")
+        f.text(x + 14, 308, f"mask: {mask}", 13, "start")
+    f.text(
+        360,
+        346,
+        "row: the position that asks (query) · column: the position that is read (key)",
+        13,
+        colour=LINE,
+    )
+    return f
 
 
-def teacher_forcing() -> None:
+def token_grid(f, x, y, may, columns, rows, cell) -> None:
+    """A mask with its tokens: blue where a row may read a column."""
+    f.grid(x, y, [[OPEN if ok else HIDDEN for ok in row] for row in may], cell, PAPER)
+    for j, token in enumerate(columns):
+        f.slanted(x + cell * (j + 0.45), y - 6, token)
+    for i, token in enumerate(rows):
+        f.text(x - 8, y + cell * (i + 0.5), token, 13, "end")
+
+
+def masks() -> Figure:
+    """A padded batch and its two masks."""
+    f = Figure("masks", 412, "Batches and masks")
+    src = [["Ein", "Hund", "läuft", ".", "</s>"], ["Eine", "Katze", "</s>"]]
+    f.text(20, 26, "src (B, S)", 14, "start", bold=True)
+    f.text(420, 26, "src_mask (B, 1, S)", 14, "start", bold=True)
+    for i, row in enumerate(src):
+        for j in range(5):
+            token = row[j] if j < len(row) else "<blank>"
+            fill = FILL["embed"] if j < len(row) else HIDDEN
+            x, y = 20 + 60 * j, 44 + 30 * i
+            f.part("rect", x=x, y=y, width=60, height=30, fill=fill, stroke=LINE)
+            f.grid(420 + 30 * j, 44 + 30 * i, [[OPEN if j < len(row) else HIDDEN]], 30)
+            f.text(50 + 60 * j, 59 + 30 * i, token, 13)
+    f.line((326, 74), (412, 74))
+    f.text(368, 58, "src != pad", 13)
+    for y, fill, words in ((59, OPEN, "may be read"), (89, HIDDEN, "hidden")):
+        f.grid(592, y - 8, [[fill]], 16)
+        f.text(616, y, words, 13, "start")
+    f.text(20, 140, "tgt_mask (B, T, T), for a second sentence", 14, "start", bold=True)
+    tgt = ["<s>", "A", "cat", "</s>", "<blank>"]
+    real = [token != "<blank>" for token in tgt]
+    causal = [[s <= t for s in range(5)] for t in range(5)]
+    both = [[ok and real[s] for s, ok in enumerate(row)] for row in causal]
+    paler = [["#a6cde4" if ok else "#f4f4f4" for ok in real]] * 4
+    token_grid(f, 34, 220, [real], tgt, [], 26)
+    f.grid(34, 246, paler, 26, PAPER)
+    token_grid(f, 232, 220, causal, tgt, [], 26)
+    token_grid(f, 460, 220, both, tgt, tgt, 26)
+    f.text(198, 285, "&", 20, bold=True)
+    f.text(384, 285, "=", 20, bold=True)
+    f.text(99, 370, "tgt != pad", 14)
+    f.text(99, 390, "(B, 1, T)", 13)
+    f.text(297, 370, "subsequent_mask", 14)
+    f.text(297, 390, "(1, T, T)", 13)
+    f.text(525, 370, "tgt_mask", 14)
+    f.text(525, 390, "(B, T, T)", 13)
+    note = ("A row of padding", "still reads, but", "nobody reads it,")
+    for i, words in enumerate((*note, "and the loss", "leaves it out.")):
+        f.text(606, 250 + 18 * i, words, 13, "start", colour=LINE)
+    return f
+
+
+def schedule() -> Figure:
+    """The learning rate of the paper, in words."""
+    f = Figure("schedule", 396, "The learning rate: warm-up, peak, decay")
+
+    def at(u):
+        """Pixels of the rate at u times the warm-up; the peak is at u = 1."""
+        return 60 + 125 * u, round(250 - 180 * min(u, max(u, 1e-9) ** -0.5), 1)
+
+    left, base = at(0)
+    peak_x, peak_y = at(1)
+    f.part("rect", x=left, y=50, width=125, height=200, fill=FILL["feed"])
+    f.part("rect", x=peak_x, y=50, width=505, height=200, fill=FILL["embed"])
+    half_x, half_y = at(4)
+    f.line((left, half_y), (half_x, half_y), arrow=False, dash=True)
+    points = [at(0), at(1), *(at(1 + i / 20) for i in range(1, 79))]
+    path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
+    f.part("path", d=path, fill="none", stroke=OPEN, stroke_width=3)
+    f.line((left, base), (left, 44))
+    f.line((left, base), (698, base))
+    for u in (0.5, 1, 4):
+        x, y = at(u)
+        f.part("circle", cx=x, cy=y, r=5, fill=INK)
+    f.text(60, 28, "learning rate", 13)
+    for u, words in (
+        (0.5, "½"),
+        (1, "warmup"),
+        (2, "2 ×"),
+        (3, "3 ×"),
+        (4, "4 × warmup"),
+    ):
+        x, _ = at(u)
+        f.line((x, base), (x, base + 5), arrow=False)
+        f.text(x, base + 16, words, 13)
+    f.text(654, base + 16, "update", 13)
+    f.text(peak_x + 14, peak_y - 6, "2  the peak, at step = warmup", 14, "start", True)
+    f.text(70, 62, "1  warm-up", 14, "start", True)
+    f.text(420, 128, "3  decay, with 1 / √step", 14, "start", True)
+    f.text(400, half_y + 14, "half the peak", 13, colour=LINE)
+    words = """\
+1  Straight up
+Adam knows few gradients yet:
+small steps keep its first,
+rough averages harmless.
+2  The height of the peak
+d_{model}^{−0.5} · warmup^{−0.5} · factor:
+wider models and longer
+warm-ups have lower peaks.
+3  Down with the square root
+Finer and finer steps, and no
+last update that would have
+to be known beforehand.""".split("\n")
+    for i, line in enumerate(words):
+        column, row = divmod(i, 4)
+        size = 13 if row else 14
+        f.text(18 + 236 * column, 302 + 21 * row, line, size, "start", not row)
+    return f
+
+
+def teacher_forcing() -> Figure:
     """What the decoder reads and what it is asked for."""
-    f = Figure("teacher_forcing", 760, 236, "Teacher forcing: tgt against tgt_y")
+    f = Figure("teacher_forcing", 240, "Teacher forcing: tgt against tgt_y")
     tgt = ["<s>", "A", "dog", "runs", "."]
     tgt_y = ["A", "dog", "runs", ".", "</s>"]
-    f.text(20, 185, "tgt: read", 14, "start", bold=True)
-    f.text(20, 45, "tgt_y: asked", 14, "start", bold=True)
-    f.text(20, 115, "may see", 14, "start", bold=True)
+    for y, code, words in ((45, "tgt_y", "is asked"), (185, "tgt", "is read")):
+        f.text(20, y - 9, code, 15, "start", bold=True)
+        f.text(20, y + 10, words, 13, "start")
+    f.text(20, 115, "may see", 13, "start")
     for i, (below, above) in enumerate(zip(tgt, tgt_y, strict=True)):
-        x = 150 + 120 * i
-        f.box(x, 165, 90, 40, below, "embed", 15)
-        f.box(x, 25, 90, 40, above, "output", 15)
-        f.line((x + 45, 163), (x + 45, 67))
-        for j in range(5):
-            fill = "#0072b2" if j <= i else "#e6e6e6"
-            f.box(x - 2 + 19 * j, 106, 17, 17, "", fill)
+        x = 128 + 117 * i
+        f.box(x, 165, 92, 40, below, "embed", 15)
+        f.box(x, 25, 92, 40, above, "output", 15)
+        f.line((x + 46, 165), (x + 46, 67))
+        f.grid(
+            x + 3.5, 106, [[OPEN if j <= i else HIDDEN for j in range(5)]], 17, PAPER
+        )
     f.text(
-        400,
-        222,
+        360,
+        224,
         "position t reads tgt up to t and is asked for the next word",
         13,
         colour=LINE,
     )
-    f.save()
+    return f
+
+
+FIGURES = (
+    transformer,
+    attention,
+    multi_head,
+    layers,
+    three_uses,
+    masks,
+    schedule,
+    teacher_forcing,
+)
 
 
 def main() -> None:
-    for draw in (transformer, attention, multi_head, layers, teacher_forcing):
-        draw()
+    for draw in FIGURES:
+        figure = draw()
+        figure.path.write_text(figure.svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":
