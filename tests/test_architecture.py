@@ -10,6 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
 
@@ -135,24 +136,21 @@ def test_decoder_layer_is_torchs(norm_first):
 
 
 def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
-    theirs = nn.Transformer(
-        D,
-        H,
-        2,
-        2,
-        FF,
-        0.0,
-        batch_first=True,
-        norm_first=norm_first,
-        layer_norm_eps=1e-6,
-    ).double()
-    for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
+    settings = dict(batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6)
+    layers = (
+        nn.TransformerEncoderLayer(D, H, FF, 0.0, **settings),
+        nn.TransformerDecoderLayer(D, H, FF, 0.0, **settings),
+    )
+    encoder = nn.TransformerEncoder(layers[0], 2, enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(layers[1], 2)
+    custom = dict(custom_encoder=encoder, custom_decoder=decoder)
+    theirs = nn.Transformer(D, H, **custom, batch_first=True).double()
+    for mine, other in ((ours.encoder, encoder), (ours.decoder, decoder)):
         for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
             theirs_layer.load_state_dict(layer_weights(ours_layer))
-        if norm_first:
+        if norm_first:  # post-norm has normalised already
+            other.norm = nn.LayerNorm(D, eps=1e-6).double()
             other.norm.load_state_dict({"weight": mine.norm.a_2, "bias": mine.norm.b_2})
-        else:
-            other.norm = nn.Identity()  # post-norm has normalised already
     return theirs
 
 
@@ -387,6 +385,160 @@ def test_position_table_is_not_saved_and_an_old_one_is_ignored():
     old = {**state, "src_embed.1.pe": torch.zeros(1, 5000, 8)}
     model.load_state_dict(old)
     assert model.src_embed[1].pe[0, 0, 1] == 1
+
+
+# --- claims of the text that no cell of the chapter holds ---------------------
+
+
+def test_derivative_of_the_softmax():
+    s = torch.randn(8, dtype=torch.float64)
+    p = s.softmax(0)
+    jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(0), s)
+    assert torch.allclose(jacobian, p.diag() - p.outer(p), atol=1e-12)
+
+
+def test_a_large_negative_number_is_no_mask():
+    """-1e9 is an error in half precision, and lets an empty row look everywhere."""
+    scores = torch.randn(1, 4)
+    hidden = torch.ones(1, 4, dtype=torch.bool)
+    with pytest.raises(RuntimeError):
+        scores.half().masked_fill(hidden, -1e9)
+    weights = scores.masked_fill(hidden, -1e9).softmax(-1)
+    assert torch.allclose(weights, torch.full((1, 4), 0.25))
+
+
+def test_the_bias_of_the_keys_is_idle():
+    mha = at.MultiHeadedAttention(4, D, 0.0).eval()
+    x = torch.randn(2, 5, D)
+    before = mha(x, x, x)
+    nn.init.normal_(mha.linears[1].bias)
+    assert torch.allclose(mha(x, x, x), before, atol=1e-5)
+    nn.init.normal_(mha.linears[0].bias)  # that of the queries is not
+    assert not torch.allclose(mha(x, x, x), before, atol=1e-2)
+
+
+def test_attention_connects_any_two_words_at_once():
+    """Table 1's longest path: 1 for self-attention, n steps for the others."""
+    n, x = 20, torch.randn(1, 20, D, requires_grad=True)
+    mha, rnn = at.MultiHeadedAttention(4, D, 0.0), nn.RNN(D, D, batch_first=True)
+    conv = nn.Conv1d(D, D, kernel_size=3, padding=1)
+
+    def reached(out):
+        (gradient,) = torch.autograd.grad(out[0, -1].sum(), x)
+        return (gradient[0] != 0).any(-1).tolist()
+
+    assert all(reached(mha(x, x, x)))
+    assert all(reached(rnn(x)[0]))  # but word by word
+    assert reached(conv(x.mT).mT) == [s >= n - 2 for s in range(n)]
+
+
+def test_eight_heads_cost_what_one_costs():
+    x, counts = torch.randn(1, 7, D), []
+    for h in (1, 8):
+        mha = at.MultiHeadedAttention(h, D, 0.0)
+        with FlopCounterMode(display=False) as counter, at.record_attention(mha):
+            mha(x, x, x)
+        counts.append((counter.get_total_flops(), at.count_parameters(mha)))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("width, ratio", [(512, 0.9990), (8, 0.935)])
+def test_how_far_the_older_norm_is_off(width, ratio):
+    x = torch.randn(1000, width, dtype=torch.float64)
+    centred = x - x.mean(-1, keepdim=True)
+    older = centred / (x.std(-1, keepdim=True) + 1e-6)
+    found = (older / at.LayerNorm(width).double()(x)).mean().item()
+    assert found == pytest.approx(ratio, abs=5e-4)
+
+
+def test_both_ways_to_write_the_wavelengths_agree():
+    for d_model in (32, 512):
+        i2 = torch.arange(0, d_model, 2, dtype=torch.float64)
+        as_log = torch.exp(i2 * -(math.log(10000.0) / d_model))
+        assert torch.allclose(as_log, 1 / 10000 ** (i2 / d_model), rtol=1e-12, atol=0)
+
+
+def test_a_learned_position_that_was_not_seen_is_not_trained():
+    model = our_model(True, positions="learned", max_len=10)
+    src = torch.randint(3, 11, (2, 6))
+    model.encode(src, torch.ones(2, 1, 6)).square().sum().backward()
+    seen = (model.src_embed[1].table.lut.weight.grad != 0).any(-1)
+    assert seen.tolist() == [True] * 6 + [False] * 4
+
+
+def test_gradients_reach_the_depth_of_pre_norm_more_easily():
+    def share_of_the_bottom(N, norm_first):
+        model = at.make_model(9, 9, N, 32, 128, 4, 0.0, norm_first=norm_first)
+        out = model.encoder(torch.randn(16, 10, 32), None)
+        (out * torch.randn_like(out)).sum().backward()
+        layers = model.encoder.layers
+        first, last = (layers[i].feed_forward.w_1.weight.grad.norm() for i in (0, -1))
+        return (first / last).item()
+
+    torch.manual_seed(0)
+    pre, post = (
+        [sum(share_of_the_bottom(N, norm_first) for _ in range(8)) / 8 for N in (2, 12)]
+        for norm_first in (True, False)
+    )
+    assert 1 < pre[0] < pre[1] - 0.3
+    assert post[1] < post[0] - 0.3
+
+
+def test_formulas_of_the_parameters():
+    d, d_ff, N, V = 24, 40, 3, 17
+    attn, ff, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
+    encoder = N * (attn + ff + 2 * norm) + norm
+    decoder = N * (2 * attn + ff + 3 * norm) + norm
+    model = at.make_model(V, V, N, d, d_ff, 4)
+    assert at.count_parameters(model.encoder) == encoder
+    assert at.count_parameters(model.decoder) == decoder
+    assert at.count_parameters(model) == encoder + decoder + 3 * V * d + V
+
+
+@pytest.mark.parametrize(
+    "sizes, millions",
+    [  # the paper's Table 3: base, rows (C), in millions of parameters
+        (dict(), 65),
+        (dict(N=2), 36),
+        (dict(N=4), 50),
+        (dict(N=8), 80),
+        (dict(d_model=256), 28),
+        (dict(d_model=1024), 168),
+        (dict(d_ff=1024), 53),
+        (dict(d_ff=4096), 90),
+    ],
+)
+def test_models_of_the_papers_table_3(sizes, millions):
+    """All of them fit one vocabulary near 41,000; the big model alone does not."""
+    with torch.device("meta"):
+        model = at.make_model(
+            40800, 40800, **sizes, norm_first=False, tie="all", max_len=2
+        )
+    assert at.count_parameters(model) / 1e6 == pytest.approx(millions, abs=0.6)
+
+
+def test_what_the_base_model_owes_to_sharing():
+    millions = {}
+    for tie in ("none", "all"):
+        with torch.device("meta"):
+            model = at.make_model(37000, 37000, norm_first=False, tie=tie)
+        millions[tie] = round(at.count_parameters(model) / 1e6)
+    assert millions == {"none": 101, "all": 63}
+
+
+def test_no_vocabulary_fits_both_models_of_the_paper():
+    fitting = {}
+    for d_model, h, millions in ((512, 8, 65), (1024, 16, 213)):
+        with torch.device("meta"):
+            model = at.make_model(
+                1, 1, 6, d_model, 4 * d_model, h, norm_first=False, tie="all"
+            )
+        missing = millions * 1e6 - at.count_parameters(model)
+        rounded = (missing - 0.5e6, missing + 0.5e6)
+        fitting[d_model] = [1 + m / (d_model + 1) for m in rounded]
+    assert fitting[512][0] > fitting[1024][1]
+    assert 40_600 < sum(fitting[512]) / 2 < 40_800
+    assert 35_700 < sum(fitting[1024]) / 2 < 35_900
 
 
 # --- refusals ----------------------------------------------------------------

@@ -14,34 +14,25 @@ import time
 from pathlib import Path
 
 import pytest
+from small_runs import SIX as PAIRS
+from small_runs import write_text
 
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainingConfig, main
 
 MODULE = Path(at.__file__)
-PAIRS = [
-    ("Ein Hund läuft.", "A dog runs."),
-    ("Eine Katze schläft.", "A cat sleeps."),
-    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
-    ("Der Mann liest.", "The man reads."),
-    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
-    ("Ein Kind.", "A child."),
-]
 SMALL = (
-    "--bpe-size 280 --N 1 --d-model 16 --d-ff 16 --h 2 --tie all --batch-tokens 60 "
-    "--max-tokens 40 --warmup 3 --base-lr 0.01 --device cpu"
+    "--config tiny --bpe-size 280 --N 1 --d-model 16 --d-ff 16 --h 2 --tie all "
+    "--batch-tokens 60 --max-tokens 40 --warmup 3 --base-lr 0.01 --device cpu"
 ).split()
 
 
 def write_pairs(folder):
     """The four files of a data set of one's own, as flags of `train`."""
     flags = []
-    for index, (side, suffix) in enumerate([("src", "de"), ("tgt", "en")]):
-        path = folder / f"text.{suffix}"
-        text = "".join(pair[index] + "\n" for pair in PAIRS)
-        path.write_text(text, encoding="utf-8")
+    for side, path in zip(("src", "tgt"), write_text(folder, PAIRS)):
         for split in ("train", "valid"):
-            flags += [f"--{split}-{side}", str(path)]
+            flags += [f"--{split}-{side}", path]
     return flags
 
 
@@ -104,13 +95,16 @@ def test_flags_change_the_preset():
     config = config_of("--config", "small", "--seed", "3", "--epochs", "7")
     changed = dict(seed=3, epochs=7, run_dir="runs/multi30k-small")
     assert config == dataclasses.replace(small, **changed)
-    assert config_of("--dataset", "multi30k").run_dir == "runs/multi30k-tiny"
-    assert config_of("--run-dir", "here").run_dir == "here"
+    assert config_of("--dataset", "multi30k") == small
+    assert config_of("--run-dir", "here") == dataclasses.replace(
+        at.CONFIGS["tiny"], run_dir="here"
+    )
 
 
 def test_files_of_ones_own_are_the_data_set_files():
     config = config_of("--train-src", "a", "--train-tgt", "b")
     assert (config.dataset, config.train_src) == ("files", "a")
+    assert config.run_dir == "runs/files-small" and config.bpe_size
 
 
 @pytest.mark.parametrize(

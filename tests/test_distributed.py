@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from small_runs import PAIRS, small_config
 
 import annotated_transformer as at
 from annotated_transformer import TrainingConfig, read_metrics
@@ -170,43 +171,10 @@ def test_alone_there_is_no_group():
 # whole runs
 
 
-PAIRS = [
-    ("Ein Hund läuft.", "A dog runs."),
-    ("Eine Katze schläft.", "A cat sleeps."),
-    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
-    ("Der Mann liest.", "The man reads."),
-    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
-    ("Ein Kind.", "A child."),
-    ("Ein Mann und eine Frau lesen.", "A man and a woman read."),
-]
-
-
 @pytest.fixture
 def config(tmp_path):
-    for index, side in enumerate(("de", "en")):
-        text = "".join(pair[index] + "\n" for pair in PAIRS)
-        (tmp_path / side).write_text(text, encoding="utf-8")
-    german, english = str(tmp_path / "de"), str(tmp_path / "en")
-    return TrainingConfig(
-        dataset="files",
-        train_src=german,
-        train_tgt=english,
-        valid_src=german,
-        valid_tgt=english,
-        run_dir=str(tmp_path / "alone"),
-        bpe_size=280,
-        N=1,
-        d_model=16,
-        d_ff=16,
-        h=2,
-        dropout=0.0,
-        tie="all",
-        batch_tokens=60,
-        epochs=3,
-        warmup=3,
-        base_lr=0.01,
-        device="cpu",
-    )
+    own = {"run_dir": str(tmp_path / "alone"), "dropout": 0.0, "epochs": 3}
+    return small_config(tmp_path, PAIRS, **own)
 
 
 def flags(config):

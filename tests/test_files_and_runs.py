@@ -16,6 +16,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_runs import SIX as PAIRS
+from small_runs import small_config
 
 import annotated_transformer as at
 from annotated_transformer import (
@@ -386,45 +388,11 @@ def test_weights_of_another_model_are_refused(tmp_path, other):
 # runs
 
 
-PAIRS = [
-    ("Ein Hund läuft.", "A dog runs."),
-    ("Eine Katze schläft.", "A cat sleeps."),
-    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
-    ("Der Mann liest.", "The man reads."),
-    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
-    ("Ein Kind.", "A child."),
-]
-
-
 @pytest.fixture
 def tiny(tmp_path):
     """A configuration that trains in a moment, and its text."""
-    for index, side in enumerate(("de", "en")):
-        text = "".join(pair[index] + "\n" for pair in PAIRS)
-        (tmp_path / side).write_text(text, encoding="utf-8")
-    german, english = str(tmp_path / "de"), str(tmp_path / "en")
-    config = TrainingConfig(
-        dataset="files",
-        train_src=german,
-        train_tgt=english,
-        valid_src=german,
-        valid_tgt=english,
-        run_dir=str(tmp_path / "run"),
-        bpe_size=280,
-        N=1,
-        d_model=16,
-        d_ff=16,
-        h=2,
-        dropout=0.3,
-        tie="all",
-        batch_tokens=60,
-        epochs=4,
-        warmup=3,
-        base_lr=0.01,
-        device="cpu",
-        keep=2,
-        average=2,
-    )
+    own = {"dropout": 0.3, "epochs": 4, "keep": 2, "average": 2}
+    config = small_config(tmp_path, PAIRS, run_dir=str(tmp_path / "run"), **own)
     return config, at.prepare_text(config, PAIRS)
 
 

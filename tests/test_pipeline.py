@@ -12,8 +12,11 @@ from pathlib import Path
 
 import chapters
 import digest
+import links
+import make_student
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -268,6 +271,98 @@ def test_running_the_module_as_a_program_reaches_main(tree):
     edit(tree / "notebooks/02_second.md", "circle(1):.3f", "circle(1):.5f")
     tool(tree, "export_module.py")
     refused(tree, "01_first, all cells", "outputs are of an older module")
+
+
+CHECKS = """\
+from annotated_transformer import double
+
+FIVE = 5
+
+
+def check(number, answer):
+    # double is the oracle
+    print("right" if answer == double(number) else "wrong")
+"""
+SOLUTION = """\
+# Solutions
+
+The folder of the chapters is one up.
+
+```python
+import sys
+
+sys.path.append("..")
+```
+
+```python
+from exercise_checks import check
+
+check(3, 6.0)
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def built_with_solutions(built, tmp_path_factory) -> Path:
+    """That tree with checks of exercises and a solution beside its chapters."""
+    tree = shutil.copytree(built, tmp_path_factory.mktemp("taught") / "tree")
+    (tree / "notebooks/exercise_checks.py").write_text(CHECKS)
+    (tree / "notebooks/solutions").mkdir()
+    (tree / "notebooks/solutions/01_first.md").write_text(SOLUTION)
+    done = tool(tree, "run_notebooks.py")
+    assert "solutions/01_first: executed" in done.stdout, done.stderr
+    assert done.stdout.count("outputs kept") == 2
+    return tree
+
+
+@pytest.fixture
+def taught(built_with_solutions, tmp_path) -> Path:
+    """A copy of it, to be spoilt."""
+    return shutil.copytree(built_with_solutions, tmp_path / "tree")
+
+
+def test_solutions_are_executed_and_checked_like_chapters(taught):
+    assert stored(taught, "solutions/01_first").cells[2].outputs[0].text == "right\n"
+    done = tool(taught, "check.py")
+    assert done.status == 0, done.stdout
+    assert done.stdout.startswith("3 notebooks")
+    edit(taught / "notebooks/solutions/01_first.md", "6.0", "7.0")
+    cell = "solutions/01_first, cell 3 (from exercise_checks import check)"
+    refused(taught, cell, "the outputs are of older code")
+    (taught / "notebooks/solutions/01_first.md").unlink()
+    refused(taught, "solutions/01_first, all cells", "there is no .md")
+
+
+def test_solutions_are_not_exported(taught):
+    edit(taught / "notebooks/solutions/01_first.md", "```python", NEW_EXPORT)
+    before = (taught / "annotated_transformer.py").read_bytes()
+    tool(taught, "export_module.py")
+    assert (taught / "annotated_transformer.py").read_bytes() == before
+
+
+NEW_EXPORT = '```python tags=["export"]\nNEW = 1\n```\n\n```python'
+
+
+def test_outputs_depend_on_the_checks_that_a_notebook_imports(taught):
+    checks = taught / "notebooks/exercise_checks.py"
+    edit(checks, "double is the oracle", "double knows")
+    assert tool(taught, "check.py").status == 0  # comments don't count
+    edit(checks, "FIVE = 5", "FIVE = 6")
+    refused(taught, "solutions/01_first, all cells", "outputs are of older checks")
+    done = tool(taught, "run_notebooks.py")
+    assert "solutions/01_first: executed" in done.stdout
+    assert done.stdout.count("outputs kept") == 2
+
+
+def test_outputs_depend_on_the_module_through_the_checks(taught):
+    edit(taught / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 3.0")
+    tool(taught, "export_module.py")
+    refused(taught, "solutions/01_first, all cells", "outputs are of an older module")
+
+
+def test_broken_checks_are_named(taught):
+    edit(taught / "notebooks/exercise_checks.py", "def check(", "def check(:")
+    refused(taught, "exercise_checks.py:6: ")
 
 
 @pytest.mark.parametrize(
@@ -587,6 +682,152 @@ def test_run_leaves_the_committed_notebooks_and_ends_with_the_summary(tree):
     assert all(after[path] == before[path] for path in before)
     assert "1/2 01_first" in done.stdout and "2/2 02_second" in done.stdout
     assert done.stdout.index("build/notebooks/") < done.stdout.index("25.133 6")
+
+
+def test_run_into_a_folder_outside_of_the_project(taught, tmp_path):
+    (taught / "images").mkdir()
+    (taught / "images/a.svg").write_text("<svg/>")
+    into = tmp_path / "elsewhere/notebooks"
+    done = tool(taught, "run_notebooks.py", "--into", str(into))
+    assert done.status == 0, done.stderr
+    assert sorted(path.name for path in into.iterdir()) == [
+        "01_first.ipynb",
+        "02_second.ipynb",
+    ]
+    assert f"The executed chapters are in {into}/." in done.stdout
+    assert (tmp_path / "elsewhere/images/a.svg").exists()
+
+
+def test_run_into_keeps_chapter_and_solutions_apart(taught):
+    names = ["notebooks/01_first.md", "notebooks/solutions/01_first.md"]
+    done = tool(taught, "run_notebooks.py", *names, "--into", "build/notebooks")
+    assert done.status == 0, done.stderr
+    for name in ("01_first", "solutions/01_first"):
+        assert (taught / f"build/notebooks/{name}.ipynb").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        (["--into", "notebooks"], "would replace their notebooks"),
+        (["notebooks/glossary.md"], "glossary.md is no chapter"),
+        (["notebooks/01_first.ipynb"], "01_first.ipynb is no chapter"),
+    ],
+)
+def test_runner_refuses(tree, arguments, reason):
+    before = contents(tree)
+    done = tool(tree, "run_notebooks.py", *arguments)
+    assert done.status == 2 and reason in done.stderr
+    assert contents(tree) == before
+
+
+# What a class gets
+
+
+@pytest.fixture(scope="module")
+def student(tmp_path_factory) -> Path:
+    """The students' copy of this project."""
+    folder = tmp_path_factory.mktemp("student")
+    (folder / "notebooks").mkdir()
+    make_student.write_student(folder)
+    return folder
+
+
+def test_students_get_all_chapters_and_no_answers(student):
+    names = {path.as_posix() for path in contents(student)}
+    for path in chapters.chapters():
+        assert {f"notebooks/{path.name}", f"notebooks/{path.stem}.ipynb"} <= names
+    assert {"README.md", "requirements.txt", "annotated_transformer.py"} <= names
+    assert {"notebooks/exercise_checks.py", "notebooks/glossary.md"} <= names
+    assert {"images/transformer.svg", "models/captions/model.safetensors"} <= names
+    assert not [n for n in names if "solution" in n or "wrong" in n or "tests/" in n]
+
+
+def test_students_links_lead_somewhere(student):
+    for path in student.rglob("*.md"):
+        assert not links.dead(path), path
+
+
+def test_dead_links_become_words_outside_of_code(tmp_path):
+    (tmp_path / "here.md").write_text("")
+    text = (
+        "[a `b` c](here.md#x) [gone](there.md) `f[0](x)` [web](https://x.org) [y](#y)\n"
+        "![picture](there.svg)\n```python\nlayers[0](x)\n```\n"
+    )
+    expected = text.replace("[gone](there.md)", "gone")
+    expected = expected.replace("![picture](there.svg)", "picture")
+    assert make_student.without_dead_links(text, tmp_path) == expected
+
+
+def in_student(student: Path, code: str) -> str:
+    """What Python prints in the folder of the students' notebooks."""
+    own = {k: v for k, v in os.environ.items() if k != "ANNOTATED_TRANSFORMER_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=student / "notebooks",
+        env=own | {"PYTHONPATH": str(student)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_students_copy_works_by_itself(student):
+    code = (
+        "import annotated_transformer as m\n"
+        "from exercise_checks import check\n"
+        "print(m.project_folder())\n"
+        "check('1.1', None)\n"
+        "translator = m.load_translator('../models/captions')\n"
+        "print(translator.translate(['Ein Hund läuft.'])[0])\n"
+        "print(len(m.read_lines(m.data_file('captions', 'test.de'))))\n"
+    )
+    folder, verdict, english, lines = in_student(student, code).splitlines()
+    assert folder == str(student) and int(lines) > 100
+    assert verdict == "Exercise 1.1: not answered yet."
+    assert "dog" in english
+
+
+@pytest.mark.slow
+def test_a_students_notebook_runs(student, monkeypatch):
+    """The chapter that needs module, weights, data and pictures."""
+    monkeypatch.setenv("PYTHONPATH", str(student))
+    path = student / "notebooks/05_attention_visualization.ipynb"
+    notebook = nbformat.read(path, 4)
+    before = printed(notebook)
+    NotebookClient(
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        resources={"metadata": {"path": str(path.parent)}},
+    ).execute()
+    assert before and printed(notebook) == before
+
+
+def printed(notebook: nbformat.NotebookNode) -> list[str]:
+    """What each cell printed, but for those whose output differs each time."""
+    cells = [c for c in notebook.cells if c.cell_type == "code"]
+    kept = [c for c in cells if "nbval-ignore-output" not in chapters.tags(c)]
+    return ["".join(o.get("text", "") for o in c.outputs) for c in kept]
+
+
+def test_make_student_starts_afresh(taught):
+    for name in make_student.FILES:
+        if name.startswith("notebooks/") and not (taught / name).exists():
+            (taught / name).write_text("")
+    (taught / "build/student").mkdir(parents=True)
+    (taught / "build/student/old.txt").write_text("")
+    done = tool(taught, "make_student.py")
+    assert done.status == 0, done.stderr
+    assert "build/student: " in done.stdout and "no solutions" in done.stdout
+    names = {path.as_posix() for path in contents(taught / "build/student")}
+    assert "old.txt" not in names and "notebooks/02_second.ipynb" in names
+    assert not [name for name in names if "solutions" in name]
+    (taught / "notebooks/02_second.ipynb").unlink()
+    done = tool(taught, "make_student.py")
+    assert done.status == 1 and "02_second: not executed yet" in done.stdout
 
 
 # nbval, skipped tests, the Makefile

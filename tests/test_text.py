@@ -2,16 +2,40 @@
 
 import ast
 import re
+import runpy
 from pathlib import Path
 
 import jupytext
 import pytest
-from chapters import ROOT, chapters, code_only, name, read, sources, tags
+from chapters import (
+    NOTEBOOKS,
+    ROOT,
+    chapters,
+    code_only,
+    name,
+    pair,
+    read,
+    sources,
+    tags,
+)
+from links import dead
+
+import annotated_transformer
 
 CHAPTERS = [pytest.param(path, id=name(path)) for path in chapters()]
+MAIN = [path for path in chapters() if not path.name.startswith("9")]
+READERS = [pytest.param(path, id=name(path)) for path in MAIN]
+# Chapters brought to full depth: their sections keep to the five beats.
+DEEP = [pytest.param(path, id=name(path)) for path in MAIN[:2]]
+PAGES = [
+    *sources(),
+    NOTEBOOKS / "glossary.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "TEACHING.md")),
+    *(ROOT.glob("[drm]*/**/README.md")),
+]
 SOURCES = [pytest.param(path, id=name(path)) for path in sources()]
 EXEMPT = {"nbval-ignore-output", "nbval-skip"}
-TAGS = EXEMPT | {"export", "summary", "raises-exception"}
+TAGS = EXEMPT | {"export", "summary", "raises-exception", "exercise"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
 
 
@@ -153,3 +177,279 @@ def test_there_are_chapters():
     names = [path.stem for path in chapters()]
     assert names[0] == "01_architecture"
     assert all(isinstance(path, Path) for path in sources())
+
+
+# How a chapter opens, proceeds and ends
+
+
+def prose(path: Path) -> list[str]:
+    return [cell.source for cell in read(path) if cell.cell_type == "markdown"]
+
+
+def opening(path: Path) -> str:
+    """The text before a chapter's first section or code."""
+    return prose(path)[0].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("path", READERS)
+def test_opening(path):
+    text = " ".join(opening(path).split())
+    assert "**When you have read this** you can" in text
+    assert "**You need**" in text
+    assert "](glossary.md)" in text
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_opening_names_minutes_to_read_and_to_run(path):
+    text = " ".join(opening(path).split()).lower()
+    assert re.search(r"\breading\b[^.]*\b(minutes|hour)\b", text)
+    assert re.search(r"\brunning\b[^.]*\b(minutes?|seconds)\b", text)
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_ending(path):
+    text = "\n\n".join(prose(path))
+    assert re.search(r"(?m)^## .*Summary$", text)
+    paths = chapters()
+    following = paths[paths.index(path) + 1]
+    assert f"({pair(following).name})" in prose(path)[-1]
+
+
+def test_notation_table_in_the_first_chapter():
+    heads = re.findall(r"(?m)^\| symbol \|.*$", "\n".join(prose(MAIN[0])))
+    assert any("code" in head and "shape" in head for head in heads), heads
+
+
+def sections(cells) -> dict[str, list]:
+    """Cells by the `##` heading that they stand under; text is cut at headings."""
+    found: dict[str, list] = {}
+    title = ""
+    for cell in cells:
+        if cell.cell_type == "code":
+            found.setdefault(title, []).append(cell)
+            continue
+        for part in re.split(r"(?m)^(?=## )", cell.source):
+            if part.startswith("## "):
+                title = part.partition("\n")[0][3:].strip()
+            if part.strip():
+                found.setdefault(title, []).extend(jupytext.reads(part, "md").cells)
+    return found
+
+
+def missing_beats(cells) -> list[str]:
+    """Which beats a section lacks; one that exports no definition needs none."""
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    exported = [cell for cell in code if "export" in tags(cell) and defines(cell)]
+    if not exported:
+        return []
+    start = cells.index(code[0])
+    why = sum(words(cell) for cell in cells[:start])
+    plain = [c for c in cells if c.cell_type == "code" and "export" not in tags(c)]
+    after = [c for c in plain if cells.index(c) > cells.index(exported[0])]
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    found = []
+    if why < 30:
+        found.append(f"{why} words before its first code, at least 30 say why")
+    if "$" not in text:
+        found.append("no equation, nor a symbol")
+    if not any("print(" in c.source or "Chart" in c.source for c in after):
+        found.append("no look: nothing printed or drawn after the code")
+    if not any(asserts(c) for c in after):
+        found.append("no check: no assert after the code")
+    return found
+
+
+def defines(cell) -> bool:
+    """Whether a cell binds more than what it imports."""
+    body = ast.parse(cell.source).body
+    return not all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
+
+
+def asserts(cell) -> bool:
+    tree = ast.parse(cell.source)
+    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
+BEATS = (
+    "## 1.1 A section",
+    "why " * 30 + "$x$",
+    '```python tags=["export"]\ndef f():\n    return 1\n```',
+    "```python\nprint(f())\n```",
+    "```python\nassert f()\n```",
+)
+
+
+@pytest.mark.parametrize(
+    "left_out, complaint",
+    [
+        (None, None),
+        (1, "2 words before its first code"),
+        (3, "no look"),
+        (4, "no check"),
+        (2, None),
+    ],
+)
+def test_the_beats_are_found(left_out, complaint):
+    blocks = [block for number, block in enumerate(BEATS) if number != left_out]
+    [(title, cells)] = sections(jupytext.reads("\n\n".join(blocks), "md").cells).items()
+    found = missing_beats(cells)
+    assert title == "1.1 A section"
+    if complaint:
+        assert any(complaint in fault for fault in found)
+    else:
+        assert not found
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_sections_have_their_beats(path):
+    found = {title: missing_beats(c) for title, c in sections(read(path)).items()}
+    assert {title: lacks for title, lacks in found.items() if lacks} == {}
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_sections_are_numbered_in_order(path):
+    titles = [title for title in sections(read(path)) if title]
+    chapter = int(path.name[:2])
+    assert [title.split()[0] for title in titles] == [
+        f"{chapter}.{number}" for number in range(1, len(titles) + 1)
+    ]
+    assert re.search(
+        r"Exercises \S+ Questions readers asked \S+ Summary$", " ".join(titles)
+    )
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_a_dozen_questions_each_with_a_pointer(path):
+    [text] = [
+        "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for title, cells in sections(read(path)).items()
+        if "Questions" in title
+    ]
+    answers = re.split(r"(?m)^(?=\*\*[^*]+\?\*\*)", text)[1:]
+    assert len(answers) >= 12
+    for answer in answers:
+        assert re.search(r"\b\d\.\d+\b|chapter|exercise|\]\(", answer, re.I), answer
+        assert len(answer.split()) <= 130, answer
+
+
+def reading_minutes(path: Path) -> float:
+    """At 150 words and 20 lines of code a minute, exercises read but not done."""
+    cells = read(path)
+    prose_words = sum(words(cell) for cell in cells if cell.cell_type == "markdown")
+    lines = sum(code_lines(cell) for cell in cells if cell.cell_type == "code")
+    return prose_words / 150 + lines / 20
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_minutes_to_read(path):
+    """At most 75, and about what the chapter itself says."""
+    counted = reading_minutes(path)
+    assert counted <= 75
+    text = " ".join(opening(path).split())
+    said = re.search(r"[Rr]eading takes about (an hour|\d+)", text)[1]
+    assert abs((60 if said == "an hour" else int(said)) - counted) <= 15
+
+
+# Links, glossary, figures
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    assert dead(path) == []
+
+
+def test_dead_links_are_found(tmp_path):
+    page, other = tmp_path / "page.md", tmp_path / "01_a.md"
+    other.write_text("# 1 · A `b`\n\n```python\n# no heading\n```\n")
+    jupytext.write(jupytext.read(other), tmp_path / "01_a.ipynb")
+    page.write_text(
+        "# Top, of it\n[x](01_a.md) [x](01_a.ipynb#1-·-A-b) [x](01_a.md#1--a-b) "
+        "[x](#top-of-it) [x](https://a.b) `[x](no)`\n```text\n[x](no)\n```\n"
+        "[x](gone.md) [x](01_a.ipynb#1-a) [x](#Top) [x](01_a.ipynb#no-heading)\n"
+    )
+    assert dead(page) == ["gone.md", "01_a.ipynb#1-a", "#Top", "01_a.ipynb#no-heading"]
+
+
+ENTRY = re.compile(
+    r"- \*\*(?P<term>[^*]+)\*\* · `(?P<code>[^`]+)` · (?P<text>.*)", re.S
+)
+
+
+def test_glossary():
+    text = (NOTEBOOKS / "glossary.md").read_text(encoding="utf-8")
+    entries = [ENTRY.match(part) for part in re.split(r"\n(?=- )", text)[1:]]
+    assert all(entries)
+    terms = [entry["term"] for entry in entries]
+    assert 50 <= len(terms) <= 80
+    assert terms == sorted(terms, key=str.casefold) and len(set(terms)) == len(terms)
+    module = Path(annotated_transformer.__file__).read_text(encoding="utf-8")
+    for entry in entries:
+        assert re.search(rf"\b{entry['code']}\b", module), entry["term"]
+        number, target = re.search(
+            r"\[(\S+)[^\]]*\]\(([^)]+)\)", entry["text"]
+        ).groups()
+        assert target.startswith(f"{number.partition('.')[0]:0>2}"), entry["term"]
+        if "." in number:
+            assert f"#{number}-" in target, entry["term"]
+        assert len(entry["text"].split()) <= 50, entry["term"]
+
+
+FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
+
+
+@pytest.mark.parametrize("draw", FIGURES["FIGURES"], ids=lambda draw: draw.__name__)
+def test_figures_are_those_that_the_program_draws(draw):
+    """The program refuses words that leave their box or touch others."""
+    figure = draw()
+    assert figure.path.read_text(encoding="utf-8") == figure.svg()
+    assert figure.path.stem == draw.__name__
+
+
+def test_every_figure_is_shown():
+    shown = "\n".join("\n".join(prose(path)) for path in MAIN[:2])
+    for draw in FIGURES["FIGURES"]:
+        assert f"../images/{draw.__name__}.svg" in shown
+    files = {path.stem for path in (ROOT / "images").glob("*.svg")}
+    assert files == {draw.__name__ for draw in FIGURES["FIGURES"]}
+
+
+def test_numbers_in_the_figure_of_the_whole_are_those_of_the_sections():
+    places = {}
+    for title, cells in sections(read(MAIN[0])).items():
+        for cell in cells:
+            if "export" in tags(cell):
+                for node in ast.parse(cell.source).body:
+                    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                        places[node.name] = title.split()[0]
+    numbers = FIGURES["SECTION"]
+    assert numbers == {name: places[name] for name in numbers}
+
+
+# The page for teachers
+
+ROW = re.compile(r"^\| (?P<number>\d\.\d) · (?P<title>[^|]+?) \| (?P<kind>[^|]+?) \| "
+                 r"(?P<minutes>\d+) \|", re.M)  # fmt: skip
+STATED = re.compile(
+    r"^### Exercise (?P<number>\d\.\d) · (?P<title>.+?)\n+"
+    r"\*(?P<kind>[^·*]+) · (?P<minutes>\d+) minutes\*$",
+    re.M,
+)
+
+
+def test_teachers_see_the_exercises_as_the_chapters_state_them():
+    page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    stated = [
+        e.groups()
+        for path in MAIN[:2]
+        for e in STATED.finditer("\n\n".join(prose(path)))
+    ]
+    assert [row.groups() for row in ROW.finditer(page)] == stated
+    assert len(stated) == 12
+
+
+def test_teachers_read_minutes_that_were_counted():
+    """Rounded to five, counted as above."""
+    page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"\[[^\]]*\]\(notebooks/(\S+)\.ipynb\) \| (\d+) \|", page))
+    for path in MAIN:
+        assert abs(int(said[path.stem]) - reading_minutes(path)) <= 4, path.stem

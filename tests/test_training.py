@@ -92,6 +92,32 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     )
 
 
+def test_the_loss_is_zero_at_the_smoothed_target_and_nowhere_else():
+    torch.manual_seed(0)
+    criterion, target = at.LabelSmoothing(7, 0, 0.2), torch.tensor([3, 6])
+    criterion(torch.zeros(2, 7), target)
+    goal = criterion.true_dist.double().clamp_min(1e-30).log()
+    assert criterion(goal, target).abs() < 1e-6
+    for scale in (0.01, 0.1, 1.0, 10.0):
+        other = (goal + scale * torch.randn(2, 7)).log_softmax(-1)
+        assert criterion(other, target) > 0
+
+
+def test_the_floor_of_smoothed_cross_entropy():
+    """Criterion plus the entropy of the target is the cross-entropy."""
+    torch.manual_seed(0)
+    V, smoothing = 9, 0.1
+    criterion = at.LabelSmoothing(V, 0, smoothing)
+    x, target = torch.randn(5, V).double().log_softmax(-1), torch.randint(1, V, (5,))
+    loss = criterion(x, target)
+    entropy = -(
+        (1 - smoothing) * math.log(1 - smoothing)
+        + smoothing * math.log(smoothing / (V - 2))
+    )
+    cross_entropy = -(criterion.true_dist.double() * x).sum()
+    assert torch.allclose(loss + 5 * entropy, cross_entropy, atol=1e-5)
+
+
 def test_label_smoothing_gradient_is_exact():
     criterion = at.LabelSmoothing(6, 0, 0.3)
     x = torch.randn(4, 6).double().requires_grad_()
@@ -148,6 +174,32 @@ def test_loss_compute_reports_nll_beside_the_criterion():
     right = generator(x).gather(2, y.unsqueeze(2)).squeeze(2)
     assert math.isclose(compute.nll, -right[y != PAD].sum().item())
     assert not math.isclose(compute.nll, total)
+
+
+def test_padding_gets_no_gradient_and_more_of_it_changes_nothing():
+    torch.manual_seed(3)
+    src, tgt = ragged([3, 6, 1]), ragged([5, 2, 4])
+    losses, gradients = [], []
+    for more in (0, 3):
+        model = tiny(N=2)
+        filled = [F.pad(ids, (0, more), value=PAD) for ids in (src, tgt)]
+        batch = at.Batch(*filled)
+        memory = model.encode(batch.src, batch.src_mask)
+        out = model.decode(memory, batch.src_mask, batch.tgt, batch.tgt_mask)
+        memory.retain_grad()
+        out.retain_grad()
+        compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+        _, node = compute(out, batch.tgt_y, batch.ntokens)
+        node.backward()
+        reached = [x.grad.abs().sum(-1) > 0 for x in (memory, out)]
+        assert torch.equal(reached[0], batch.src != PAD)
+        assert torch.equal(reached[1], batch.tgt_y != PAD)
+        for embedding in (model.src_embed, model.tgt_embed):
+            assert not embedding[0].lut.weight.grad[PAD].any()  # exactly zero
+        losses.append(node.item())
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert math.isclose(*losses, rel_tol=1e-9)
+    assert torch.allclose(*gradients, atol=1e-12)
 
 
 # --- the loop ----------------------------------------------------------------
@@ -289,6 +341,17 @@ def test_rate_is_equation_3():
     assert math.isclose(at.rate(1, 512, 1.0, 4000), 1.747e-7, rel_tol=1e-3)
 
 
+@given(st.integers(2, 1000), st.sampled_from([64, 512]))
+def test_the_peak_of_the_rate_and_half_of_it(warmup, size):
+    peak = at.rate(warmup, size, 1.0, warmup)
+    assert math.isclose(peak, (size * warmup) ** -0.5)
+    assert peak >= max(at.rate(warmup + k, size, 1.0, warmup) for k in (-1, 1))
+    assert math.isclose(at.rate(4 * warmup, size, 1.0, warmup), peak / 2)
+    assert math.isclose(at.rate(2 * warmup, size, 1.0, 4 * warmup), peak / 4)
+    tail = at.rate(5 * warmup, size, 1.0, 4 * warmup)  # a longer warm-up, the same tail
+    assert math.isclose(tail, at.rate(5 * warmup, size, 1.0, warmup))
+
+
 @given(st.integers(1, 50), st.integers(51, 500))
 def test_linear_rate_rises_to_its_peak_and_falls_to_zero(warmup, total):
     rates = [at.linear_rate(step, 2.0, warmup, total) for step in range(1, total + 3)]
@@ -341,6 +404,15 @@ def test_greedy_decoding_takes_the_likeliest_word():
     assert torch.equal(log_p.argmax(-1), out[:, 1:])
 
 
+def test_the_search_ends_when_every_row_has_ended():
+    src = ragged([4]).repeat(2, 1)  # equal rows end together
+    mask = torch.ones(2, 1, src.size(1))
+    free = at.greedy_decode(tiny(), src, mask, 9, 0)
+    out = at.greedy_decode(tiny(), src, mask, 9, 0, end_symbol=free[0, 1].item())
+    assert torch.equal(out, free[:, :2])
+    assert at.greedy_decode(tiny(), src, mask, 1, 0).shape == (2, 1)
+
+
 # --- learning ----------------------------------------------------------------
 
 
@@ -350,6 +422,27 @@ def test_copy_data_starts_with_1_and_never_pads():
         assert (batch.src[:, 0] == 1).all() and (batch.src != 0).all()
         assert torch.equal(batch.src[:, 1:], batch.tgt_y)
         assert batch.src_mask.all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_without_warm_up_the_copy_task_is_not_learnt(seed):
+    """Section 2.8, from more than one start."""
+    torch.manual_seed(100)
+    held_out = next(at.data_gen(11, 500, 1))
+    nll = {}
+    for warmup in (1, 100):
+        torch.manual_seed(seed)
+        model = at.make_model(11, 11, 1, 32, 64, 2, 0.0)
+        optimizer = torch.optim.Adam(model.parameters(), 1.0, (0.9, 0.98), 1e-9)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step, warmup=warmup: at.rate(step + 1, 32, 0.7, warmup)
+        )
+        compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0))
+        at.run_epoch(at.data_gen(11, 80, 300), model, compute, optimizer, scheduler)
+        _, judged = at.run_epoch([held_out], model, compute, None, None, "eval")
+        nll[warmup] = judged.nll
+    assert nll[100] < 0.1 < 1.5 < nll[1]
 
 
 @pytest.mark.slow

@@ -80,6 +80,8 @@ def freshness(source: Path) -> Iterator[str]:
         yield f"{name(source)}, all cells: the outputs are of an older module; {RERUN}"
     if stored.get("files") != today["files"]:
         yield f"{name(source)}, all cells: the outputs are of older data; {RERUN}"
+    if stored.get("helpers") != today.get("helpers"):
+        yield f"{name(source)}, all cells: the outputs are of older checks; {RERUN}"
 
 
 def storage(source: Path) -> Iterator[str]:

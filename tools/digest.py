@@ -1,8 +1,9 @@
 """What a chapter's outputs depend on, in a few words.
 
 They cover the chapter's code cells, the definitions of the module that these reach,
-and the files of data/, models/ and results/ that any of this code names. Prose, and
-the module's docstrings and comments, are left out: editing them keeps the outputs.
+the files of data/, models/ and results/ that any of this code names, and the Python
+files of notebooks/ that it imports (exercise_checks.py). Prose, and docstrings and
+comments outside of the cells, are left out: editing them keeps the outputs.
 """
 
 import ast
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from chapters import MODULE, ROOT, Refused, code_only, place, read
+from chapters import MODULE, NOTEBOOKS, ROOT, Refused, code_only, place, read
 from export_module import Definition, on_disk
 
 Scope = (
@@ -28,7 +29,8 @@ FOLDERS = ("data", "models", "results")
 def digest(source: Path) -> dict[str, str]:
     """The digest of a chapter, stored as `executed` in its notebook's metadata.
 
-    `cells` has a word for each code cell, `module` and `files` are one word each.
+    `cells` has a word for each code cell, `module` and `files` are one word each, and
+    so is `helpers`, there only where files of notebooks/ are imported.
     """
     cells = []
     for number, cell in enumerate(read(source), 1):
@@ -39,15 +41,18 @@ def digest(source: Path) -> dict[str, str]:
                 where = place(source, number, cell.source)
                 raise Refused(f"{where}: {error.msg}, line {error.lineno}") from None
             cells.append(cell.source)
-    used = reached("\n".join(cells))
+    helpers = imported_files("\n".join(cells))
+    used = reached("\n".join(cells + helpers))
     files = [
         f"{path.relative_to(ROOT).as_posix()} {sha256(path.read_bytes())}"
-        for path in named_files("\n".join(cells + used))
+        for path in named_files("\n".join(cells + helpers + used))
     ]
+    extra = {"helpers": sha256("\n".join(helpers).encode())[:16]} if helpers else {}
     return {
         "cells": " ".join(sha256(cell.encode())[:8] for cell in cells),
         "module": sha256("\n".join(used).encode())[:16],
         "files": sha256("\n".join(files).encode())[:16],
+        **extra,
     }
 
 
@@ -88,6 +93,26 @@ def names(code: str) -> set[str]:
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id in module:
                 found.add(node.attr)
+    return found
+
+
+def imported_files(code: str) -> list[str]:
+    """The Python files of notebooks/ that code imports, without their comments."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module)
+        elif isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+    found = []
+    for path in sorted(NOTEBOOKS.glob("*.py")):
+        if path.stem in imported:
+            text = path.read_text(encoding="utf-8")
+            try:
+                ast.parse(text)
+            except SyntaxError as error:
+                raise Refused(f"{path.name}:{error.lineno}: {error.msg}") from None
+            found.append(code_only(text))
     return found
 
 

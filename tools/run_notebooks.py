@@ -5,7 +5,8 @@ python tools/run_notebooks.py notebooks/03_*.md   only these
 python tools/run_notebooks.py --force             also where nothing has changed
 python tools/run_notebooks.py --into build/notebooks
     run the chapters from top to bottom as a reader would, leave the committed
-    notebooks alone, and end with what the cells tagged `summary` printed
+    notebooks alone, and end with what the cells tagged `summary` printed; a copy
+    of images/ is put beside that folder, where the chapters look for it
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import nbformat
 from chapters import (
+    NOTEBOOKS,
     ROOT,
     Refused,
     chapters,
@@ -174,13 +176,16 @@ def tour(sources: list[Path], into: Path) -> None:
         start = time.perf_counter()
         notebook = build(source, nbformat.v4.new_notebook())
         execute(source, notebook)
-        write(notebook, into / pair(source).name)
+        path = into / f"{name(source)}.ipynb"  # solutions go one folder down
+        path.parent.mkdir(exist_ok=True)
+        write(notebook, path)
         seconds = time.perf_counter() - start
         print(f"{number}/{len(sources)} {name(source)}: {seconds:.0f} s", flush=True)
         for cell in notebook.cells:
             if "summary" in tags(cell):
                 shown += [o.text for o in cell.outputs if o.output_type == "stream"]
-    print(f"\nThe executed chapters are in {into.relative_to(ROOT)}/.\n")
+    place_of = into.relative_to(ROOT) if into.is_relative_to(ROOT) else into
+    print(f"\nThe executed chapters are in {place_of}/.\n")
     print("\n".join(shown))
     print(f"Next: `make lab`, and read from {name(sources[0])} on.")
 
@@ -191,6 +196,11 @@ def main() -> int:
     parser.add_argument("--force", action="store_true", help="execute unchanged ones")
     parser.add_argument("--into", type=lambda p: Path(p).resolve(), metavar="FOLDER")
     arguments = parser.parse_args()
+    for path in arguments.sources:
+        if path not in sources():
+            parser.error(f"{path} is no chapter: those are notebooks/NN_name.md")
+    if arguments.into == NOTEBOOKS:
+        parser.error("--into the folder of the chapters would replace their notebooks")
     try:
         if arguments.into:
             tour(arguments.sources or chapters(), arguments.into)

@@ -1,0 +1,476 @@
+"""The checks of the exercises: `from exercise_checks import check`.
+
+`check("1.3", answer)` says in one line whether an answer is right, and if not, what
+is wrong with it. It never stops a notebook. Each check is a function below that
+calls the answer with small inputs and asserts what must hold; the text behind an
+`assert` is what the reader sees, so it names the input and gives a hint.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import annotated_transformer as at
+
+CHECKS: dict[str, Callable[[Any], None]] = {}
+UNANSWERED = "not answered yet."
+
+
+def exercise(number: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Register the decorated function as the check of an exercise."""
+
+    def register(judge: Callable[[Any], None]) -> Callable[[Any], None]:
+        if number in CHECKS:
+            raise ValueError(f"exercise {number} has two checks")
+        CHECKS[number] = judge
+        return judge
+
+    return register
+
+
+def complaint(number: str, answer: Any) -> str | None:
+    """What is wrong with an answer, in a sentence; None where it is right.
+
+    The check runs from a seed of its own and leaves the notebook's random numbers
+    as they were.
+    """
+    if number not in CHECKS:
+        return f"there is no exercise of this number; there are {', '.join(CHECKS)}."
+    if answer is None or answer is ...:
+        return UNANSWERED
+    try:
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(0)
+            CHECKS[number](answer)
+    except NotImplementedError:
+        return UNANSWERED
+    except AssertionError as error:
+        return " ".join(str(error).split()) or stopped(error)
+    except Exception as error:
+        return stopped(error)
+    return None
+
+
+def stopped(error: Exception) -> str:
+    """An exception of the answer as a sentence that names the reader's line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if frame.filename != __file__]
+    at = f" at its line {theirs[0].lineno}" if theirs else ""
+    at += f" (`{theirs[0].line}`)" if theirs and theirs[0].line else ""
+    kind, words = type(error).__name__, " ".join(str(error).split())
+    return f"your answer stops{at} with {kind}{': ' if words else ''}{words}"
+
+
+def check(number: str, answer: Any) -> None:
+    """Say in one line whether an answer is right."""
+    found = complaint(number, answer)
+    if found is None:
+        print(f"Exercise {number}: right.")
+    elif found == UNANSWERED:
+        print(f"Exercise {number}: {UNANSWERED}")
+    else:
+        print(f"Exercise {number}: not yet: {found}")
+
+
+def show(value: Any) -> str:
+    """A value as a message shows it: tensors as short lists."""
+    if isinstance(value, Tensor):
+        listed = value.detach().tolist()
+        if value.is_floating_point():
+            listed = (value.detach().double() * 1e4).round().div(1e4).tolist()
+        return str(listed)
+    return str(value)
+
+
+def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
+    """Assert that a tensor is the expected one, up to rounding.
+
+    `given` names the input ("for lengths [2, 1]"). The message says in which respect
+    the two differ: type, shape, or the first place where the values do.
+    """
+    hint = f" Hint: {hint}" if hint else ""
+    kind = type(found).__name__
+    assert isinstance(found, Tensor), f"{given} a tensor is needed, not {kind}.{hint}"
+
+    def same(what: str, was: Any, should: Any, equal: bool) -> None:
+        assert equal, f"{given} your {what} is {was}; it should be {should}.{hint}"
+
+    shapes = tuple(found.shape), tuple(expected.shape)
+    same("shape", *shapes, shapes[0] == shapes[1])
+    kinds = [(t.is_floating_point(), t.dtype == torch.bool) for t in (found, expected)]
+    same("type", found.dtype, expected.dtype, kinds[0] == kinds[1])
+    far = ~torch.isclose(
+        found.detach().double(), expected.detach().double(), rtol=1e-4, atol=1e-5
+    )
+    if far.any():
+        place = far.nonzero()[0].tolist()
+        was, should = show(found[tuple(place)]), show(expected[tuple(place)])
+        same(f"value at {place}" if place else "value", was, should, False)
+
+
+# chapter 1
+
+
+@exercise("1.1")
+def shapes(answer: Any) -> None:
+    assert isinstance(answer, tuple | list) and len(answer) == 3, (
+        "three shapes are asked for, as ((…), (…), (…))"
+    )
+    layer = at.MultiHeadedAttention(8, 512, 0.0)
+    words, memory = torch.randn(2, 4, 512), torch.randn(2, 7, 512)
+    with at.record_attention(layer):
+        layer(words, memory, memory)
+    queries = layer.project(words, memory, memory)[0]
+    asked = (
+        ("the weights", layer.attn, "batch, heads, who asks, who is asked"),
+        ("the heads' queries", queries, "batch, heads, who asks, width of a head"),
+        ("memory", memory, "batch, source, width"),
+    )
+    for found, (name, tensor, axes) in zip(answer, asked):
+        assert isinstance(found, tuple | list), f"{name}: a shape is a tuple of numbers"
+        assert tuple(found) == tuple(tensor.shape), (
+            f"{name} don't have the shape {tuple(found)}; the axes are {axes}"
+        ).replace("memory don't", "memory does not")
+
+
+@exercise("1.2")
+def wavelengths(answer: Any) -> None:
+    assert isinstance(answer, tuple | list) and len(answer) == 2, (
+        "two distances are asked for, as (for 10000, for 100)"
+    )
+    for base, found in zip((10000, 100), answer):
+        omega = base ** -(torch.arange(0, 64, 2) / 64)
+        share = (torch.arange(200)[:, None] * omega).cos().mean(1)  # of the largest
+        assert isinstance(found, int) and 0 < found < 200, (
+            f"for {base} the distance is a whole number from 1 to 199, not {found}"
+        )
+        assert share[found] < 0.5, (
+            f"for {base}, at distance {found} the product is still {share[found]:.2f} "
+            "of that of a position with itself"
+        )
+        assert (share[1:found] >= 0.5).all(), (
+            f"for {base}, the product is below one half before distance {found}"
+        )
+
+
+@exercise("1.3")
+def masks_from_lengths(answer: Any) -> None:
+    for lengths, size in (([3, 1], 3), ([0, 2, 5], 5), ([1], 4)):
+        rows = [[s < length for s in range(size)] for length in lengths]
+        agree(
+            answer(torch.tensor(lengths), size),
+            torch.tensor(rows).unsqueeze(1),
+            f"for lengths {lengths} and size {size}",
+            "true where attention is allowed, and one row for all queries",
+        )
+
+
+@exercise("1.4")
+def size_of_a_model(answer: Any) -> None:
+    for vocab, N, d_model, d_ff in ((11, 1, 4, 8), (7, 3, 6, 10)):
+        model = at.make_model(vocab, vocab, N, d_model, d_ff, 2, tie="all")
+        count = at.count_parameters(model)
+        found = answer(vocab, N, d_model, d_ff)
+        given = f"for vocab={vocab}, N={N}, d_model={d_model}, d_ff={d_ff}"
+        assert isinstance(found, int), f"{given} a whole number is needed, not {found}"
+        off = f"{abs(found - count)} too {'many' if found > count else 'few'}"
+        assert found == count, (
+            f"{given} you count {found}, which is {off}. Hint: compare with "
+            "`for name, p in model.named_parameters(): print(name, p.numel())`"
+        )
+
+
+class Watch(TorchDispatchMode):
+    """Notes whether any result has the given last two axes."""
+
+    def __init__(self, axes: tuple[int, int]):
+        super().__init__()
+        self.axes = axes
+        self.seen = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.shape[-2:] == self.axes:
+            self.seen = True
+        return result
+
+
+@exercise("1.5")
+def in_pieces(answer: Any) -> None:
+    q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
+    for size in (1, 4, 11, 20):
+        expected = F.scaled_dot_product_attention(q, k, v)
+        given = f"for 5 queries, 11 keys and pieces of {size}"
+        agree(answer(q, k, v, size), expected, given, "do later pieces rescale sums?")
+    far = 200 * q  # exp of such scores overflows
+    agree(
+        answer(far, k, v, 4),
+        F.scaled_dot_product_attention(far, k, v),
+        "for scores in the hundreds",
+        "subtract the largest score so far before you take exp",
+    )
+    with Watch((5, 11)) as watch:
+        answer(q, k, v, 4)
+    assert not watch.seen, (
+        "the result is right, but the whole matrix of 5 by 11 scores was built on the "
+        "way; take the products with one piece of the keys at a time"
+    )
+
+
+@exercise("1.6")
+def mended_attention(answer: Any) -> None:
+    x, w = torch.randn(2, 5, 8), torch.randn(3, 8, 8)
+    mask = at.subsequent_mask(5)
+    other = x.clone()
+    other[:, -1] += 1
+    moved = (answer(x, *w, 2, mask) - answer(other, *w, 2, mask))[:, :-1].abs().amax()
+    assert moved < 1e-5, (
+        f"when the last of 5 words is changed, an earlier output moves by {moved:.2f}. "
+        "Hint: with B = 1 and x = torch.arange(T * D).view(1, T, D), which numbers of "
+        "which word are in each head?"
+    )
+    for h in (1, 2, 4):
+        heads = [
+            at.attention(*(x @ m[:, part] for m in w), mask)[0]
+            for part in torch.arange(8).split(8 // h)
+        ]
+        given = f"for {h} heads of width {8 // h}"
+        hint = "each head takes neighbouring columns of every word"
+        agree(answer(x, *w, h, mask), torch.cat(heads, dim=-1), given, hint)
+
+
+# chapter 2
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def listed(row: Any) -> list:
+    """A row of ids as a list, whether it is a list, a tuple or a tensor."""
+    return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
+
+
+def near(found: float, expected: float) -> bool:
+    return math.isclose(found, expected, rel_tol=1e-4, abs_tol=1e-9)
+
+
+@exercise("2.1")
+def what_the_decoder_reads(answer):
+    row = torch.tensor([[0, 7, 4, 9, 1, 2, 2]])
+    batch = at.Batch(row, row)
+    assert isinstance(answer, tuple | list) and len(answer) == 3, (
+        "three things are asked for, (tgt, tgt_y, ntokens)."
+    )
+    tgt, tgt_y = (listed(part) for part in answer[:2])
+    assert len(tgt) == len(tgt_y) == 6, (
+        f"tgt has {len(tgt)} ids and tgt_y {len(tgt_y)}. A row of seven makes six "
+        "places, each with an id that is read and one that is asked for."
+    )
+    assert tgt == batch.tgt[0].tolist(), (
+        f"tgt is not {tgt}. Hint: it is the row without its last place, whatever "
+        "stands there."
+    )
+    assert tgt_y == batch.tgt_y[0].tolist(), (
+        f"tgt_y is not {tgt_y}. Hint: each place is asked for what the next one reads."
+    )
+    assert answer[2] == batch.ntokens, (
+        f"ntokens is not {answer[2]}. Hint: it counts the ids of tgt_y that are not "
+        "padding; to stop is an answer, too."
+    )
+
+
+@exercise("2.2")
+def a_longer_warm_up(answer):
+    pair = isinstance(answer, tuple | list) and len(answer) == 2
+    assert pair and all(is_number(part) for part in answer), (
+        "two numbers are asked for, (peak multiplied by, update 100,000 multiplied by)."
+    )
+
+    def peak(warmup):
+        return max(at.rate(step, 512, 1.0, warmup) for step in range(1, 20_001))
+
+    def late(warmup):
+        return at.rate(100_000, 512, 1.0, warmup)
+
+    assert near(answer[0], peak(16_000) / peak(4_000)), (
+        f"the peak is not multiplied by {answer[0]}. Hint: the two peaks belong to two "
+        "different updates; print rate(warmup, 512, 1, warmup) for both warm-ups."
+    )
+    assert near(answer[1], late(16_000) / late(4_000)), (
+        f"the rate of update 100,000 is not multiplied by {answer[1]}. Hint: which of "
+        "the minimum's two arguments counts there, and does it contain the warm-up?"
+    )
+
+
+@exercise("2.3")
+def perplexity_of_a_test_set(answer):
+    found = answer([6 * math.log(10)], [6])
+    assert is_number(found), f"a plain number is needed, not {type(found).__name__}."
+    assert near(found, 10), (
+        "one batch of 6 words, each given one tenth: the perplexity is 10, not "
+        f"{found:.4g}. Hint: the sums are in nats, so the base is e."
+    )
+    sums, sizes = [2.0, 1.8], [1, 9]
+    found, given = answer(sums, sizes), f"for nll_sums {sums} and tokens {sizes}"
+    means = [total / size for total, size in zip(sums, sizes, strict=True)]
+    assert not near(found, math.exp(sum(means) / 2)), (
+        f"{given} this is a mean of the batches' means: the one word of the first "
+        "batch weighs as much as the nine of the second."
+    )
+    assert not near(found, sum(map(math.exp, means)) / 2), (
+        f"{given} this is a mean of the batches' perplexities. Hint: it changes when "
+        "the same sentences are dealt out to batches in another way."
+    )
+    assert near(found, math.exp(0.38)), (
+        f"{given} it is {math.exp(0.38):.4f}, not {found:.4f}. Hint: ten words have "
+        "3.8 nats together."
+    )
+
+
+@exercise("2.4")
+def half_a_cosine(answer):
+    peak, warmup, total = 2.0, 10, 110
+    given = f"with peak {peak}, warmup {warmup} and total {total}"
+    for step in (1, 5, 10):
+        found, expected = answer(step, peak, warmup, total), peak * step / warmup
+        assert near(found, expected), (
+            f"{given} the rate of update {step} is {expected}, not {found:.4g}. Hint: "
+            "the rise is a straight line through 0 that reaches the peak at its end."
+        )
+    found = answer(60, peak, warmup, total)
+    assert near(found, peak / 2), (
+        f"{given} the rate of update 60, half-way down, is half the peak, not "
+        f"{found:.4g}. Hint: the angle is 0 at update `warmup` and π at update `total`."
+    )
+    found, expected = answer(35, peak, warmup, total), peak * (2 + math.sqrt(2)) / 4
+    assert near(found, expected), (
+        f"{given} the rate of update 35, a quarter of the way down, is {expected:.4f}, "
+        f"not {found:.4f}: flat at first. Hint: move the cosine up by one and halve it."
+    )
+    for step in (110, 111, 150, 210):
+        found = answer(step, peak, warmup, total)
+        assert abs(found) < 1e-9, (
+            f"{given} the rate of update {step} is 0, not {found:.4g}. Hint: the "
+            "cosine rises again behind π; the share of the way must stop at one."
+        )
+    assert near(answer(4000, 1.0, 4000, 20_000), 1.0), (
+        "with another peak, warmup and total the rate at the end of the warm-up must "
+        "again be the peak; is a number of the example written into the code?"
+    )
+
+
+def small_setting() -> tuple:
+    """A small model in double precision, its loss, and three uneven batches."""
+    torch.manual_seed(1)
+    model = at.make_model(12, 12, N=1, d_model=8, d_ff=16, h=2, dropout=0.0).double()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 2, 0.1))
+    rows = [torch.randint(3, 12, (2, length)) for length in (2, 9, 5)]
+    return model, compute, [at.Batch(each, each) for each in rows]
+
+
+def moved(model: torch.nn.Module, start: Tensor) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()]) - start
+
+
+def gradient_step(divisor: Callable) -> Tensor:
+    """Where plain gradient descent goes if each batch has this divisor."""
+    model, compute, batches = small_setting()
+    start = moved(model, torch.zeros(()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for batch in batches:
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+    optimizer.step()
+    return moved(model, start)
+
+
+@exercise("2.5")
+def one_update_from_many_batches(answer):
+    model, compute, batches = small_setting()
+    start = moved(model, torch.zeros(()))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    answer(batches, model, compute, optimizer)
+    step = moved(model, start)
+    sizes = [batch.ntokens for batch in batches]
+    given = f"for three batches of {sizes} words"
+    assert step.abs().max() > 0, (
+        f"{given} no weight has moved. Hint: the optimizer moves them when its step is "
+        "called, by the gradients that are there at that moment."
+    )
+
+    def is_step(divisor):
+        return (step - gradient_step(divisor)).abs().max() < 1e-9
+
+    assert not is_step(lambda b, all: b.ntokens), (
+        f"{given} the gradient is a sum of the batches' means, about three times as "
+        "long as that of one large batch."
+    )
+    assert not is_step(lambda b, all: b.ntokens * len(all)), (
+        f"{given} the gradient is a mean of the batches' means: a word of the shortest "
+        "batch weighs eight times as much as one of the longest."
+    )
+    assert is_step(lambda b, all: sum(sizes)), (
+        f"{given} the weights are not where one large batch takes them. Hint: one step "
+        "for all batches, and `norm` is the number of words in all of them."
+    )
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters()), (
+        f"{given} gradients are left over, and the next update would add to them."
+    )
+
+
+class Watched:
+    """A loss that remembers whether gradients were on when it was asked."""
+
+    def __init__(self, compute):
+        self.compute, self.recorded = compute, False
+
+    def __call__(self, x: Tensor, y: Tensor, norm: float):
+        self.recorded |= x.requires_grad
+        return self.compute(x, y, norm)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.compute, name)
+
+
+@exercise("2.6")
+def four_faults(answer):
+    model, compute, batches = small_setting()
+    _, state = at.run_epoch(batches, model, compute, None, None, mode="eval")
+    watched = Watched(compute)
+    model.train()
+    alone = answer(model, batches[:1], watched)
+    trains, recorded = model.training, watched.recorded
+    one = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")[1].nll
+    assert is_number(alone), f"a plain number is needed, not {type(alone).__name__}."
+    assert near(alone, one), (
+        f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
+        "is asked for at each place?"
+    )
+    found, given = answer(model, batches, watched), [b.ntokens for b in batches]
+    assert near(found, state.nll), (
+        f"for batches of {given} words the NLL is {state.nll:.4f}, not {found:.4f}. "
+        "Hint: a mean over words is not a mean over batches."
+    )
+    assert trains, (
+        "the model was in training mode and is in evaluation mode afterwards: the rest "
+        "of its training would go on without dropout."
+    )
+    model.eval()
+    answer(model, batches, watched)
+    assert not model.training, (
+        "the model was in evaluation mode and is in training mode afterwards: it must "
+        "be left as it was."
+    )
+    assert not recorded, (
+        "the forward pass recorded a graph for gradients that nobody asks for. Hint: "
+        "the chapter has a helper that cares for the mode and for this."
+    )

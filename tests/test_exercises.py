@@ -1,0 +1,268 @@
+"""Every exercise has a stub, a check that bites, and a solution that passes it."""
+
+import __future__
+
+import re
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import exercise_checks
+import nbformat
+import pytest
+import torch
+from chapters import NOTEBOOKS, chapters, name, pair, read, sources, tags
+from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint
+from wrong_answers import WRONG
+
+import annotated_transformer
+
+HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+) · (?P<title>.+)$", re.M)
+KIND = re.compile(r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes\*$", re.M)
+KINDS = {"Recall", "Change and observe", "Implement", "Find the bug"}
+STOPPED = "your answer stops"
+
+
+@dataclass
+class Exercise:
+    """What a chapter says of one exercise."""
+
+    number: str
+    title: str
+    text: str  # from its heading on
+    code: str  # the cell with stub and check
+    chapter: Path
+
+
+def exercises(path: Path) -> list[Exercise]:
+    """The exercises of a chapter, or of its solutions, in order."""
+    found: list[Exercise] = []
+    for cell in read(path):
+        if cell.cell_type == "markdown":
+            for heading in HEADING.finditer(cell.source):
+                text = cell.source[heading.start() :]
+                found.append(Exercise(*heading.groups(), text, "", path))
+        elif found and not found[-1].code and "check(" in cell.source:
+            found[-1].code = cell.source
+    return found
+
+
+WITH = [path for path in chapters() if exercises(path)]
+ALL = [pytest.param(each, id=each.number) for path in WITH for each in exercises(path)]
+PATHS = [pytest.param(path, id=name(path)) for path in WITH]
+
+
+def solutions(path: Path) -> Path:
+    return NOTEBOOKS / "solutions" / path.name
+
+
+def printed(code: str, names: dict) -> str:
+    """What a cell prints, run with these names."""
+    stdout = StringIO()
+    flags = __future__.annotations.compiler_flag
+    with redirect_stdout(stdout):
+        exec(compile(code, "cell", "exec", flags), names)
+    return stdout.getvalue()
+
+
+def alone() -> dict:
+    """The names that a stub may use: the module's, its imports', and `check`."""
+    return {**vars(annotated_transformer), "check": check}
+
+
+def said(text: str, number: str) -> list[str]:
+    """The verdicts on an exercise in what was printed."""
+    return re.findall(rf"^Exercise {re.escape(number)}: (.*)$", text, re.M)
+
+
+# The exercises of the chapters
+
+
+def test_chapters_one_and_two_have_exercises():
+    assert [name(path) for path in WITH][:2] == ["01_architecture", "02_training"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_six_exercises_a_chapter_of_all_kinds(path):
+    found = exercises(path)
+    chapter = int(path.name[:2])
+    assert [each.number for each in found] == [f"{chapter}.{n}" for n in range(1, 7)]
+    kinds = [KIND.search(each.text) for each in found]
+    assert all(kinds), "kind and minutes stand below each heading"
+    assert {kind["kind"] for kind in kinds} == KINDS
+    assert sum(kind["kind"] == "Implement" for kind in kinds) >= 2
+    assert sum(int(kind["minutes"]) for kind in kinds) <= 120
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_cells_of_exercises_are_tagged(path):
+    tagged = [cell.source for cell in read(path) if "exercise" in tags(cell)]
+    assert tagged == [each.code for each in exercises(path)]
+
+
+@pytest.mark.parametrize("each", ALL)
+def test_an_exercise_ends_in_its_check(each):
+    last = each.code.rstrip().splitlines()[-1]
+    assert last.startswith(f'check("{each.number}", ')
+    assert each.number in CHECKS
+
+
+@pytest.mark.parametrize("each", ALL)
+def test_a_stub_is_not_yet_an_answer(each):
+    """The stub runs by itself, in one line; a planted bug is found to be one."""
+    text = printed(each.code, alone())
+    [verdict] = said(text, each.number)
+    if "*Find the bug" in each.text:
+        assert verdict == UNANSWERED or verdict.startswith("not yet: ")
+        assert STOPPED not in verdict
+    else:
+        assert verdict == UNANSWERED
+
+
+@pytest.mark.parametrize("each", ALL)
+def test_wrong_answers_get_a_complaint(each):
+    wrong = WRONG[each.number]
+    assert wrong
+    for answer in wrong:
+        found = complaint(each.number, answer)
+        assert found is not None and found != UNANSWERED
+        assert len(found.split()) >= 5, found
+        assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
+    assert STOPPED not in complaint(each.number, wrong[0])
+
+
+def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
+    numbers = {each.values[0].number for each in ALL}
+    assert set(CHECKS) == set(WRONG) == numbers
+
+
+# The solutions
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_solutions_have_the_same_exercises(path):
+    source = solutions(path)
+    assert source in sources()
+    ours, theirs = exercises(source), exercises(path)
+    assert [(e.number, e.title) for e in ours] == [(e.number, e.title) for e in theirs]
+    assert not any({"export", "exercise"} & set(tags(cell)) for cell in read(source))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS)
+def test_solutions_are_right(path, monkeypatch):
+    monkeypatch.chdir(solutions(path).parent)
+    names: dict = {"__name__": "__main__"}
+    code = [cell.source for cell in read(solutions(path)) if cell.cell_type == "code"]
+    text = "".join(printed(source, names) for source in code)
+    for each in exercises(path):
+        assert said(text, each.number) == ["right."], text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_executed_solutions_say_so(path):
+    cells = nbformat.read(pair(solutions(path)), 4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    text = "".join(output.get("text", "") for output in outputs)
+    for each in exercises(path):
+        assert said(text, each.number) == ["right."]
+
+
+def test_no_chapter_stores_an_answer():
+    """What is committed is the stub: nobody reads a solution by accident."""
+    for path in WITH:
+        cells = nbformat.read(pair(path), 4).cells
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        text = "".join(output.get("text", "") for output in outputs)
+        assert not re.search(r"^Exercise .*: right\.$", text, re.M)
+
+
+# The machinery
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """A register with one exercise: a function that returns twice its argument."""
+    monkeypatch.setattr(exercise_checks, "CHECKS", {})
+
+    @exercise_checks.exercise("9.1")
+    def twice(answer):
+        assert answer(3) == 6, f"for 3 it gives\n{answer(3)}, not 6."
+        if answer(0.5) != 1:
+            raise AssertionError
+
+
+def raises(error):
+    def answer(x):
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer, verdict",
+    [
+        (lambda x: 2 * x, "right."),
+        (None, "not answered yet."),
+        (..., "not answered yet."),
+        (raises(NotImplementedError), "not answered yet."),
+        (lambda x: x, "not yet: for 3 it gives 3, not 6."),
+        (lambda x: 6, "not yet: your answer stops .*AssertionError"),
+        (7, "not yet: your answer stops .*TypeError: 'int' object is not callable"),
+        (raises(KeyError("a b")), r"not yet: your answer stops at its line \d+ "),
+    ],
+)
+def test_check_says_one_line_and_never_stops(own, capsys, answer, verdict):
+    check("9.1", answer)
+    line = capsys.readouterr().out
+    assert re.match(f"Exercise 9.1: {verdict}", line), line
+    assert line.count("\n") == 1
+
+
+def test_unknown_number(own, capsys):
+    check("9.7", 3)
+    assert "no exercise of this number; there are 9.1." in capsys.readouterr().out
+
+
+def test_a_number_has_one_check(own):
+    with pytest.raises(ValueError, match="two checks"):
+        exercise_checks.exercise("9.1")(print)
+
+
+def test_a_check_leaves_the_random_numbers_alone(own):
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    drawn = []
+    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
+    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
+    assert drawn[:2] == drawn[2:]  # two calls in each, and the same ones
+    assert torch.equal(torch.rand(2), expected)
+
+
+@pytest.mark.parametrize(
+    "found, message",
+    [
+        (torch.tensor([[1.0, 2.0]]), None),
+        (torch.tensor([[1.0, 2.0 + 1e-7]]), None),
+        ([[1.0, 2.0]], "for x a tensor is needed, not list. Hint: look."),
+        (torch.ones(2), "for x your shape is (2,); it should be (1, 2). Hint: look."),
+        (torch.ones(1, 2).long(), "for x your type is torch.int64; it should be"),
+        (
+            torch.tensor([[1.0, 3.0]]),
+            "for x your value at [0, 1] is 3.0; it should be 2.0.",
+        ),
+        (
+            torch.full((1, 2), torch.nan),
+            "for x your value at [0, 0] is nan; it should be 1.0.",
+        ),
+    ],
+)
+def test_agree_names_the_first_difference(found, message):
+    expected = torch.tensor([[1.0, 2.0]])
+    if message is None:
+        agree(found, expected, "for x", "look.")
+    else:
+        with pytest.raises(AssertionError, match=re.escape(message)):
+            agree(found, expected, "for x", "look.")

@@ -1,0 +1,226 @@
+"""Typical wrong answers to the exercises, by number: each must get a complaint.
+
+An answer is what its check takes: a value, a function or a class. The first of a
+number must be answered in the check's own words, not by the exception it runs into.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+import annotated_transformer as at
+
+WRONG: dict[str, list[Any]] = {}
+
+
+# chapter 1
+
+
+def causal_but_alone(x, w_q, w_k, w_v, h, mask):
+    """One head where h are asked for."""
+    return at.attention(x @ w_q, x @ w_k, x @ w_v, mask)[0]
+
+
+def cut_by_view(x, w_q, w_k, w_v, h, mask):
+    """The planted bug itself."""
+    B, T, D = x.shape
+    q, k, v = ((x @ w).view(B, h, T, D // h) for w in (w_q, w_k, w_v))
+    out = at.attention(q, k, v, mask.unsqueeze(1))[0]
+    return out.transpose(1, 2).reshape(B, T, D)
+
+
+def mean_of_pieces(query, key, value, size):
+    """Every piece's answer counts alike, however much weight it has."""
+    pieces = zip(key.split(size, -2), value.split(size, -2))
+    answers = [at.attention(query, k, v)[0] for k, v in pieces]
+    return torch.stack(answers).mean(0)
+
+
+def without_a_maximum(query, key, value, size):
+    """Right for small scores, infinite for large ones."""
+    total: Any = 0
+    weighted: Any = 0
+    for k, v in zip(key.split(size, -2), value.split(size, -2)):
+        p = (query @ k.mT / query.size(-1) ** 0.5).exp()
+        total, weighted = total + p.sum(-1, keepdim=True), weighted + p @ v
+    return weighted / total
+
+
+def matrices_only(vocab, N, d_model, d_ff):
+    """Without biases and norms."""
+    return N * (12 * d_model**2 + 4 * d_model * d_ff) + vocab * d_model
+
+
+def three_tables(vocab, N, d_model, d_ff):
+    """Right but for two tables that are not there."""
+    model = at.make_model(vocab, vocab, N, d_model, d_ff, 2)
+    return at.count_parameters(model)
+
+
+WRONG["1.1"] = [
+    ((2, 8, 7, 4), (2, 8, 4, 64), (2, 7, 512)),
+    ((2, 8, 4, 7), (2, 4, 512), (2, 7, 512)),
+    ((2, 8, 4, 7), (2, 8, 4, 64), (7, 512)),
+    (2, 8, 4, 7),
+]
+WRONG["1.2"] = [(1, 1), (199, 199), (0.5, 0.5), 10]
+WRONG["1.3"] = [
+    lambda lengths, size: torch.arange(size) < lengths.unsqueeze(1),  # (B, size)
+    lambda lengths, size: (torch.arange(size) <= lengths[:, None]).unsqueeze(1),
+    lambda lengths, size: (torch.arange(size) >= lengths[:, None]).unsqueeze(1),
+    lambda lengths, size: (torch.arange(size) < lengths[:, None]).unsqueeze(1).float(),
+]
+WRONG["1.4"] = [matrices_only, three_tables, lambda *sizes: 3.5]
+WRONG["1.5"] = [
+    mean_of_pieces,
+    without_a_maximum,
+    lambda query, key, value, size: at.attention(query, key, value)[0],
+]
+WRONG["1.6"] = [cut_by_view, causal_but_alone]
+
+
+# chapter 2
+
+WRONG["2.1"] = [
+    ([0, 7, 4, 9, 1, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # nothing cut off
+    ([0, 7, 4, 9, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # the end symbol cut, not the last
+    ([0, 7, 4, 9, 1, 2], [0, 7, 4, 9, 1, 2], 4),  # not shifted
+    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 3),  # the end symbol not counted
+    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 6),  # padding counted
+    4,
+]
+
+WRONG["2.2"] = [
+    (0.125, 1.0),  # compares update 4,000 with update 4,000
+    (0.25, 1.0),  # the peak inversely proportional to the warm-up
+    (0.5, 0.5),  # the tail moves with the peak
+    (True, True),
+    0.5,
+]
+
+
+def mean_of_means(nll_sums, tokens):
+    means = [total / n for total, n in zip(nll_sums, tokens)]
+    return math.exp(sum(means) / len(means))
+
+
+def mean_of_perplexities(nll_sums, tokens):
+    each = [math.exp(total / n) for total, n in zip(nll_sums, tokens)]
+    return sum(each) / len(each)
+
+
+WRONG["2.3"] = [
+    mean_of_means,
+    mean_of_perplexities,
+    lambda nll_sums, tokens: 2 ** (sum(nll_sums) / sum(tokens)),
+    lambda nll_sums, tokens: sum(nll_sums) / sum(tokens),
+    lambda nll_sums, tokens: torch.tensor(nll_sums).sum().exp(),
+]
+
+
+def cosine_from_the_start(step, peak, warmup, total):
+    if step <= warmup:
+        return peak * step / warmup
+    return peak * (1 + math.cos(math.pi * min(step / total, 1))) / 2
+
+
+def cosine_that_rises_again(step, peak, warmup, total):
+    if step <= warmup:
+        return peak * step / warmup
+    return peak * (1 + math.cos(math.pi * (step - warmup) / (total - warmup))) / 2
+
+
+def cosine_without_warm_up(step, peak, warmup, total):
+    return peak * (1 + math.cos(math.pi * min(step / total, 1))) / 2
+
+
+def linear_fall(step, peak, warmup, total):
+    down = (total - step) / (total - warmup)
+    return peak * max(min(step / warmup, down), 0)
+
+
+def quarter_wave(step, peak, warmup, total):
+    if step <= warmup:
+        return peak * step / warmup
+    share = min((step - warmup) / (total - warmup), 1)
+    return peak * math.cos(math.pi / 2 * share)
+
+
+WRONG["2.4"] = [
+    cosine_from_the_start,
+    cosine_that_rises_again,
+    cosine_without_warm_up,
+    linear_fall,
+    quarter_wave,
+]
+
+
+def update_by(divisor, each_batch=False, clear=True):
+    """An update whose losses have this divisor, wrong in one way or another."""
+
+    def update_from(batches, model, compute, optimizer):
+        for batch in batches:
+            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+            if each_batch:
+                optimizer.step()
+                optimizer.zero_grad()
+        optimizer.step()
+        if clear:
+            optimizer.zero_grad()
+
+    return update_from
+
+
+def words_in_all(batch, batches):
+    return sum(b.ntokens for b in batches)
+
+
+def update_of_nothing(batches, model, compute, optimizer):
+    norm = sum(batch.ntokens for batch in batches)
+    for batch in batches:
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        compute(out, batch.tgt_y, norm)[1].backward()
+    optimizer.zero_grad()  # too early
+    optimizer.step()
+
+
+WRONG["2.5"] = [
+    update_by(lambda batch, batches: batch.ntokens * len(batches)),
+    update_by(lambda batch, batches: batch.ntokens),
+    update_by(words_in_all, each_batch=True),
+    update_by(words_in_all, clear=False),
+    update_of_nothing,
+]
+
+
+def validation(answers="tgt_y", mean_of_means=False, restore=True, graph=False):
+    """A validation that has none, one or more of the faults planted in 2.6."""
+
+    def validation_nll(model, batches, compute):
+        before, nll, words, means = model.training, 0.0, 0, []
+        model.eval()
+        with torch.set_grad_enabled(graph):
+            for batch in batches:
+                out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+                compute(out, getattr(batch, answers), batch.ntokens)
+                nll, words = nll + compute.nll, words + batch.ntokens
+                means.append(compute.nll / batch.ntokens)
+        if restore:
+            model.train(True if restore == "always" else before)
+        return sum(means) / len(means) if mean_of_means else nll / words
+
+    return validation_nll
+
+
+WRONG["2.6"] = [
+    validation("tgt", mean_of_means=True, restore=False, graph=True),  # as planted
+    validation("tgt"),
+    validation(mean_of_means=True),
+    validation(restore=False),
+    validation(restore="always"),
+    validation(graph=True),
+]

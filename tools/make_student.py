@@ -1,0 +1,112 @@
+"""Write build/student: what a class gets to work with, without the solutions.
+
+    python tools/make_student.py
+
+The copy works by itself. It holds the chapters as notebooks and as text, the module,
+images, data, weights, the exercises' checks and the packages' list; it holds no
+solutions, no tests and no tools. Links that lead to what is not there become plain
+words.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+from chapters import NOTEBOOKS, ROOT, chapters, name, pair
+from links import LINK
+from run_notebooks import write
+
+INTO = ROOT / "build" / "student"
+FILES = (
+    "annotated_transformer.py",
+    "pyproject.toml",
+    "requirements.txt",
+    "LICENSE",
+    "CITATION.cff",
+    "notebooks/exercise_checks.py",
+    "notebooks/glossary.md",
+    "notebooks/jupytext.toml",
+)
+FOLDERS = ("images", "data/captions", "models", "results")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw.py")
+README = """\
+# The Annotated Transformer: your copy
+
+Python 3.11, 3.12 or 3.13 is needed; no GPU, no account. Once, in this folder (about
+two minutes; under Windows it is `.venv\\Scripts\\python`):
+
+```console
+python3 -m venv .venv
+.venv/bin/python -m pip install -r requirements.txt
+.venv/bin/python -m pip install --no-build-isolation --no-deps -e .
+```
+
+Then, every time:
+
+```console
+.venv/bin/python -m jupyterlab notebooks/01_architecture.ipynb
+```
+
+Chapters 1 and 2 end with exercises. Each is a cell to fill in; when you run it, its
+last line says whether the answer is right, and if not, what is wrong with it. Words
+that are new are in [notebooks/glossary.md](notebooks/glossary.md).
+"""
+
+
+def write_student(into: Path, root: Path = ROOT) -> list[Path]:
+    """Write the copy into an empty folder; returns the files written."""
+    for file in FILES:
+        if (root / file).exists():
+            target = into / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / file, target)
+    for folder in FOLDERS:
+        if (root / folder).is_dir():
+            shutil.copytree(root / folder, into / folder, ignore=LEFT_OUT)
+    for source in chapters():
+        for path in (source, pair(source)):
+            shutil.copy(path, into / "notebooks" / path.name)
+    (into / "README.md").write_text(README, encoding="utf-8")
+    written = sorted(path for path in into.rglob("*") if path.is_file())
+    for path in written:
+        if path.suffix == ".md":
+            text = path.read_text(encoding="utf-8")
+            path.write_text(without_dead_links(text, path.parent), encoding="utf-8")
+        elif path.suffix == ".ipynb":
+            notebook = nbformat.read(path, 4)
+            for cell in notebook.cells:
+                if cell.cell_type == "markdown":
+                    cell.source = without_dead_links(cell.source, path.parent)
+            write(notebook, path)
+    return written
+
+
+def without_dead_links(text: str, folder: Path) -> str:
+    """Text whose links to files that are not there, seen from folder, are words."""
+
+    def kept(found: re.Match) -> str:
+        target = (found["to"] or "").partition("#")[0]
+        if not target or re.match(r"[a-z]+:", target) or (folder / target).exists():
+            return found[0]  # code, a place in this text, an address, a file
+        return found["words"]
+
+    return LINK.sub(kept, text)
+
+
+def main() -> int:
+    missing = [name(source) for source in chapters() if not pair(source).exists()]
+    if missing:
+        print(f"{', '.join(missing)}: not executed yet; run `make notebooks`")
+        return 1
+    shutil.rmtree(INTO, ignore_errors=True)
+    (INTO / NOTEBOOKS.name).mkdir(parents=True)
+    written = write_student(INTO)
+    size = sum(path.stat().st_size for path in written)
+    where = INTO.relative_to(ROOT)
+    print(f"{where}: {len(written)} files, {size / 1e6:.0f} MB, no solutions")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
