@@ -72,8 +72,8 @@ __all__ = [
     # 02_training
     "Batch", "SmoothedKL", "LabelSmoothing", "SimpleLossCompute", "TrainState",
     "in_mode", "windows", "sum_over_processes", "run_epoch", "update",
-    "check_finite", "window_norm", "gather", "rate", "linear_rate", "data_gen",
-    "greedy_decode",
+    "check_finite", "window_norm", "gather", "rate", "linear_rate",
+    "greedy_decode", "data_gen",
     # 03_real_world_example
     "read_parallel", "load_tokenizers", "tokenize", "yield_tokens", "REJOIN",
     "detokenize", "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary",
@@ -211,8 +211,7 @@ class MultiHeadedAttention(nn.Module):
         super().__init__()
         if d_model % h:
             raise ValueError(
-                f"d_model={d_model} cannot be cut into h={h} heads of equal "
-                "width; choose h among its divisors"
+                f"d_model={d_model} cannot be cut into h={h} heads of equal width"
             )
         self.h = h
         self.d_k = d_model // h
@@ -351,9 +350,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attn = self_attn
         self.feed_forward = feed_forward
-        self.sublayer = clones(
-            SublayerConnection(size, dropout, norm_first=norm_first), 2
-        )
+        residual = SublayerConnection(size, dropout, norm_first=norm_first)
+        self.sublayer = clones(residual, 2)
         self.size = size
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
@@ -394,9 +392,8 @@ class DecoderLayer(nn.Module):
         self.self_attn = self_attn
         self.src_attn = src_attn
         self.feed_forward = feed_forward
-        self.sublayer = clones(
-            SublayerConnection(size, dropout, norm_first=norm_first), 3
-        )
+        residual = SublayerConnection(size, dropout, norm_first=norm_first)
+        self.sublayer = clones(residual, 3)
         self.size = size
 
     def forward(
@@ -441,9 +438,8 @@ class Embeddings(nn.Module):
             return self.lut(x) * math.sqrt(self.d_model)
         except IndexError as error:
             raise IndexError(
-                f"token ids from {int(x.min())} to {int(x.max())}, but the "
-                f"vocabulary has only 0 to {self.lut.num_embeddings - 1}: were "
-                "they made with another vocabulary?"
+                f"token ids from {int(x.min())} to {int(x.max())}, but the vocabulary "
+                f"has only 0 to {self.lut.num_embeddings - 1}: is it another's?"
             ) from error
 
 
@@ -460,10 +456,7 @@ class PositionalEncoding(nn.Module):
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         if d_model % 2:
-            raise ValueError(
-                f"d_model={d_model} is odd; sines and cosines come in pairs, so "
-                "choose an even width"
-            )
+            raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
         position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
         wavelength = 10000 ** (torch.arange(0, d_model, 2) / d_model)  # (D/2)
@@ -535,16 +528,12 @@ def make_model(
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
     position = position_kinds[positions](d_model, dropout, max_len)
-    c = copy.deepcopy
-    encoder_layer = EncoderLayer(
-        d_model, c(attn), c(ff), dropout, norm_first=norm_first
-    )
-    decoder_layer = DecoderLayer(
-        d_model, c(attn), c(attn), c(ff), dropout, norm_first=norm_first
-    )
+    c, manner = copy.deepcopy, {"norm_first": norm_first}
+    encoder_layer = EncoderLayer(d_model, c(attn), c(ff), dropout, **manner)
+    decoder_layer = DecoderLayer(d_model, c(attn), c(attn), c(ff), dropout, **manner)
     model = EncoderDecoder(
-        Encoder(encoder_layer, N, norm_first=norm_first),
-        Decoder(decoder_layer, N, norm_first=norm_first),
+        Encoder(encoder_layer, N, **manner),
+        Decoder(decoder_layer, N, **manner),
         nn.Sequential(Embeddings(d_model, src_vocab), c(position)),
         nn.Sequential(Embeddings(d_model, tgt_vocab), c(position)),
         Generator(d_model, tgt_vocab),
@@ -579,7 +568,7 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
         model.generator.proj.weight = tgt.weight
 
 
-def initialise(model: EncoderDecoder) -> None:
+def initialise(model: nn.Module) -> None:
     """Draw matrices by Xavier's rule, embeddings from N(0, 1/D)."""
     for p in model.parameters():
         if p.dim() > 1:
@@ -882,17 +871,6 @@ def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
     return peak * max(min(step / warmup, down), 0.0)
 
 
-def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
-    """Random strings of ten symbols from 1 to V - 1, to be copied.
-
-    Each starts with 1; 0 is padding; there is no end symbol.
-    """
-    for _ in range(nbatches):
-        data = torch.randint(1, V, (batch_size, 10))
-        data[:, 0] = 1
-        yield Batch(data, data.clone(), pad=0)
-
-
 def greedy_decode(
     model: EncoderDecoder,
     src: Tensor,
@@ -920,6 +898,17 @@ def greedy_decode(
             ys = torch.cat([ys, word.where(running, pad).unsqueeze(1)], dim=1)
             running = running & (word != end_symbol)
     return ys
+
+
+def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
+    """Random strings of ten symbols from 1 to V - 1, to be copied.
+
+    Each starts with 1; 0 is padding; there is no end symbol.
+    """
+    for _ in range(nbatches):
+        data = torch.randint(1, V, (batch_size, 10))
+        data[:, 0] = 1
+        yield Batch(data, data.clone(), pad=0)
 
 
 # -----------------------------------------------------------------------------
@@ -2837,7 +2826,8 @@ def command_line() -> CommandLine:
     parser = CommandLine(prog="annotated_transformer", description="A Transformer.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = commands.add_parser("train", help="train a model", allow_abbrev=False)
-    train.add_argument("--config", default="tiny", help="tiny, small, base or big")
+    presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
+    train.add_argument("--config", help=presets)
     train.add_argument(
         "--restart", action="store_true", help="delete the run in this folder first"
     )
@@ -2865,9 +2855,11 @@ def config_of(arguments: argparse.Namespace) -> TrainingConfig:
     given = {name: v for name, v in vars(arguments).items() if name in names}
     if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
         given.setdefault("dataset", "files")
-    preset = TrainingConfig.of(arguments.config)
+    toy = given.get("dataset", "captions") == "captions"
+    name = arguments.config or ("tiny" if toy else "small")
+    preset = TrainingConfig.of(name)
     dataset = given.get("dataset", preset.dataset)
-    given.setdefault("run_dir", f"runs/{dataset}-{arguments.config}")
+    given.setdefault("run_dir", f"runs/{dataset}-{name}")
     return dataclasses.replace(preset, **given)
 
 
