@@ -1,0 +1,96 @@
+"""A training that takes a moment, for the tests of files, runs and resuming."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+import annotated_transformer as at
+from annotated_transformer import TrainingConfig, load_tensors, read_metrics
+
+PAIRS = [
+    ("Ein Hund läuft.", "A dog runs."),
+    ("Eine Katze schläft.", "A cat sleeps."),
+    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
+    ("Der Mann liest.", "The man reads."),
+    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
+    ("Ein Kind.", "A child."),
+]
+
+
+
+def small_run(folder, **changes):
+    """A configuration that trains in a moment, and its text."""
+    for index, side in enumerate(("de", "en")):
+        text = "".join(pair[index] + "\n" for pair in PAIRS)
+        (folder / side).write_text(text, encoding="utf-8")
+    german, english = str(folder / "de"), str(folder / "en")
+    config = TrainingConfig(
+        dataset="files", train_src=german, train_tgt=english, valid_src=german,
+        valid_tgt=english, run_dir=str(folder / "run"), bpe_size=280, N=1, d_model=16,
+        d_ff=16, h=2, dropout=0.3, tie="all", batch_tokens=60, epochs=4, warmup=3,
+        base_lr=0.01, device="cpu", keep=2, average=2,
+    )  # fmt: skip
+    config = dataclasses.replace(config, **changes)
+    return config, at.prepare_text(config, PAIRS)
+
+
+def flags(config):
+    """A configuration as flags of `train`."""
+    given = []
+    for name, value in dataclasses.asdict(config).items():
+        if isinstance(value, bool):
+            given += [("--" if value else "--no-") + name.replace("_", "-")]
+        elif value is not None:
+            given += ["--" + name.replace("_", "-"), str(value)]
+    return given
+
+
+def train(tiny, **changes):
+    config, text = tiny
+    config = dataclasses.replace(config, **changes)
+    at.train_worker(0, 1, *text, config)
+    return Path(config.run_dir)
+
+
+def repeatable(folder):
+    """A run's metrics without those that depend on the clock."""
+    return [
+        {k: v for k, v in record.items() if "second" not in k}
+        for record in read_metrics(folder)
+    ]
+
+
+def assert_same_run(one, two):
+    """Same losses, weights and last state, bit for bit."""
+    assert repeatable(one) == repeatable(two) != []
+    newest = f"resume/{at.saved_steps(one / 'resume')[-1].name}"
+    for name in ("best.safetensors", "model.safetensors", newest):
+        first, second = load_tensors(one / name), load_tensors(two / name)
+        assert first.keys() == second.keys()
+        for key, weight in first.items():
+            assert torch.equal(weight, second[key]), (name, key)
+
+
+class Killed(BaseException):
+    """Stands for the moment at which the process is gone."""
+
+
+def train_until(tiny, monkeypatch, moment, **changes):
+    """Train until a moment: the n-th time that a function is called."""
+    (place, name), count = moment
+    real, calls = getattr(place, name), []
+
+    def counted(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == count:
+            raise Killed
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, counted)
+        with pytest.raises(Killed):
+            train(tiny, **changes)
+
+
