@@ -293,7 +293,9 @@ NUMBERS = [n for n in at.LIMITS if n not in INTEGERS]
 @kind("flag: a word for an integer")
 def _(place):
     name = place.draw.choice(INTEGERS)
-    value = place.draw.choice([place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000])
+    value = place.draw.choice(
+        [place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000]
+    )
     return place.train([f"--{name.replace('_', '-')}"], **{name: value})
 
 
@@ -642,11 +644,17 @@ def broken_tensors(draw: random.Random, good: bytes) -> bytes:
         return good[: draw.randrange(len(good))]
     if how == 1:
         place = draw.randrange(len(good) * 2 // 3, len(good))  # among the numbers
-        return good[:place] + bytes([good[place] ^ draw.randint(1, 255)]) + good[place + 1 :]
+        return (
+            good[:place]
+            + bytes([good[place] ^ draw.randint(1, 255)])
+            + good[place + 1 :]
+        )
     if how == 2:
         return draw.randbytes(draw.randint(1, 3000))
     if how == 3:
-        return draw.choice([b"\xff" * 8, b"\0" * 8, (2**40).to_bytes(8, "little")]) + good
+        return (
+            draw.choice([b"\xff" * 8, b"\0" * 8, (2**40).to_bytes(8, "little")]) + good
+        )
     return good + draw.randbytes(draw.randint(1, 50))
 
 
@@ -708,7 +716,9 @@ def lines(place: Place, bad: bytes, words: list[str]) -> Case:
 
 @kind("line: not UTF-8")
 def _(place):
-    bad = place.draw.choice([b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99])
+    bad = place.draw.choice(
+        [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99]
+    )
     return lines(place, bad, ["UTF-8"])
 
 

@@ -19,7 +19,6 @@ PAIRS = [
 ]
 
 
-
 def small_run(folder, **changes):
     """A configuration that trains in a moment, and its text."""
     for index, side in enumerate(("de", "en")):
@@ -92,5 +91,3 @@ def train_until(tiny, monkeypatch, moment, **changes):
         patch.setattr(place, name, counted)
         with pytest.raises(Killed):
             train(tiny, **changes)
-
-

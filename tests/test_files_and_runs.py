@@ -564,13 +564,14 @@ def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
         {"N": 0}, {"N": "2"}, {"N": 2.0}, {"N": True}, {"N": None}, {"norm_first": 1},
         {"dropout": 1.0}, {"dropout": float("nan")}, {"base_lr": float("inf")},
         {"max_norm": 0.0}, {"seed": -1}, {"warmup": 0}, {"save_seconds": -1.0},
-        {"train_src": 3}, {"tie": None}, {"positions": "none"}, {"length_penalty": 99.0},
+        {"train_src": 3}, {"tie": None}, {"positions": "none"},
+        {"length_penalty": 99.0},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_by_name(settings):
     ((name, value),) = settings.items()
     with pytest.raises(DataError) as caught:
-        TrainingConfig(**settings)
+        TrainingConfig.of(TrainingConfig(**settings))
     assert caught.value.where == f"{name}={value!r}"
 
 
@@ -578,5 +579,5 @@ def test_settings_in_their_limits_pass():
     for name, (low, high) in at.LIMITS.items():
         assert name in TrainingConfig.__dataclass_fields__
         for value in (low, high):
-            TrainingConfig(**{name: value})
-    TrainingConfig(max_norm=None, dropout=0, base_lr=1)
+            at.check_settings(TrainingConfig(**{name: value}))
+    at.check_settings(TrainingConfig(max_norm=None, dropout=0, base_lr=1))
