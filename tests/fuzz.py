@@ -73,6 +73,7 @@ class Place:
         if name == "run":  # it belongs to the files of this case
             settings = self.folder / name / "config.json"
             text = settings.read_text("utf-8")
+            text = text.replace(f"{self.templates}/model", f"{self.folder}/run")
             text = text.replace(str(self.templates), str(self.folder))
             settings.write_text(text, "utf-8")
         return self.folder / name

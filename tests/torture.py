@@ -49,13 +49,15 @@ class Marker:
     def __init__(self):
         self.memory = mmap.mmap(-1, 256)  # shared with what is forked
 
-    def set(self, updates, text):
+    def set(self, updates, text, begun=0.0):
         data = text.encode()[:200]
-        self.memory[: 12 + len(data)] = struct.pack("qi", updates, len(data)) + data
+        head = struct.pack("qdi", updates, begun, len(data))
+        self.memory[: 20 + len(data)] = head + data
 
     def get(self):
-        updates, size = struct.unpack("qi", self.memory[:12])
-        return updates, self.memory[12 : 12 + size].decode(errors="replace")
+        """Updates in this start, when its training began (or 0), and where it is."""
+        updates, begun, size = struct.unpack("qdi", self.memory[:20])
+        return updates, begun, self.memory[20 : 20 + size].decode(errors="replace")
 
 
 class Telling:
@@ -84,10 +86,10 @@ class Telling:
 def instrument(marker, plan):
     """Let the module tell where it stands; plan: (point, how many more times)."""
     counts = dict.fromkeys(POINTS, 0)
-    updates = [0]
+    updates, begun = [0], [0.0]
 
     def tell(text, name=""):
-        marker.set(updates[0], f"{text}: {name}" if name else text)
+        marker.set(updates[0], f"{text}: {name}" if name else text, begun[0])
         if name:
             counts[text] += 1
             if plan == (text, counts[text]):
@@ -116,6 +118,7 @@ def instrument(marker, plan):
         tell("between updates")
 
     def epoch(*args, **options):
+        begun[0] = begun[0] or time.time()
         tell("at the begin of an epoch" if "eval" not in args else "validating")
         return run_epoch(*args, **options)
 
@@ -207,23 +210,25 @@ def torture(kills, folder, draw):
         plan = (draw.choice(POINTS), draw.randint(1, 12)) if planned else None
         marker.set(0, "not begun")
         child = train(config, marker, plan, said)
-        status = wait(child, 60 if planned else draw.uniform(0.2, LONGEST))
+        while not planned and number % 4 and not marker.get()[1]:  # until it trains
+            time.sleep(0.002)
+        status = wait(child, 60 if planned else draw.uniform(0.1, LONGEST))
         if status is None:
             os.kill(child, signal.SIGKILL)
             status = wait(child, 60)
         killed_at = time.time()
         if status != -signal.SIGKILL:
             raise Failed(f"start {number}: status {status}\n{said.read_text()}")
-        updates, place = marker.get()
+        _, begun, place = marker.get()
         check_whole(folder / "killed")
         saved, when = newest(folder / "killed")
-        lost = killed_at - when
+        lost = killed_at - max(when, begun) if begun else 0.0  # seconds of training
         in_write = place.startswith(POINTS)
         inside += in_write
-        most = max(most, lost if updates else 0.0)
+        most = max(most, lost)
         print(
             f"{number:3} killed {'in a write' if in_write else '          '}  "
-            f"{place:50} goes on from {saved:4}, {lost:.2f} s old",
+            f"{place:50} goes on from {saved:4}, {lost:.2f} s lost",
             flush=True,
         )
     if (status := wait(train(config, marker, None, said), 600)) != 0:
@@ -277,7 +282,7 @@ def stops(count, folder, draw):
             if wait(child, 0.01) is not None:
                 raise Failed(said.read_text())
         time.sleep(draw.uniform(0, 0.6))
-        updates, place = marker.get()
+        updates, _, place = marker.get()
         os.kill(child, signal.SIGINT)
         status = wait(child, 10)
         if status is None:
