@@ -381,8 +381,8 @@ MUTANTS = [
     Mutant(
         "load_vocab: pickles",
         "a run's vocabulary is pickled",
-        'write_json(self.folder / "vocabulary.json", pack_text(*text))',
-        'torch.save(pack_text(*text), self.folder / "vocabulary.json")',
+        "write_json(path, packed)",
+        "torch.save(packed, path)",
         "test_files_and_runs.py::test_a_finished_run_is_a_translator",
     ),
     Mutant(

@@ -78,13 +78,13 @@ LINES = st.lists(
 
 @given(lines=LINES)
 @example(lines=["\r", "a\r", "\r\r"])
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_any_lines_come_out_one_for_one(templates, lines):
     check_lines(templates / "model", lines)
 
 
 @given(lines=LINES)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_any_lines_of_words_come_out_one_for_one(templates, lines):
     check_lines(templates / "words", lines)
 
