@@ -534,9 +534,13 @@ def test_processes_that_were_started_do_not_outlive_the_one_that_is_ended(tiny):
     process.communicate(timeout=30)
     assert process.returncode == 143
     assert len(children) >= 2
-    for child in children:
-        state = Path(f"/proc/{child}/stat")
-        assert not state.exists() or state.read_text().split()[2] == "Z"
+    until = time.monotonic() + 10  # one that only watches the others goes last
+    while left := [child for child in children if Path(f"/proc/{child}").exists()]:
+        states = [Path(f"/proc/{child}/stat").read_text().split()[2] for child in left]
+        if set(states) == {"Z"}:  # ended, and nobody has asked for its status yet
+            break
+        assert time.monotonic() < until, states
+        time.sleep(0.1)
 
 
 # out of memory, and losses that are no number
@@ -645,7 +649,8 @@ def test_three_real_kills():
     command = [sys.executable, str(program), "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("killed") == 3 and "bit for bit" in done.stdout
+    assert "3 killed, 2 of them inside a write" in done.stdout
+    assert "bit for bit" in done.stdout
 
 
 @pytest.mark.slow

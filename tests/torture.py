@@ -195,7 +195,7 @@ def newest(folder):
 
 def torture(kills, folder, draw):
     """Train undisturbed, then with so many kills; compare."""
-    config = settings(folder, epochs=max(3, kills))
+    config = settings(folder, epochs=max(12, kills))
     said, marker = folder / "said", Marker()
     started = time.monotonic()
     whole = config | {"run_dir": folder / "whole"}
