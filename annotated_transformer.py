@@ -27,17 +27,19 @@ import platform
 import random
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import typing
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -98,28 +100,34 @@ __all__ = [
     "DataError", "note", "INSTALL", "optional_import", "read_lines",
     "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
     "project_folder", "data_folders", "data_file", "check_published",
-    "fetch_multi30k", "write_atomically", "write_json", "read_json",
-    "save_tensors", "fingerprint", "unpack_tensors", "load_tensors",
-    "load_weights", "whole_model", "processor_name", "current_commit",
-    "describe_environment", "pack_state", "unpack_state", "RUN_FILES",
-    "RESUMABLE", "run_files", "saved_steps", "MAY_CHANGE", "saved_settings",
-    "refuse_other_run", "open_run_folder", "is_main_process", "read_metrics",
-    "cut_metrics", "Run", "save_checkpoint", "load_checkpoint", "pack_text",
-    "load_text", "load_config", "save_translator", "load_translator",
+    "fetch_multi30k", "write_atomically", "to_disk", "folder_to_disk",
+    "not_written", "append_line", "write_json", "read_json", "save_tensors",
+    "fingerprint", "unpack_tensors", "load_tensors", "load_weights",
+    "put_weights", "whole_model", "processor_name", "current_commit",
+    "describe_environment", "RUN_FILES", "run_files", "saved_steps",
+    "MAY_CHANGE", "saved_settings", "refuse_other_run", "open_run_folder",
+    "is_main_process", "read_metrics", "cut_metrics", "pack_text", "load_text",
+    "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
     "CheapDropout", "draw_cheaply", "keep_freed_memory", "process_group",
     "distribute", "train_distributed_model", "field_comments", "add_fields",
-    "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
-    "train_command", "arriving_lines", "accepted", "translate_command",
-    "model_folder", "TEST_2016", "evaluate_command", "record_look", "COMMANDS",
-    "main",
+    "LIMITS", "check_settings", "DEFAULT_MODEL", "CommandLine", "command_line",
+    "config_of", "train_command", "arriving_lines", "accepted",
+    "search_settings", "translate_command", "model_folder", "TEST_2016",
+    "evaluate_command", "record_look", "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "collate_batch",
     "create_dataloaders", "from_2022", "check_outputs", "load_trained_model",
     "one_by_one", "run_model_example", "field_ids", "translate_sentence",
     "calculate_bleu",
+    # 94_resuming
+    "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
+    "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
+    "save_state", "goes_on_from", "telling_where_it_goes_on", "going_on",
+    "save_when_due", "load_checkpoint", "Stopped", "heeding_signals",
+    "is_out_of_memory", "naming_the_batch",
 ]
 # fmt: on
 
@@ -1145,6 +1153,7 @@ class TrainingConfig(ModelConfig):
     precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
     device: str = "auto"  # cuda, mps or cpu; auto: the first there is
     distributed: bool = False  # several processes (chapter 91)
+    save_seconds: float = 45.0  # of training that a kill may cost
     keep: int = 5  # newest checkpoints that stay
     average: int = 5  # newest checkpoints averaged at the end
     beam_size: int = 5  # hypotheses per sentence when translating; 1: greedy
@@ -1162,7 +1171,7 @@ class TrainingConfig(ModelConfig):
             return cls(**from_2022(config))
         if isinstance(config, str) and config not in CONFIGS:
             raise unknown("config", config, CONFIGS)
-        return CONFIGS[config] if isinstance(config, str) else config
+        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
 CHOICES = {
@@ -1299,14 +1308,12 @@ def progress(
     tqdm = optional_import("tqdm").tqdm
     total = sum(len(tgt) - 1 for _, tgt in examples)
     silent = None if is_main_process() else True  # None: where there is no terminal
-    with tqdm(
-        desc=f"epoch {epoch + 1}", total=total, unit="tok", unit_scale=True,
-        leave=False, disable=silent,
-    ) as bar:  # fmt: skip
+    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
         for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(batch.ntokens)
+            bar.update(state.epoch_tokens - bar.n)
 
 
 def train(
@@ -1326,12 +1333,12 @@ def train(
     run, state, shared = Run(config), TrainState(), distribute(model)
     run.save_text(*text)
     for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
-        started = time.perf_counter()
+        started = time.perf_counter() - run.place.seconds
         seen = batches(train, config, epoch, device, shuffle=True, **share)
-        with autocast(precision, device):
+        with autocast(precision, device), naming_the_batch(run):
             run_epoch(
-                progress(seen, train[rank::world], epoch, state), shared, loss,
-                optimizer, scheduler, "train", config.accum_iter, state,
+                progress(going_on(run, seen, epoch), train[rank::world], epoch, state),
+                shared, loss, optimizer, scheduler, "train", config.accum_iter, state,
                 max_norm=config.max_norm,
             )  # fmt: skip
         seconds = time.perf_counter() - started
@@ -2066,8 +2073,9 @@ def read_lines(path: str | Path) -> list[str]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
         raise DataError(path, what, "Fetch or compress it again.") from error
-    except OSError as error:
-        what = f"can't be read ({error.strerror})"
+    except (OSError, ValueError) as error:  # ValueError: no name of a file
+        reason = getattr(error, "strerror", None) or error
+        what = f"can't be read ({reason})"
         raise DataError(path, what, "Check its name and place.") from error
     if lines[-1] == b"":
         lines.pop()
@@ -2174,13 +2182,45 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            to_disk(file)
         os.replace(temporary, path)
+        folder_to_disk(path.parent)
+    except (OSError, ValueError) as error:
+        with suppress(OSError, ValueError):
+            temporary.unlink()  # half a file only takes room
+        raise not_written(path, error) from error
+
+
+def to_disk(file: Any) -> None:
+    """Wait until the disk has what was written into an open file."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def folder_to_disk(folder: Path) -> None:
+    """Wait until the disk knows a folder's files by their names."""
+    with suppress(OSError):  # Windows and some network disks refuse
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def not_written(path: Path, error: Exception) -> DataError:
+    """The error for a file that can't be written, whatever the reason."""
+    what = f"can't be written ({getattr(error, 'strerror', None) or error})"
+    return DataError(path, what, "Make room, or choose a folder you may write to.")
+
+
+def append_line(path: Path, value: object) -> None:
+    """Add a value to a file as one line of JSON, and see it to the disk."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(value) + "\n")
+            to_disk(file)
     except OSError as error:
-        what = f"can't be written ({error.strerror})"
-        do = "Choose a folder that you may write to, with enough room."
-        raise DataError(path, what, do) from error
+        raise not_written(path, error) from error
 
 
 def write_json(path: str | Path, value: object) -> None:
@@ -2193,7 +2233,7 @@ def read_json(path: str | Path) -> Any:
     """Read a JSON file; DataError when it is missing or damaged."""
     try:
         return json.loads("\n".join(read_lines(path)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         what = f"is not JSON ({error})"
         raise DataError(path, what, "Restore it from a copy.") from error
 
@@ -2219,8 +2259,10 @@ def save_tensors(
         if name not in tied
     }
     header = {"notes": json.dumps(notes or {}), "tied": json.dumps(tied)}
-    header["sha256"] = fingerprint(save(unique, metadata=header))
-    write_atomically(path, save(unique, metadata=header))
+    header["sha256"] = "?" * 64  # as long as the sum that takes its place
+    data = save(unique, metadata=header)
+    signed = data.replace(b"?" * 64, fingerprint(data).encode(), 1)
+    write_atomically(path, signed)
 
 
 def fingerprint(data: bytes) -> str:
@@ -2246,15 +2288,15 @@ def unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         header = json.loads(data[8 : 8 + size]).get("__metadata__", {})
         if "sha256" in header and header["sha256"] != fingerprint(data):
             raise ValueError("wrong SHA-256")
+        for name, original in json.loads(header.get("tied", "{}")).items():
+            tensors[name] = tensors[original]
+        return tensors, json.loads(header.get("notes", "{}"))
     except OSError as error:
         what = f"can't be read ({error.strerror})"
         raise DataError(path, what, "Check its name and place.") from error
     except Exception as error:  # the package has an error class of its own
         what = f"is damaged ({error})"
         raise DataError(path, what, "Restore it or train again.") from error
-    for name, original in json.loads(header.get("tied", "{}")).items():
-        tensors[name] = tensors[original]
-    return tensors, json.loads(header.get("notes", "{}"))
 
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:
@@ -2264,13 +2306,17 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load a file's weights into a model; DataError when they don't fit."""
-    tensors = load_tensors(path)
+    put_weights(model, load_tensors(path), path)
+
+
+def put_weights(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+    """Give a model these weights; where: what the error names if they don't fit."""
     try:
         whole_model(model).load_state_dict(tensors)
     except RuntimeError as error:
         what = "holds the weights of another model"
         do = "Use the config.json that lies beside it."
-        raise DataError(path, what, do) from error
+        raise DataError(where, what, do) from error
 
 
 def whole_model(model: nn.Module) -> nn.Module:
@@ -2318,77 +2364,40 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
-def pack_state(
-    optimizer: Optimizer, scheduler: LRScheduler, state: Any, device: torch.device
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What resuming needs besides the weights, as tensors and as JSON."""
-    packed = optimizer.state_dict()
-    tensors = {
-        f"optimizer/{index}/{name}": value
-        for index, slot in packed["state"].items()
-        for name, value in slot.items()
-        if torch.is_tensor(value)
-    }
-    tensors["random/cpu"] = torch.get_rng_state()
-    if device.type != "cpu":
-        generator = getattr(torch, device.type)
-        tensors[f"random/{device.type}"] = generator.get_rng_state()
-    notes = {
-        "param_groups": packed["param_groups"],
-        "scheduler": scheduler.state_dict(),
-        "state": vars(state),
-    }
-    return tensors, notes
-
-
-def unpack_state(
-    tensors: dict[str, Tensor], notes: dict[str, Any], optimizer: Optimizer,
-    scheduler: LRScheduler, state: Any, device: torch.device,
-) -> None:  # fmt: skip
-    """Put what pack_state packed back into optimizer, scheduler and state."""
-    slots: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        kind, place, *name = key.split("/")
-        if kind == "optimizer":
-            slots.setdefault(int(place), {})[name[0]] = tensor
-        elif place == "cpu":
-            torch.set_rng_state(tensor)
-        elif place == device.type:
-            getattr(torch, place).set_rng_state(tensor)
-    groups = notes["param_groups"]
-    optimizer.load_state_dict({"state": slots, "param_groups": groups})
-    scheduler.load_state_dict(notes["scheduler"])
-    vars(state).update(notes["state"])
-
-
 RUN_FILES = (
     "config.json", "vocabulary.json", "metrics.jsonl",
     "best.safetensors", "model.safetensors",
-    "checkpoints/step-*.safetensors", "resume/step-*.safetensors",
+    "checkpoints/step-[0-9]*.safetensors", "resume/step-[0-9]*.safetensors",
 )  # fmt: skip
-RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
 
 
-def run_files(folder: Path) -> list[Path]:
-    """The files in a folder that a training run wrote."""
-    return [path for name in RUN_FILES for path in sorted(folder.glob(name))]
+def run_files(folder: Path, ending: str = "") -> list[Path]:
+    """The files in a folder that a training run wrote; with ".tmp": began to."""
+    try:
+        return [p for name in RUN_FILES for p in sorted(folder.glob(name + ending))]
+    except (OSError, ValueError):  # no name of a folder: writing there will say so
+        return []
 
 
 def saved_steps(folder: Path) -> list[Path]:
     """A folder's step-….safetensors, oldest first."""
-    found = folder.glob("step-*.safetensors")
-    return sorted(found, key=lambda path: int(path.stem.split("-")[1]))
+    found = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
+    return sorted(found, key=lambda path: int(path.stem[5:]))
 
 
 MAY_CHANGE = {
-    "run_dir", "device", "distributed", "keep", "average", "beam_size", "length_penalty"
+    "run_dir", "device", "distributed", "save_seconds", "keep", "average",
+    "beam_size", "length_penalty",
 }  # fmt: skip
 
 
 def saved_settings(folder: Path) -> dict[str, Any]:
     """A run's config.json: "config" and "starts", one record a start."""
     settings = read_json(folder / "config.json")
-    if not isinstance(settings, dict) or not {"config", "starts"} <= set(settings):
+    kinds = {"config": dict, "starts": list}
+    if not isinstance(settings, dict) or any(
+        not isinstance(settings.get(name), kind) for name, kind in kinds.items()
+    ):
         what = "was not written by this program"
         raise DataError(folder / "config.json", what, "Choose another folder.")
     return settings
@@ -2411,14 +2420,20 @@ def refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
 def open_run_folder(folder: Path, config: Any, restart: bool) -> None:
     """Make a run's folder ready, or raise DataError and leave it as it was."""
     starts, now = [], describe_environment()
-    if run_files(folder):
+    if there := run_files(folder):
         settings = saved_settings(folder)
         if restart:
-            for path in run_files(folder):
+            for path in reversed(there):
                 path.unlink()
-        elif saved_steps(folder / "checkpoints"):
+        elif any(path.suffix == ".safetensors" for path in there):
             refuse_other_run(folder, settings["config"], config)
             starts = settings["starts"]
+            if not saved_steps(folder / "resume"):
+                what = "holds weights, but no checkpoint to go on from"
+                do = "Choose another --run-dir, or delete them with --restart."
+                raise DataError(folder, what, do)
+    for path in run_files(folder, ".tmp"):  # a write that a kill broke off
+        path.unlink()
     if starts[-1:] != [now]:
         starts = [*starts, now]
     settings = {"config": asdict(config), "starts": starts}
@@ -2444,129 +2459,11 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     return records
 
 
-def cut_metrics(folder: Path, step: int) -> None:
-    """Remove the records after a step, which is about to run again."""
-    kept = [r for r in read_metrics(folder) if r.get("step", 0) <= step]
+def cut_metrics(folder: Path, count: int) -> None:
+    """Keep the first records; what the others tell of is about to run again."""
+    kept = read_metrics(folder)[:count]
     text = "".join(json.dumps(record) + "\n" for record in kept)
     write_atomically(folder / "metrics.jsonl", text.encode())
-
-
-class Run:
-    """The folder config.run_dir of one training run.
-
-    config: a TrainingConfig; restart: delete the run that is there.
-    Raises DataError for a folder that can't be written or isn't this run's.
-    """
-
-    def __init__(self, config: Any, restart: bool = False) -> None:
-        self.config, self.folder = config, Path(config.run_dir)
-        self.best: float | None = None
-        if is_main_process():
-            open_run_folder(self.folder, config, restart)
-
-    def checkpoints(self) -> list[Path]:
-        """The checkpoints' weights, oldest first."""
-        return saved_steps(self.folder / "checkpoints")
-
-    def log(self, record: dict[str, Any]) -> None:
-        """Append one record to metrics.jsonl."""
-        if is_main_process():
-            with open(self.folder / "metrics.jsonl", "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-
-    def save(
-        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
-        scheduler: LRScheduler, state: Any, score: float | None = None,
-    ) -> None:  # fmt: skip
-        """Save a checkpoint after an epoch (counted from 0).
-
-        score: loss on validation, lower is better; the best one's weights are
-        kept apart.
-        """
-        if is_main_process():
-            training = (model, optimizer, scheduler, state)
-            save_checkpoint(self, step, epoch, *training, score)
-
-    def resume(
-        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
-    ) -> int:
-        """Go back to the newest sound checkpoint; the first epoch to run."""
-        return load_checkpoint(self, model, optimizer, scheduler, state)
-
-    def save_text(self, *text: Any) -> None:
-        """Save vocabularies and tokenizers (as load_text returns them)."""
-        if is_main_process():
-            write_json(self.folder / "vocabulary.json", pack_text(*text))
-
-    @property
-    def finished(self) -> bool:
-        """Whether the model of all the configuration's epochs is there."""
-        path = self.folder / "model.safetensors"
-        notes = unpack_tensors(path)[1] if path.exists() else {}
-        return notes.get("epochs", 0) >= self.config.epochs
-
-    def finish(self, model: nn.Module) -> None:
-        """Write model.safetensors, the run's result, and load it into model.
-
-        The average of the last config.average checkpoints, or the best one.
-        """
-        if is_main_process():
-            path, count = self.folder / "model.safetensors", self.config.average
-            best = [self.folder / "best.safetensors"]
-            chosen = self.checkpoints()[-count:] if count > 1 else best
-            weights = average_checkpoints(chosen)
-            save_tensors(path, weights, {"epochs": self.config.epochs})
-            load_weights(model, path)
-
-
-def save_checkpoint(
-    run: Run, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
-    scheduler: LRScheduler, state: Any, score: float | None,
-) -> None:  # fmt: skip
-    """Write a run's checkpoint, keep the best apart, drop the oldest."""
-    weights = whole_model(model).state_dict()
-    name = f"step-{step:06d}.safetensors"
-    if score is not None and (run.best is None or score < run.best):
-        run.best = score
-        best = {"step": step, "epoch": epoch, "score": score}
-        save_tensors(run.folder / "best.safetensors", weights, best)
-    device = next(model.parameters()).device
-    tensors, notes = pack_state(optimizer, scheduler, state, device)
-    notes |= {"step": step, "epoch": epoch, "best": run.best}
-    save_tensors(run.folder / "resume" / name, tensors, notes)
-    save_tensors(run.folder / "checkpoints" / name, weights)
-    for path in saved_steps(run.folder / "resume")[:-RESUMABLE]:
-        path.unlink()
-    for path in run.checkpoints()[: -run.config.keep]:
-        path.unlink()
-
-
-def load_checkpoint(
-    run: Run, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
-) -> int:
-    """Load a run's newest sound checkpoint; the first epoch to run (or 0)."""
-    device = next(model.parameters()).device
-    for path in reversed(run.checkpoints()):
-        try:
-            load_tensors(path)
-            tensors, notes = unpack_tensors(run.folder / "resume" / path.name)
-        except DataError as error:
-            note(f"{error.where} {error.what}: trying the checkpoint before it.")
-            continue
-        load_weights(model, path)
-        unpack_state(tensors, notes, optimizer, scheduler, state, device)
-        run.best = notes["best"]
-        if is_main_process():
-            cut_metrics(run.folder, notes["step"])
-        elif dist.is_initialized():  # dropout must differ between processes
-            torch.manual_seed(torch.initial_seed() + notes["step"])
-        return notes["epoch"] + 1
-    if run.checkpoints():
-        what = "none of its checkpoints can be read"
-        raise DataError(run.folder, what, "Begin anew with --restart.")
-    if is_main_process():
-        cut_metrics(run.folder, 0)  # a start that never came to a checkpoint
-    return 0
 
 
 def pack_text(
@@ -2589,14 +2486,19 @@ def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
     packed = read_json(path)
     try:
         source, target = Vocabulary(packed["source"]), Vocabulary(packed["target"])
-        merges = packed["merges"]
-    except (KeyError, TypeError) as error:
-        what = "was not written by this program"
+        if not all(isinstance(t, str) for t in source.itos + target.itos):
+            raise ValueError("a token is no text")
+        merges, bpe = packed["merges"], None
+        if merges is not None:
+            bpe = BytePairEncoding.from_json(json.dumps(merges))
+            if bpe.get_itos() != source.itos:
+                raise ValueError("vocabulary and merges do not belong together")
+    except ImportError:
+        raise
+    except Exception as error:  # tokenizers has no error class of its own
+        what = f"was not written by this program ({error})"
         raise DataError(path, what, "Restore it from a copy.") from error
-    if merges is None:
-        return source, target, *load_tokenizers()
-    bpe = BytePairEncoding.from_json(json.dumps(merges))
-    return source, target, bpe, bpe
+    return (source, target, bpe, bpe) if bpe else (source, target, *load_tokenizers())
 
 
 def load_config(folder: str | Path) -> TrainingConfig:
@@ -2604,9 +2506,9 @@ def load_config(folder: str | Path) -> TrainingConfig:
     path = Path(folder) / "config.json"
     fields = saved_settings(Path(folder))["config"]
     try:
-        return TrainingConfig(**fields)
-    except TypeError as error:
-        what = f"has fields of another version ({error})"
+        return check_settings(TrainingConfig(**fields))
+    except (TypeError, DataError) as error:
+        what = f"holds what this version can't use ({error})"
         raise DataError(path, what, "Use the version that wrote it.") from error
 
 
@@ -2633,7 +2535,11 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         do = "Train one with `train --run-dir`, or name its folder with --model."
         raise DataError(folder, what, do)
     config, text = load_config(folder), load_text(folder)
-    model = build_model(config, text[0], text[1])
+    try:
+        model = build_model(config, text[0], text[1])
+    except ValueError as error:
+        what = f"describes no model ({error})"
+        raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
     return Translator(model.to(choose_device(device)), *text, config)
 
@@ -2655,7 +2561,10 @@ def choose_device(name: str = "auto") -> torch.device:
     }
     if name == "auto":
         name = next(kind for kind, there in present.items() if there)
-    if not present.get(name.partition(":")[0]):
+    kind = name.partition(":")[0]
+    numbers = range(torch.cuda.device_count() if kind == "cuda" else 1)
+    known = [kind, *(f"{kind}:{number}" for number in numbers)]
+    if not present.get(kind) or name not in known:
         there = [kind for kind in present if present[kind]]
         raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
     return torch.device(name)
@@ -2785,11 +2694,17 @@ def train_distributed_model(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    arguments = (processes, *text, config, True)
-    torch.multiprocessing.spawn(train_worker, args=arguments, nprocs=processes)
+    arguments = (processes, vocab_src, vocab_tgt, spacy_de, spacy_en, config, True)
+    started = torch.multiprocessing.spawn(train_worker, arguments, processes, False)
+    try:
+        while not started.join():
+            pass
+    finally:  # stopped: nobody is left behind
+        for process in started.processes:
+            process.terminate()
 
 
+@functools.cache  # reading the source takes half a second
 def field_comments() -> dict[str, str]:
     """The comment behind each field of TrainingConfig, by the field's name."""
     source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
@@ -2809,6 +2724,34 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         else:
             options |= {"type": kind, "metavar": kind.__name__.upper()}
         parser.add_argument("--" + field.name.replace("_", "-"), **options)
+
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
+    "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
+    "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
+    "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
+    "warmup": (1, 10**7), "smoothing": (0, 0.99), "max_norm": (1e-6, 1e6),
+    "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
+    "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
+    "length_penalty": (-10, 10),
+}  # fmt: skip
+
+
+def check_settings(config: TrainingConfig) -> TrainingConfig:
+    """The configuration; DataError for a setting of another type or out of limits."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        value, kinds = getattr(config, name), typing.get_args(kind) or (kind,)
+        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
+            what = f"is not of type {words}"
+            raise DataError(f"{name}={value!r:.40}", what, "Correct it.")
+        low, high = LIMITS.get(name, (0, 0))
+        if name in LIMITS and value is not None and not low <= value <= high:
+            do = f"Use {low:g} to {high:g}."
+            raise DataError(f"{name}={value!r:.40}", "is out of its limits", do)
+    return config
 
 
 DEFAULT_MODEL = "models/captions"
@@ -2860,7 +2803,7 @@ def config_of(arguments: argparse.Namespace) -> TrainingConfig:
     preset = TrainingConfig.of(name)
     dataset = given.get("dataset", preset.dataset)
     given.setdefault("run_dir", f"runs/{dataset}-{name}")
-    return dataclasses.replace(preset, **given)
+    return check_settings(dataclasses.replace(preset, **given))
 
 
 def train_command(arguments: argparse.Namespace) -> int:
@@ -2872,7 +2815,7 @@ def train_command(arguments: argparse.Namespace) -> int:
         do = f"`translate --model {run.folder}` uses it, --restart begins anew."
         note(f"{run.folder}: this run is finished. {do}")
         return 0
-    if run.checkpoints() and not restart:
+    if saved_steps(run.folder / "resume") and not restart:
         text = load_text(run.folder)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
@@ -2881,35 +2824,59 @@ def train_command(arguments: argparse.Namespace) -> int:
             here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
             train_worker(int(here), int(beside), *text, config, True)
         else:
-            train_model(*text, config)
-    except KeyboardInterrupt:
-        note("Stopped. The same command goes on from the last saved epoch.")
-        return 130
+            with heeding_signals():
+                train_model(*text, config)
+    except KeyboardInterrupt as stop:
+        note(f"Stopped. {goes_on_from(run.folder)}")
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
     return 0
 
 
 def arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
     """The lines of a stream as they arrive, as many at a time as are there."""
-    rest = b""
+    begun: list[bytes] = []  # pieces of a line that has no end yet
     while data := stream.read1(8192):  # type: ignore[attr-defined]
-        *lines, rest = (rest + data).split(b"\n")
+        *lines, last = data.split(b"\n")
         if lines:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun = []
             yield lines
-    if rest:
-        yield [rest]
+        begun.append(last)
+    if line := b"".join(begun):
+        yield [line]
 
 
 def accepted(translator: Translator, number: int, line: bytes) -> str | None:
     """A line as a sentence the model takes, or None, with a note why not."""
+    longest = translator.config.max_tokens
     try:
+        if len(line) > 1000 * longest:  # cutting it would take long and end alike
+            what = f"has {len(line):,} bytes, the model takes {longest} tokens"
+            raise DataError("input", what, "Split it.")
         sentence = decode_line("input", number, line)
         if sentence.strip():
-            translator.check(sentence)
+            ids = translator.check(sentence)[1:-1]
+            if UNK in ids:
+                tokens = tokenize(sentence, translator.tokenizer_src)
+                unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
+                named = ", ".join(map(repr, unknown))
+                note(f"input, line {number}: unknown words: {named}")
         return sentence
     except DataError as error:
         note(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
+
+
+def search_settings(
+    arguments: argparse.Namespace, config: TrainingConfig
+) -> tuple[int, float]:
+    """Beam size and length penalty: the flags', else the model's own."""
+    names = ("beam_size", "length_penalty")
+    given = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = check_settings(dataclasses.replace(config, **given))
+    return chosen.beam_size, chosen.length_penalty
 
 
 def translate_command(arguments: argparse.Namespace) -> int:
@@ -2917,7 +2884,7 @@ def translate_command(arguments: argparse.Namespace) -> int:
     translator = load_translator(model_folder(arguments), arguments.device)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
-    search = arguments.beam_size, arguments.length_penalty
+    search = search_settings(arguments, translator.config)
     number, refused = 1, 0
     for lines in pieces:
         sentences = [
@@ -2953,7 +2920,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         raise DataError("command line", "nothing to evaluate on", do)
     folder = model_folder(arguments)
     translator = load_translator(folder, arguments.device)
-    search = arguments.beam_size, arguments.length_penalty
+    search = search_settings(arguments, translator.config)
     result = evaluate(translator, pairs, *search)
     text = "\n".join(reference for _, reference in pairs)
     if hashlib.sha256(text.encode()).hexdigest() == TEST_2016:
@@ -2973,8 +2940,7 @@ def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) ->
     }
     path = project_folder() / "results" / "test_looks.jsonl"
     path.parent.mkdir(exist_ok=True)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(look) + "\n")
+    append_line(path, look)
 
 
 COMMANDS = {
@@ -2999,7 +2965,12 @@ def main(argv: list[str] | None = None) -> int:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
         note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
-        note(f"error: {error}")
+        line = str(error).replace("\n", " ")  # a name may hold anything
+        note(f"error: {line}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        note("error: too little memory. Use a smaller model, --beam-size or batch.")
     return 2
 
 
@@ -3230,6 +3201,343 @@ def calculate_bleu(
         outputs.append([w for w in words if w != trg_field.eos_token])
         references.append([example.trg])
     return bleu_score(outputs, references)
+
+
+# -----------------------------------------------------------------------------
+# notebooks/94_resuming.md
+# -----------------------------------------------------------------------------
+
+
+def pack_state(
+    model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All that training has changed, as tensors and as JSON."""
+    packed = optimizer.state_dict()
+    weights = whole_model(model).state_dict()
+    tensors = {f"model/{name}": weight for name, weight in weights.items()}
+    tensors |= {
+        f"optimizer/{index}/{name}": value
+        for index, slot in packed["state"].items()
+        for name, value in slot.items()
+        if torch.is_tensor(value)
+    }
+    tensors["random/cpu"] = torch.get_rng_state()
+    device = next(model.parameters()).device.type
+    if device != "cpu":
+        tensors[f"random/{device}"] = getattr(torch, device).get_rng_state()
+    notes = {
+        "param_groups": packed["param_groups"],
+        "scheduler": scheduler.state_dict(),
+        "state": vars(state),
+    }
+    return tensors, notes
+
+
+def unpack_state(
+    tensors: dict[str, Tensor], notes: dict[str, Any], model: nn.Module,
+    optimizer: Optimizer, scheduler: LRScheduler, state: Any,
+) -> None:  # fmt: skip
+    """Put what pack_state packed back into model, optimizer, scheduler, state."""
+    device = next(model.parameters()).device.type
+    weights: dict[str, Tensor] = {}
+    slots: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        kind, place, *name = key.split("/")
+        if kind == "model":
+            weights[place] = tensor
+        elif kind == "optimizer":
+            slots.setdefault(int(place), {})[name[0]] = tensor
+        elif place == "cpu":
+            torch.set_rng_state(tensor)
+        elif place == device:
+            getattr(torch, place).set_rng_state(tensor)
+    put_weights(model, weights, "checkpoint")
+    groups = notes["param_groups"]
+    optimizer.load_state_dict({"state": slots, "param_groups": groups})
+    scheduler.load_state_dict(notes["scheduler"])
+    vars(state).update(notes["state"])
+
+
+@dataclass
+class Place:
+    """Where a run stands, and what it has noted so far."""
+
+    epoch: int = 0  # the one to go on with, counted from 0
+    batches: int = 0  # of this epoch, that have been trained on
+    seconds: float = 0.0  # that they took
+    records: int = 0  # lines of metrics.jsonl
+    best: float | None = None  # the lowest loss on validation
+
+
+class Run:
+    """The folder config.run_dir of one training run.
+
+    config: a TrainingConfig; restart: delete the run that is there.
+    Raises DataError for a folder that can't be written or isn't this run's.
+    """
+
+    def __init__(self, config: Any, restart: bool = False) -> None:
+        self.config, self.folder, self.place = config, Path(config.run_dir), Place()
+        self.training: tuple[Any, ...] = ()  # model, optimizer, scheduler, state
+        self.sums: dict[str, Any] = {}  # the state of a broken-off epoch
+        self.saved_at = -math.inf  # by the clock of this process
+        self.window: dict[int, Any] = {}  # batches that wait for their update
+        if is_main_process():
+            open_run_folder(self.folder, config, restart)
+
+    def checkpoints(self) -> list[Path]:
+        """The weights after each of the last epochs, oldest first."""
+        return saved_steps(self.folder / "checkpoints")
+
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one record to metrics.jsonl."""
+        self.place.records += 1
+        if is_main_process():
+            append_line(self.folder / "metrics.jsonl", record)
+
+    def save(
+        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
+        scheduler: LRScheduler, state: Any, score: float | None = None,
+    ) -> None:  # fmt: skip
+        """Save a checkpoint after an epoch (counted from 0).
+
+        score: loss on validation, lower is better; the best one's weights are
+        kept apart.
+        """
+        self.place = Place(epoch + 1, 0, 0.0, self.place.records, self.place.best)
+        if is_main_process():
+            save_checkpoint(self, step, (model, optimizer, scheduler, state), score)
+
+    def resume(
+        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+    ) -> int:
+        """Go back to the newest sound checkpoint; the epoch to go on with."""
+        self.training = (model, optimizer, scheduler, state)
+        return load_checkpoint(self)
+
+    def save_text(self, *text: Any) -> None:
+        """Save vocabularies and tokenizers (as load_text returns them)."""
+        if is_main_process():
+            save_vocabulary(self.folder, pack_text(*text))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model of all the configuration's epochs is there."""
+        return finished_epochs(self.folder) >= self.config.epochs
+
+    def finish(self, model: nn.Module) -> None:
+        """Write model.safetensors, the run's result, and load it into model.
+
+        The average of the last config.average checkpoints, or the best one.
+        """
+        if is_main_process():
+            path, count = self.folder / "model.safetensors", self.config.average
+            last = sound_ones(self.checkpoints()[-count:]) if count > 1 else []
+            weights = average_checkpoints(last or [self.folder / "best.safetensors"])
+            save_tensors(path, weights, {"epochs": self.config.epochs})
+            load_weights(model, path)
+
+
+def save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
+    """Write vocabulary.json; DataError where a run goes on with another one."""
+    path = folder / "vocabulary.json"
+    if saved_steps(folder / "resume") and read_json(path) != packed:
+        what = "is not the vocabulary that was given"
+        raise DataError(path, what, "Take it from there: load_text.")
+    write_json(path, packed)
+
+
+def finished_epochs(folder: Path) -> int:
+    """After how many epochs a run's model was made; 0 where there is none."""
+    path = folder / "model.safetensors"
+    try:
+        return unpack_tensors(path)[1].get("epochs", 0) if path.exists() else 0
+    except DataError as error:
+        note(f"{path} {error.what}: it is made again.")
+        return 0
+
+
+def sound_ones(paths: list[Path]) -> list[Path]:
+    """The files of tensors that can be read; a note on each of the others."""
+    sound = []
+    for path in paths:
+        try:
+            unpack_tensors(path)
+            sound.append(path)
+        except DataError as error:
+            note(f"{path} {error.what}: left out of the average.")
+    return sound
+
+
+def save_checkpoint(
+    run: Run, step: int, training: tuple[Any, ...], score: float | None
+) -> None:
+    """Write what an epoch leaves: best weights, weights, state; drop the oldest."""
+    weights = whole_model(training[0]).state_dict()
+    place = run.place
+    with telling_where_it_goes_on(run.folder):
+        if score is not None and (place.best is None or score < place.best):
+            place.best = score
+            best = {"step": step, "epoch": place.epoch - 1, "score": score}
+            save_tensors(run.folder / "best.safetensors", weights, best)
+        name = f"step-{step:06d}.safetensors"
+        save_tensors(run.folder / "checkpoints" / name, weights)
+        save_state(run, step, place, training)
+    for path in run.checkpoints()[: -run.config.keep]:
+        path.unlink()
+
+
+RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
+
+
+def save_state(run: Run, step: int, place: Place, training: tuple[Any, ...]) -> None:
+    """Write all that going on from a place needs; drop the states it replaces."""
+    tensors, notes = pack_state(*training)
+    folder = run.folder / "resume"
+    path = folder / f"step-{step:06d}.safetensors"
+    save_tensors(path, tensors, notes | {"place": asdict(place)})
+    run.saved_at = time.monotonic()
+    states = saved_steps(folder)
+    until = states.index(path) + 1
+    for old in states[:until][:-RESUMABLE] + states[until:]:
+        old.unlink()
+
+
+def goes_on_from(folder: Path) -> str:
+    """What the same command will do with a run's folder, for a message."""
+    states = saved_steps(folder / "resume")
+    if not states:
+        return "The same command begins anew."
+    return f"The same command goes on from {states[-1].stem}."
+
+
+@contextmanager
+def telling_where_it_goes_on(folder: Path) -> Iterator[None]:
+    """Add to an error inside from where the run can go on."""
+    try:
+        yield
+    except DataError as error:
+        do = f"{error.do} {goes_on_from(folder)}"
+        raise DataError(error.where, error.what, do) from error
+
+
+def going_on(run: Run, batches: Iterable, epoch: int) -> Iterator:
+    """The epoch's batches from where the run stopped; states are saved on the way.
+
+    They are saved between two updates, when the latest is save_seconds old.
+    """
+    state = run.training[-1]
+    vars(state).update(run.sums)
+    given = run.place.batches if run.place.epoch == epoch else 0
+    run.sums = {}
+    first, begun = state.step - given, time.perf_counter() - run.place.seconds
+
+    def between_updates() -> None:
+        if state.step - first == given:
+            run.window.clear()
+            seconds = time.perf_counter() - begun
+            save_when_due(run, epoch, given, seconds)
+
+    for batch in itertools.islice(batches, given, None):
+        between_updates()
+        run.window[first + given + 1] = batch
+        yield batch
+        given += 1
+    between_updates()
+
+
+def save_when_due(run: Run, epoch: int, batches: int, seconds: float) -> None:
+    """Save a state within an epoch if the latest one is too old."""
+    age = time.monotonic() - run.saved_at
+    late = is_main_process() and age >= run.config.save_seconds
+    if not sum_over_processes(late)[0]:
+        return
+    *parts, state = run.training
+    total = copy.copy(state)
+    gather(total)
+    if is_main_process():
+        before = run.place
+        place = Place(epoch, batches, seconds, before.records, before.best)
+        with telling_where_it_goes_on(run.folder):
+            save_state(run, state.accum_step, place, (*parts, total))
+
+
+def load_checkpoint(run: Run) -> int:
+    """Put the newest sound state into what a run trains; the epoch to go on with."""
+    states = saved_steps(run.folder / "resume")
+    for path in reversed(states):
+        try:
+            tensors, notes = unpack_tensors(path)
+            place = Place(**notes["place"])
+        except (DataError, KeyError, TypeError) as error:
+            what = getattr(error, "what", "is of another version")
+            note(f"{path} {what}: trying the checkpoint before it.")
+            continue
+        unpack_state(tensors, notes, *run.training)
+        run.place, run.saved_at = place, time.monotonic()
+        if is_main_process():
+            cut_metrics(run.folder, place.records)
+            run.sums = dict(notes["state"]) if place.batches else {}
+        elif dist.is_initialized():  # dropout must differ between processes
+            seed = torch.initial_seed() + notes["state"]["accum_step"]
+            torch.manual_seed(seed)
+        return place.epoch
+    if states:
+        what = "none of its checkpoints can be read"
+        raise DataError(run.folder, what, "Begin anew with --restart.")
+    if is_main_process():
+        cut_metrics(run.folder, 0)  # a start that never came to a checkpoint
+    return 0
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asks the program to end; its only argument is the number."""
+
+
+@contextmanager
+def heeding_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM raise Stopped inside, where they are not ignored."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # else it is refused
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory is used up, on whatever device."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    words = ("out of memory", "can't allocate memory")
+    return isinstance(error, kinds) or any(word in str(error) for word in words)
+
+
+@contextmanager
+def naming_the_batch(run: Run) -> Iterator[None]:
+    """Turn running out of memory inside into a DataError on the batch."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        number = run.training[-1].step + 1
+        where, batch = f"batch {number}", run.window.get(number)
+        if batch is not None:
+            pairs, longest = len(batch.src), (batch.src.size(1), batch.tgt.size(1) + 1)
+            where += f" ({pairs} pairs of up to {longest[0]} and {longest[1]} tokens)"
+        do = (
+            f"Lower --batch-tokens (now {run.config.batch_tokens}), with --accum-iter "
+            "raised as much, or --max-tokens, or the model; then use --restart."
+        )
+        raise DataError(where, "does not fit into memory", do) from error
 
 
 if __name__ == "__main__":

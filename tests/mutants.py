@@ -120,7 +120,7 @@ MUTANTS = [
         "    if dist.is_available() and dist.is_initialized():\n"
         "        return dist.get_rank() == 0",
         "    if dist.is_available():\n        return dist.get_rank() == 0",
-        "test_files_and_runs.py::test_the_best_by_validation_is_kept",
+        "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     Mutant(
         "load_trained_model: unpickles whatever a file holds",
@@ -381,8 +381,8 @@ MUTANTS = [
     Mutant(
         "load_vocab: pickles",
         "a run's vocabulary is pickled",
-        'write_json(self.folder / "vocabulary.json", pack_text(*text))',
-        'torch.save(pack_text(*text), self.folder / "vocabulary.json")',
+        "write_json(path, packed)",
+        "torch.save(packed, path)",
         "test_files_and_runs.py::test_a_finished_run_is_a_translator",
     ),
     Mutant(
@@ -666,8 +666,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "a file is renamed before it is on the disk",
-        "            os.fsync(file.fileno())\n",
-        "",
+        "            file.write(data)\n            to_disk(file)\n",
+        "            file.write(data)\n",
         "test_files_and_runs.py::"
         "test_data_is_on_the_disk_before_the_file_is_renamed",
     ),
@@ -683,23 +683,23 @@ MUTANTS = [
         "resuming leaves the random numbers as they are",
         "            torch.set_rng_state(tensor)\n",
         "            pass\n",
-        "test_files_and_runs.py::"
+        "test_resume.py::"
         "test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened",
     ),
     Mutant(
         OWN,
         "resuming repeats the last epoch",
-        'return notes["epoch"] + 1',
-        'return notes["epoch"]',
-        "test_files_and_runs.py::"
+        "self.place = Place(epoch + 1,",
+        "self.place = Place(epoch,",
+        "test_resume.py::"
         "test_resuming_takes_moments_schedule_and_counters_back",
     ),
     Mutant(
         OWN,
         "the worst checkpoint is kept as the best",
-        "score < run.best",
-        "score > run.best",
-        "test_files_and_runs.py::test_the_best_by_validation_is_kept",
+        "score < place.best",
+        "score > place.best",
+        "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     # --- our own: chapter 91 --------------------------------------------------
     Mutant(
@@ -724,6 +724,35 @@ MUTANTS = [
         "src_mask = torch.ones_like(src).unsqueeze(1)",
         "src_mask = (src == 0).unsqueeze(1)",
         "test_names_of_2022.py::test_translate_sentence_is_greedy_decoding",
+    ),
+    # --- our own: chapter 94 --------------------------------------------------
+    Mutant(
+        OWN,
+        "a state is saved while gradients wait",
+        "        if state.step - first == given:\n",
+        "        if True:\n",
+        "test_resume.py::test_a_window_of_several_batches_is_not_broken_up",
+    ),
+    Mutant(
+        OWN,
+        "the sums of a broken-off epoch are lost",
+        "    vars(state).update(run.sums)\n",
+        "",
+        "test_resume.py::test_a_run_goes_on_within_an_epoch",
+    ),
+    Mutant(
+        OWN,
+        "a batch is trained on twice after a break",
+        "itertools.islice(batches, given, None)",
+        "itertools.islice(batches, max(given - 1, 0), None)",
+        "test_resume.py::test_a_run_goes_on_within_an_epoch",
+    ),
+    Mutant(
+        OWN,
+        "states are saved late",
+        "age >= run.config.save_seconds",
+        "age >= 2 * run.config.save_seconds",
+        "test_resume.py::test_at_most_save_seconds_of_work_are_lost",
     ),
 ]
 

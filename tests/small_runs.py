@@ -1,8 +1,13 @@
-"""A text of a few sentences, and a model of it that trains in a moment."""
+"""A text of a few sentences, and trainings on it that take a moment."""
 
+import dataclasses
 from pathlib import Path
 
-from annotated_transformer import TrainingConfig
+import pytest
+import torch
+
+import annotated_transformer as at
+from annotated_transformer import TrainingConfig, load_tensors, read_metrics
 
 PAIRS = [
     ("Ein Hund läuft.", "A dog runs."),
@@ -47,3 +52,68 @@ def small_config(folder: Path, pairs: list[tuple[str, str]], **own) -> TrainingC
         device="cpu",
     )
     return TrainingConfig(**{**settings, **own})
+
+
+def small_run(folder, **changes):
+    """A configuration that trains in a moment, and its text."""
+    own = dict(run_dir=str(folder / "run"), dropout=0.3, epochs=4, keep=2, average=2)
+    config = small_config(folder, SIX, **{**own, **changes})
+    return config, at.prepare_text(config, SIX)
+
+
+def flags(config):
+    """A configuration as flags of `train`."""
+    given = []
+    for name, value in dataclasses.asdict(config).items():
+        if isinstance(value, bool):
+            given += [("--" if value else "--no-") + name.replace("_", "-")]
+        elif value is not None:
+            given += ["--" + name.replace("_", "-"), str(value)]
+    return given
+
+
+def train(tiny, **changes):
+    config, text = tiny
+    config = dataclasses.replace(config, **changes)
+    at.train_worker(0, 1, *text, config)
+    return Path(config.run_dir)
+
+
+def repeatable(folder):
+    """A run's metrics without those that depend on the clock."""
+    return [
+        {k: v for k, v in record.items() if "second" not in k}
+        for record in read_metrics(folder)
+    ]
+
+
+def assert_same_run(one, two):
+    """Same losses, weights and last state, bit for bit."""
+    assert repeatable(one) == repeatable(two) != []
+    newest = f"resume/{at.saved_steps(one / 'resume')[-1].name}"
+    for name in ("best.safetensors", "model.safetensors", newest):
+        first, second = load_tensors(one / name), load_tensors(two / name)
+        assert first.keys() == second.keys()
+        for key, weight in first.items():
+            assert torch.equal(weight, second[key]), (name, key)
+
+
+class Killed(BaseException):
+    """Stands for the moment at which the process is gone."""
+
+
+def train_until(tiny, monkeypatch, moment, **changes):
+    """Train until a moment: the n-th time that a function is called."""
+    (place, name), count = moment
+    real, calls = getattr(place, name), []
+
+    def counted(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == count:
+            raise Killed
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, counted)
+        with pytest.raises(Killed):
+            train(tiny, **changes)

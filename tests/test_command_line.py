@@ -1,6 +1,5 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
-import contextlib
 import dataclasses
 import functools
 import gzip
@@ -448,11 +447,8 @@ def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
         while not at.saved_steps(checkpoints):
             assert process.poll() is None
             time.sleep(0.05)
-        message = None
-        while message is None:  # one that meets a file being written may get lost
-            process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                _, message = process.communicate(timeout=5)
+        process.send_signal(signal.SIGINT)  # once: tests/torture.py stops does 40
+        _, message = process.communicate(timeout=30)
     assert process.returncode == 130
     assert b"Stopped" in message and b"Traceback" not in message
     records = len(at.read_metrics(tmp_path / "run"))

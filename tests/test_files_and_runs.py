@@ -17,14 +17,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_runs import SIX as PAIRS
-from small_runs import small_config
+from small_runs import small_run, train, train_until
 
 import annotated_transformer as at
 from annotated_transformer import (
     DataError,
     Run,
     TrainingConfig,
-    TrainState,
     load_tensors,
     load_translator,
     read_lines,
@@ -266,6 +265,7 @@ def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
     with pytest.raises(DataError, match="No space left"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]  # and nothing half written
 
 
 def test_data_is_on_the_disk_before_the_file_is_renamed(tmp_path, monkeypatch):
@@ -276,7 +276,7 @@ def test_data_is_on_the_disk_before_the_file_is_renamed(tmp_path, monkeypatch):
             os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))
         )
     write_atomically(tmp_path / "file", b"data")
-    assert calls == ["fsync", "replace"]
+    assert calls == ["fsync", "replace", "fsync"]  # the folder at last
 
 
 def test_damaged_json_is_refused(tmp_path):
@@ -390,130 +390,7 @@ def test_weights_of_another_model_are_refused(tmp_path, other):
 
 @pytest.fixture
 def tiny(tmp_path):
-    """A configuration that trains in a moment, and its text."""
-    own = {"dropout": 0.3, "epochs": 4, "keep": 2, "average": 2}
-    config = small_config(tmp_path, PAIRS, run_dir=str(tmp_path / "run"), **own)
-    return config, at.prepare_text(config, PAIRS)
-
-
-def train(tiny, **changes):
-    config, text = tiny
-    config = dataclasses.replace(config, **changes)
-    at.train_worker(0, 1, *text, config)
-    return Path(config.run_dir)
-
-
-def repeatable(folder):
-    """A run's metrics without those that depend on the clock."""
-    return [
-        {k: v for k, v in record.items() if "second" not in k}
-        for record in read_metrics(folder)
-    ]
-
-
-def assert_same_run(one, two):
-    """Same losses, same weights, bit for bit."""
-    assert repeatable(one) == repeatable(two) != []
-    for name in ("best.safetensors", "model.safetensors"):
-        first, second = load_tensors(one / name), load_tensors(two / name)
-        assert first.keys() == second.keys()
-        for key, weight in first.items():
-            assert torch.equal(weight, second[key]), (name, key)
-
-
-class Killed(BaseException):
-    """Stands for the moment at which the process is gone."""
-
-
-def train_until(tiny, monkeypatch, moment, **changes):
-    """Train until a moment: the n-th time that a function is called."""
-    (place, name), count = moment
-    real, calls = getattr(place, name), []
-
-    def counted(*args, **kwargs):
-        calls.append(name)
-        if len(calls) == count:
-            raise Killed
-        return real(*args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(place, name, counted)
-        with pytest.raises(Killed):
-            train(tiny, **changes)
-
-
-@pytest.mark.parametrize(
-    "moment",
-    [
-        ((at, "update"), 2),  # in the first epoch
-        ((at, "update"), 9),  # in a later one
-        ((at, "save_checkpoint"), 1),  # metrics written, checkpoint not
-        ((at, "save_checkpoint"), 3),
-        *(((os, "replace"), n) for n in range(3, 10)),  # between any two files
-    ],
-)
-def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
-    tiny, tmp_path, monkeypatch, moment
-):
-    whole = train(tiny, run_dir=str(tmp_path / "whole"))
-    train_until(tiny, monkeypatch, moment)
-    torch.manual_seed(99)  # the state of the generator is the run's own
-    assert_same_run(whole, train(tiny))
-
-
-def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
-    config = TrainingConfig(run_dir=str(tmp_path))
-    model = torch.nn.Linear(2, 2)
-
-    def fresh():
-        optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.5**s)
-        return optimizer, schedule, TrainState()
-
-    optimizer, scheduler, state = fresh()
-    for _ in range(3):
-        model(torch.randn(4, 2)).sum().backward()
-        optimizer.step()
-        scheduler.step()
-        state.step += 1
-    state.tokens = 12
-    Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
-    again, schedule_again, state_again = fresh()
-    run = Run(config)
-    assert run.resume(model, again, schedule_again, state_again) == 1
-    assert run.best == 1.5
-    assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
-    slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
-    for index, slot in slots.items():
-        for name, value in slot.items():
-            assert torch.equal(value, slots_again[index][name])
-    assert (state_again.step, state_again.tokens) == (3, 12)
-
-
-def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
-    tiny, tmp_path, monkeypatch, capsys
-):
-    whole = train(tiny, run_dir=str(tmp_path / "whole"))
-    for part in ("checkpoints", "resume"):
-        run_dir = str(tmp_path / f"damaged_{part}")
-        train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 4), run_dir=run_dir)
-        newest = at.saved_steps(Path(run_dir) / part)[-1]
-        newest.write_bytes(newest.read_bytes()[:-10])
-        capsys.readouterr()
-        assert_same_run(whole, train(tiny, run_dir=run_dir))
-        said = capsys.readouterr().err
-        assert newest.name in said and "checkpoint before" in said
-
-
-def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
-    folder = train(tiny)
-    for path in at.saved_steps(folder / "resume"):
-        path.write_bytes(b"")
-    files = [p for p in at.run_files(folder) if p.name != "config.json"]
-    before = [path.read_bytes() for path in files]
-    with pytest.raises(DataError, match="--restart"):
-        train(tiny)
-    assert before == [path.read_bytes() for path in files]
+    return small_run(tmp_path)
 
 
 def test_another_configuration_is_refused_with_the_fields_that_differ(tiny):
@@ -577,58 +454,6 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("a file, not a folder")
     with pytest.raises(DataError, match="can't be written"):
         Run(TrainingConfig(run_dir=str(tmp_path / "file" / "run")))
-
-
-def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
-    config = TrainingConfig(run_dir=str(tmp_path), keep=3)
-    run, model = Run(config), torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    steps = [8, 99, 999_998, 999_999, 1_000_000]
-    for epoch, step in enumerate(steps):
-        run.save(step, epoch, model, optimizer, scheduler, TrainState())
-    kept = [path.stem for path in run.checkpoints()]
-    assert kept == ["step-999998", "step-999999", "step-1000000"]
-    assert len(at.saved_steps(tmp_path / "resume")) == 2
-    assert run.resume(model, optimizer, scheduler, TrainState()) == 5
-
-
-def test_the_best_by_validation_is_kept(tmp_path):
-    run = Run(TrainingConfig(run_dir=str(tmp_path), average=1))
-    model = torch.nn.Linear(1, 1, bias=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    for epoch, score in enumerate([3.0, 1.0, 2.0]):
-        torch.nn.init.constant_(model.weight, epoch)
-        run.save(epoch, epoch, model, optimizer, scheduler, TrainState(), score)
-    tensors, notes = unpack_tensors(tmp_path / "best.safetensors")
-    assert tensors["weight"].item() == 1 and notes["score"] == 1.0
-    run.finish(model)
-    assert model.weight.item() == 1
-
-
-def test_finishing_averages_the_last_checkpoints(tmp_path):
-    config = TrainingConfig(
-        run_dir=str(tmp_path), epochs=4, keep=4, average=2, schedule="inverse_sqrt"
-    )
-    run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    for epoch in range(4):
-        torch.nn.init.constant_(model.weight, 10.0**epoch)
-        run.save(epoch, epoch, model, optimizer, scheduler, TrainState())
-    assert not run.finished
-    run.finish(model)
-    assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
-    assert model.weight.item() == 550 and run.finished
-    assert not Run(dataclasses.replace(config, epochs=5)).finished
-
-
-def test_a_half_written_metric_is_ignored(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
-    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
-    at.cut_metrics(tmp_path, 1)
-    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
 
 
 def test_the_configuration_file_says_what_it_was_run_with(tiny):
@@ -702,3 +527,58 @@ def test_an_incomplete_translator_is_refused(tiny, name, how):
         save_tensors(path, {"weight": torch.ones(3)})
     with pytest.raises(DataError):
         load_translator(folder, "cpu")
+
+
+def test_a_folder_with_weights_and_no_state_is_left_alone(tiny):
+    """As that of a model that somebody gave away."""
+    folder = train(tiny, epochs=1)
+    for path in at.saved_steps(folder / "resume"):
+        path.unlink()
+    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    with pytest.raises(DataError, match="no checkpoint to go on from"):
+        train(tiny, epochs=1)
+    assert before == {path: path.read_bytes() for path in at.run_files(folder)}
+
+
+def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
+    folder = train(tiny, epochs=1)
+    real, calls = Path.unlink, []
+
+    def unlink(path, **options):
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        real(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        with pytest.raises(KeyboardInterrupt):
+            Run(tiny[0], restart=True)
+    assert (folder / "config.json").exists()
+    Run(tiny[0], restart=True)
+    assert [path.name for path in at.run_files(folder)] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"N": 0}, {"N": "2"}, {"N": 2.0}, {"N": True}, {"N": None}, {"norm_first": 1},
+        {"dropout": 1.0}, {"dropout": float("nan")}, {"base_lr": float("inf")},
+        {"max_norm": 0.0}, {"seed": -1}, {"warmup": 0}, {"save_seconds": -1.0},
+        {"train_src": 3}, {"tie": None}, {"positions": "none"},
+        {"length_penalty": 99.0},
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense_are_refused_by_name(settings):
+    ((name, value),) = settings.items()
+    with pytest.raises(DataError) as caught:
+        TrainingConfig.of(TrainingConfig(**settings))
+    assert caught.value.where == f"{name}={value!r}"
+
+
+def test_settings_in_their_limits_pass():
+    for name, (low, high) in at.LIMITS.items():
+        assert name in TrainingConfig.__dataclass_fields__
+        for value in (low, high):
+            at.check_settings(TrainingConfig(**{name: value}))
+    at.check_settings(TrainingConfig(max_norm=None, dropout=0, base_lr=1))

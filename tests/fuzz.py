@@ -1,0 +1,964 @@
+"""Bad input of many kinds through the command line: a clear line each, nothing lost.
+
+python tests/fuzz.py           2,000 cases in this process, and 20 as real processes
+python tests/fuzz.py 3         three cases of each kind, none as a real process
+python tests/fuzz.py 3 gzip    … of the kinds whose name holds one of the words
+
+Cases are drawn at random, but the same ones every time; SEED=2 draws others. Each must
+end within seconds with a non-zero status and one line of error that names the culprit,
+without a traceback; every file that was there must still be there, unchanged.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+os.environ["OMP_NUM_THREADS"] = "1"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import annotated_transformer as at  # noqa: E402
+
+TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, of them real processes, seconds each
+PAIRS = [
+    ("Ein Hund läuft.", "A dog runs."),
+    ("Eine Katze schläft.", "A cat sleeps."),
+    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
+    ("Der Mann liest.", "The man reads."),
+    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
+    ("Ein Kind.", "A child."),
+]
+SMALL = {
+    "bpe_size": 280, "N": 1, "d_model": 16, "d_ff": 16, "h": 2, "tie": "all",
+    "batch_tokens": 60, "max_tokens": 40, "warmup": 3, "base_lr": 0.01,
+    "device": "cpu", "epochs": 2,
+}  # fmt: skip
+
+
+@dataclass
+class Case:
+    """A command that must be refused."""
+
+    argv: list[str]
+    words: list[str]  # what the error must name
+    stdin: bytes = b""
+    status: int = 2
+    as_process: bool = True  # whether a shell could give this command
+
+
+@dataclass
+class Place:
+    """A folder for one case; what it needs is copied from templates."""
+
+    folder: Path
+    templates: Path
+    draw: random.Random
+    written: bool = False  # whether the texts are there
+
+    def copied(self, name: str) -> Path:
+        """A copy of a template: model, words (by words), or run (unfinished)."""
+        shutil.copytree(self.templates / name, self.folder / name)
+        if name == "run":  # it belongs to the files of this case
+            settings = self.folder / name / "config.json"
+            text = settings.read_text("utf-8")
+            text = text.replace(f"{self.templates}/model", f"{self.folder}/run")
+            text = text.replace(str(self.templates), str(self.folder))
+            settings.write_text(text, "utf-8")
+        return self.folder / name
+
+    def texts(self) -> dict[str, Path]:
+        """The four files of a training, by their flags."""
+        files = {}
+        self.written = True
+        for side, suffix, index in (("src", "de", 0), ("tgt", "en", 1)):
+            for split in ("train", "valid"):
+                path = self.folder / f"{split}.{suffix}"
+                path.write_text("".join(f"{pair[index]}\n" for pair in PAIRS), "utf-8")
+                files[f"{split}_{side}"] = path
+        return files
+
+    def train(self, words: list[str], *, run: str = "run", **changes) -> Case:
+        """A training of the files, with some settings changed."""
+        if not self.written:
+            self.texts()
+        given = {"run_dir": self.folder / run}
+        for side, suffix in (("src", "de"), ("tgt", "en")):
+            for split in ("train", "valid"):
+                given[f"{split}_{side}"] = self.folder / f"{split}.{suffix}"
+        given = given | SMALL | changes
+        argv = ["train"]
+        for name, value in given.items():
+            if value is not None:
+                argv.append(f"--{name.replace('_', '-')}={value}")
+        return Case(argv, words)
+
+    def translate(self, model: Path, words: list[str], *flags: str) -> Case:
+        """A translation of a sentence with a model."""
+        return Case(["translate", "--model", str(model), *flags, "Ein Hund."], words)
+
+    def pick(self) -> Path:
+        """One of the files of a training, with which something is wrong."""
+        return self.draw.choice(list(self.texts().values()))
+
+    def word(self, letters: str = string.ascii_lowercase) -> str:
+        return "".join(self.draw.choices(letters, k=self.draw.randint(3, 12)))
+
+
+KINDS: dict[str, Callable[[Place], Case]] = {}
+
+
+def kind(name: str):
+    """Register a generator of cases under the name of their kind."""
+
+    def register(make):
+        KINDS[name] = make
+        return make
+
+    return register
+
+
+# text to train on
+
+
+@kind("text: missing")
+def _(place):
+    path = place.pick()
+    path.unlink()
+    return place.train([path.name])
+
+
+@kind("text: a folder")
+def _(place):
+    path = place.pick()
+    path.unlink()
+    path.mkdir()
+    return place.train([path.name])
+
+
+@kind("text: empty")
+def _(place):
+    path = place.pick()
+    path.write_bytes(place.draw.choice([b"", b"\xef\xbb\xbf"]))
+    return place.train([path.name])
+
+
+@kind("text: a blank line")
+def _(place):
+    path = place.pick()
+    lines = path.read_text("utf-8").split("\n")
+    number = place.draw.randrange(6)
+    lines[number] = place.draw.choice(["", " ", "\t\t", "\u3000", "\r"])
+    path.write_bytes("\n".join(lines).encode())
+    return place.train([path.name, f"line {number + 1}", "blank"])
+
+
+@kind("text: other number of lines")
+def _(place):
+    path = place.pick()
+    lines = path.read_text("utf-8").split("\n")[:-1]
+    if place.draw.random() < 0.5:
+        del lines[place.draw.randrange(6)]
+    else:
+        lines.insert(place.draw.randrange(7), "Noch ein Hund.")
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return place.train([path.name, str(len(lines)), "6"])
+
+
+@kind("text: not UTF-8")
+def _(place):
+    path = place.pick()
+    lines = path.read_bytes().split(b"\n")
+    number = place.draw.randrange(6)
+    bad = place.draw.choice([b"\xff", b"\xe4", b"\xc3(", b"\xed\xa0\x80", b"\xf8\x88"])
+    at_byte = place.draw.randrange(4)
+    lines[number] = lines[number][:at_byte] + bad + lines[number][at_byte:]
+    path.write_bytes(b"\n".join(lines))
+    return place.train([path.name, f"line {number + 1}", "UTF-8"])
+
+
+@kind("text: UTF-16")
+def _(place):
+    path = place.pick()
+    encoding = place.draw.choice(["utf-16", "utf-32"])
+    path.write_bytes(path.read_text("utf-8").encode(encoding))
+    return place.train([path.name, "UTF-8"])
+
+
+def gzipped(place: Place) -> tuple[Path, bytearray, dict]:
+    """A training text as gzip: path, content, the changed flag."""
+    files = place.texts()
+    name = place.draw.choice(list(files))
+    path = files[name].with_name(files[name].name + ".gz")
+    return path, bytearray(gzip.compress(files[name].read_bytes())), {name: path}
+
+
+@kind("text: gzip cut off")
+def _(place):
+    path, data, flag = gzipped(place)
+    path.write_bytes(data[: place.draw.randrange(1, len(data))])
+    return place.train([path.name, "gzip"], **flag)
+
+
+@kind("text: gzip with a changed byte")
+def _(place):
+    path, data, flag = gzipped(place)
+    data[place.draw.choice([0, 1, 2, *range(-8, 0)])] ^= place.draw.randint(1, 255)
+    path.write_bytes(data)
+    return place.train([path.name, "gzip"], **flag)
+
+
+@kind("text: no gzip but called so")
+def _(place):
+    path, data, flag = gzipped(place)
+    path.write_bytes(place.word().encode() + place.draw.randbytes(30))
+    return place.train([path.name, "gzip"], **flag)
+
+
+@kind("text: a link to itself")
+def _(place):
+    path = place.pick()
+    path.unlink()
+    path.symlink_to(path)
+    return place.train([path.name])
+
+
+@kind("text: a name that can't be")
+def _(place):
+    bad = place.draw.choice(["x" * 300, "a\0b", "d/" * 2100])
+    side = place.draw.choice(["train_src", "valid_tgt"])
+    case = place.train(["can't be read"], **{side: str(place.folder / bad)})
+    case.as_process = "\0" not in bad
+    return case
+
+
+@kind("text: one side only")
+def _(place):
+    name = place.draw.choice(["train_src", "train_tgt", "valid_src", "valid_tgt"])
+    return place.train([name.replace("src", "tgt")[:6]], **{name: None})
+
+
+@kind("text: every sentence too long")
+def _(place):
+    return place.train(["max_tokens"], max_tokens=place.draw.choice([3, 4]))
+
+
+@kind("text: random bytes")
+def _(place):
+    path = place.pick()
+    path.write_bytes(b"\xff" + place.draw.randbytes(place.draw.randint(1, 2000)))
+    return place.train([path.name])
+
+
+# the command line
+
+
+@kind("command: unknown")
+def _(place):
+    return Case([place.word() + "x"], ["train", "translate"])
+
+
+@kind("command: none")
+def _(place):
+    return Case([], ["COMMAND"])
+
+
+@kind("flag: unknown")
+def _(place):
+    flag = "--" + place.word("xyz") + place.draw.choice(["", "\nx", "=3", "ä"])
+    return Case([place.draw.choice(["train", "translate", "evaluate"]), flag], ["--"])
+
+
+@kind("flag: without its value")
+def _(place):
+    name = place.draw.choice(list(SMALL)).replace("_", "-")
+    return Case(["train", f"--{name}"], [f"--{name}", "argument"])
+
+
+INTEGERS = [n for n, (low, high) in at.LIMITS.items()
+            if at.TrainingConfig.__dataclass_fields__[n].type == "int"]  # fmt: skip
+NUMBERS = [n for n in at.LIMITS if n not in INTEGERS]
+
+
+@kind("flag: a word for an integer")
+def _(place):
+    name = place.draw.choice(INTEGERS)
+    value = place.draw.choice(
+        [place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000]
+    )
+    return place.train([f"--{name.replace('_', '-')}"], **{name: value})
+
+
+@kind("flag: a word for a number")
+def _(place):
+    name = place.draw.choice(NUMBERS)
+    value = place.draw.choice([place.word(), "", "1,5", "--", "0..1", "½"])
+    return place.train([name.split("_")[0]], **{name: value})
+
+
+def outside(place: Place, names: list[str]) -> tuple[str, object]:
+    """A setting and a value of the right type that is out of its limits."""
+    name = place.draw.choice(names)
+    low, high = at.LIMITS[name]
+    if name in INTEGERS:
+        values = [low - 1, high + 1, -(10**9), 10**12, 10**30]
+    else:
+        values = [low - 0.5 - abs(low), high * 2 + 1, "nan", "inf", "-inf", 1e300]
+    return name, place.draw.choice(values)
+
+
+@kind("flag: an integer out of its limits")
+def _(place):
+    name, value = outside(place, INTEGERS)
+    return place.train([name, "limits"], **{name: value})
+
+
+@kind("flag: a number out of its limits")
+def _(place):
+    name, value = outside(place, NUMBERS)
+    return place.train([name, "limits"], **{name: value})
+
+
+@kind("flag: a choice that is none")
+def _(place):
+    name = place.draw.choice(list(at.CHOICES))
+    return place.train([name, at.CHOICES[name][0]], **{name: place.word()})
+
+
+@kind("flag: unknown preset")
+def _(place):
+    return Case(["train", "--config", place.word()], ["tiny", "small"])
+
+
+@kind("flag: unknown device")
+def _(place):
+    names = ["gpu", "cpu:", "cpu:x", "cpu:99", "cuda:77", "cuda:-1", "mps:9", "", "CPU"]
+    device = place.draw.choice([*names, place.word()])
+    if place.draw.random() < 0.5:
+        return place.train([f"device {device}"], device=device)
+    model = place.copied("model")
+    return place.translate(model, [f"device {device}"], f"--device={device}")
+
+
+@kind("flag: heads that do not divide the width")
+def _(place):
+    width, heads = place.draw.choice([(16, 3), (15, 3), (17, 2), (18, 4), (1, 1)])
+    return place.train(["d_model"], d_model=width, h=heads)
+
+
+@kind("flag: too few subwords")
+def _(place):
+    size = place.draw.randint(1, 259)
+    return place.train([str(size), "260"], bpe_size=size)
+
+
+@kind("flag: shared tables for two vocabularies")
+def _(place):
+    return place.train(["tie"], bpe_size=0, min_freq=1, tie="all")
+
+
+# folders of runs
+
+
+@kind("run folder: a file")
+def _(place):
+    (place.folder / "run").write_text(place.word())
+    below = place.draw.choice(["", f"/{place.word()}", f"/{place.word()}/x"])
+    return place.train(["run", "can't be written"], run="run" + below)
+
+
+@kind("run folder: a name that can't be")
+def _(place):
+    bad = place.draw.choice(["x" * 300, "a\0b", "d/" * 2100])
+    case = place.train(["can't be"], run_dir=str(place.folder / bad))
+    case.as_process = "\0" not in bad
+    return case
+
+
+def any_json(draw: random.Random) -> str:
+    """A JSON text that none of our files could hold."""
+    values = ["{}", "[]", "null", "1", '"text"', "NaN", "[1, {}]", '{"name": "other"}',
+              '{"config": [], "starts": {}}', '{"config": null, "starts": []}',
+              '{"config": {}}', "1" * 400, '{"source": 1, "target": 2, "merges": 3}',
+              '{"source": [], "target": [], "merges": null}']  # fmt: skip
+    return draw.choice(values)
+
+
+def broken_json(draw: random.Random, good: bytes) -> bytes:
+    """A JSON text that is damaged."""
+    return draw.choice(
+        [
+            good[: draw.randrange(len(good) - 2)],
+            good[1:],
+            b"\xff" + good,
+            good + b"}",
+            b"[" * 100_000,
+            b'{"a":' * 100_000,
+            b"",
+            draw.randbytes(50) + b"\xff",
+        ]
+    )
+
+
+@kind("run folder: config.json of another program")
+def _(place):
+    (place.folder / "run").mkdir()
+    (place.folder / "run" / "config.json").write_text(any_json(place.draw))
+    case = place.train(["config.json"])
+    case.argv += place.draw.choice([[], ["--restart"]])
+    return case
+
+
+@kind("run folder: damaged config.json")
+def _(place):
+    run = place.copied("run")
+    path = run / "config.json"
+    path.write_bytes(broken_json(place.draw, path.read_bytes()))
+    return place.train(["config.json"])
+
+
+@kind("run folder: another configuration")
+def _(place):
+    place.copied("run")
+    name = place.draw.choice(
+        ["d_model", "d_ff", "seed", "batch_tokens", "warmup", "max_tokens", "epochs"]
+    )
+    value = SMALL.get(name, 0) + 2 * place.draw.randint(1, 9)
+    return place.train([f"{name} (", f"{value} now", "--restart"], **{name: value})
+
+
+@kind("run folder: every state damaged")
+def _(place):
+    run = place.copied("run")
+    for path in at.saved_steps(run / "resume"):
+        path.write_bytes(broken_tensors(place.draw, path.read_bytes()))
+    return place.train(["run", "--restart"])
+
+
+@kind("run folder: weights without a state")
+def _(place):
+    run = place.copied("run")
+    for path in at.saved_steps(run / "resume"):
+        path.unlink()
+    return place.train(["run", "no checkpoint to go on from", "--restart"])
+
+
+@kind("run folder: the state of another model")
+def _(place):
+    run = place.copied("run")
+    paths = at.saved_steps(run / "resume")
+    tensors, notes = at.unpack_tensors(paths[-1])
+    names = [name for name in tensors if name.startswith("model/")]
+    del tensors[place.draw.choice(names)]
+    for path in paths:
+        at.save_tensors(path, tensors, notes)
+    return place.train(["another model"])
+
+
+@kind("run folder: damaged vocabulary.json")
+def _(place):
+    path = place.copied("run") / "vocabulary.json"
+    path.write_bytes(broken_json(place.draw, path.read_bytes()))
+    return place.train(["vocabulary.json"])
+
+
+@kind("run folder: damaged metrics")
+def _(place):
+    path = place.copied("run") / "metrics.jsonl"
+    path.write_bytes(b"\xff" + path.read_bytes())
+    return place.train(["metrics.jsonl"])
+
+
+# folders of models
+
+
+@kind("model: no such folder")
+def _(place):
+    bad = place.draw.choice(["nowhere", "a/b/c", "x" * 300, "d/" * 2100])
+    return place.translate(place.folder / bad, [])
+
+
+@kind("model: an empty folder")
+def _(place):
+    (place.folder / "model").mkdir()
+    return place.translate(place.folder / "model", ["model"])
+
+
+PARTS = ["config.json", "vocabulary.json", "model.safetensors"]
+
+
+@kind("model: a part is missing")
+def _(place):
+    model, part = place.copied("model"), place.draw.choice(PARTS)
+    (model / part).unlink()
+    named = "model" if part == PARTS[2] else part
+    return place.translate(model, [named])
+
+
+@kind("model: a part is a folder")
+def _(place):
+    model, part = place.copied("model"), place.draw.choice(PARTS)
+    (model / part).unlink()
+    (model / part).mkdir()
+    return place.translate(model, [part])
+
+
+@kind("model: damaged JSON")
+def _(place):
+    model, part = place.copied("model"), place.draw.choice(PARTS[:2])
+    path = model / part
+    path.write_bytes(broken_json(place.draw, path.read_bytes()))
+    return place.translate(model, [part])
+
+
+@kind("model: other JSON")
+def _(place):
+    model, part = place.copied("model"), place.draw.choice(PARTS[:2])
+    (model / part).write_text(any_json(place.draw))
+    return place.translate(model, [part])
+
+
+def edited(place: Place, name: str, change: Callable) -> Case:
+    """A translation with a model, one of whose JSON files was changed."""
+    model = place.copied(place.draw.choice(["model", "words"]))
+    content = json.loads((model / name).read_text("utf-8"))
+    words = change(content)
+    (model / name).write_text(json.dumps(content), "utf-8")
+    return place.translate(model, words)
+
+
+@kind("model: a setting of another version")
+def _(place):
+    def change(content):
+        content["config"][place.word()] = place.draw.choice([1, "x", None])
+        return ["config.json"]
+
+    return edited(place, "config.json", change)
+
+
+@kind("model: a setting of another type")
+def _(place):
+    def change(content):
+        name = place.draw.choice([*at.LIMITS, *at.CHOICES, "norm_first", "run_dir"])
+        values = ["two", [1], {"a": 1}, True, 1, None]
+        if name in at.LIMITS:
+            values = ["two", "2", [1], {}, True]
+        elif name == "norm_first":
+            values = ["yes", 1, None, []]
+        elif name == "run_dir":
+            values = [1, None, []]
+        content["config"][name] = place.draw.choice(values)
+        return ["config.json", name]
+
+    return edited(place, "config.json", change)
+
+
+@kind("model: a setting out of its limits")
+def _(place):
+    def change(content):
+        name, value = outside(place, [*INTEGERS, *NUMBERS])
+        content["config"][name] = float(value) if isinstance(value, str) else value
+        return ["config.json", name]
+
+    return edited(place, "config.json", change)
+
+
+@kind("model: settings of a model of another size")
+def _(place):
+    def change(content):
+        name = place.draw.choice(["N", "d_model", "d_ff"])
+        content["config"][name] += place.draw.randint(1, 9) * 2
+        return ["model"]
+
+    return edited(place, "config.json", change)
+
+
+@kind("vocabulary: too short or too long")
+def _(place):
+    def change(content):
+        side = place.draw.choice(["source", "target"])
+        if place.draw.random() < 0.5:
+            content[side] += [place.word("xyz") for _ in range(3)]
+        else:
+            del content[side][place.draw.randint(5, 9) :]
+        return ["model"]
+
+    return edited(place, "vocabulary.json", change)
+
+
+@kind("vocabulary: tokens that are no text, or twice there")
+def _(place):
+    def change(content):
+        side = place.draw.choice(["source", "target"])
+        bad = place.draw.choice([None, 7, [], {}, 1.5, content[side][5], "<s>"])
+        content[side][place.draw.randint(6, 9)] = bad
+        return ["vocabulary.json"]
+
+    return edited(place, "vocabulary.json", change)
+
+
+@kind("vocabulary: without its special tokens")
+def _(place):
+    def change(content):
+        del content[place.draw.choice(["source", "target"])][place.draw.randrange(4)]
+        return ["vocabulary.json"]
+
+    return edited(place, "vocabulary.json", change)
+
+
+@kind("vocabulary: damaged merges")
+def _(place):
+    model = place.copied("model")
+    path = model / "vocabulary.json"
+    content = json.loads(path.read_text("utf-8"))
+    part = place.draw.choice(["", "model", "vocab", "list", "unknown"])
+    if part == "":
+        content["merges"] = place.draw.choice([{}, [], 1, "x", False])
+    elif part == "model":
+        del content["merges"]["model"]
+    elif part == "vocab":
+        vocab = content["merges"]["model"]["vocab"]
+        del vocab[place.draw.choice(list(vocab))]
+    elif part == "list":
+        content["merges"]["model"]["merges"] = place.draw.choice([1, [["q"]], "x"])
+    else:
+        content["merges"]["model"]["merges"].append(["qqq", "zzz"])
+    path.write_text(json.dumps(content), "utf-8")
+    return place.translate(model, ["vocabulary.json"])
+
+
+def broken_tensors(draw: random.Random, good: bytes) -> bytes:
+    """A safetensors file that is damaged."""
+    how = draw.randrange(5)
+    if how == 0:
+        return good[: draw.randrange(len(good))]
+    if how == 1:
+        place = draw.randrange(len(good) * 2 // 3, len(good))  # among the numbers
+        return (
+            good[:place]
+            + bytes([good[place] ^ draw.randint(1, 255)])
+            + good[place + 1 :]
+        )
+    if how == 2:
+        return draw.randbytes(draw.randint(1, 3000))
+    if how == 3:
+        return (
+            draw.choice([b"\xff" * 8, b"\0" * 8, (2**40).to_bytes(8, "little")]) + good
+        )
+    return good + draw.randbytes(draw.randint(1, 50))
+
+
+@kind("weights: damaged")
+def _(place):
+    path = place.copied("model") / "model.safetensors"
+    path.write_bytes(broken_tensors(place.draw, path.read_bytes()))
+    return place.translate(path.parent, ["model.safetensors"])
+
+
+@kind("weights: of another model")
+def _(place):
+    path = place.copied("model") / "model.safetensors"
+    tensors = at.load_tensors(path)
+    name = place.draw.choice(list(tensors))
+    if place.draw.random() < 0.5:
+        del tensors[name]
+    else:
+        tensors[name] = tensors[name].flatten()[:3].clone()
+    at.save_tensors(path, tensors)
+    return place.translate(path.parent, ["model.safetensors", "another model"])
+
+
+@kind("weights: a header that says something else")
+def _(place):
+    path = place.copied("model") / "model.safetensors"
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    said = header["__metadata__"]
+    how = place.draw.randrange(3)
+    if how == 0:
+        said["tied"] = place.draw.choice(["{", "[1]", '{"a": "nowhere"}', "3"])
+    elif how == 1:
+        said["notes"] = place.draw.choice(["{", "x"])
+    else:
+        said["sha256"] = place.word()
+    if how < 2:
+        del said["sha256"]
+    changed = json.dumps(header).encode()
+    changed += b" " * (-len(changed) % 8)
+    path.write_bytes(len(changed).to_bytes(8, "little") + changed + data[8 + size :])
+    return place.translate(path.parent, ["model.safetensors"])
+
+
+# lines to translate, and evaluation
+
+
+def lines(place: Place, bad: bytes, words: list[str]) -> Case:
+    """Good lines with a bad one among them: status 1, and as many lines out."""
+    number = place.draw.randrange(4)
+    good = [b"Ein Hund."] * 3
+    good.insert(number, bad)
+    case = Case(["translate", f"--model={place.copied('model')}"], words)
+    case.stdin, case.status = b"\n".join(good) + b"\n", 1
+    case.words.append(f"line {number + 1}")
+    return case
+
+
+@kind("line: not UTF-8")
+def _(place):
+    bad = place.draw.choice(
+        [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99]
+    )
+    return lines(place, bad, ["UTF-8"])
+
+
+@kind("line: too long")
+def _(place):
+    word = place.draw.choice(["sehr ", "👩‍🚒", "قطة ", "x", "漢字"])
+    return lines(place, (word * place.draw.randint(60, 900)).encode(), ["40"])
+
+
+@kind("line: of a megabyte")
+def _(place):
+    word = place.draw.choice([b"x", b"sehr ", b"-", b"\0", b"((", b"http://a.b/"])
+    return lines(place, word * (2**20 // len(word)), ["40"])
+
+
+@kind("search: out of its limits")
+def _(place):
+    flags = ["--beam-size=0", "--beam-size=-3", "--beam-size=100000",
+             "--length-penalty=nan", "--length-penalty=inf", "--length-penalty=-1e9",
+             "--beam-size=x", "--length-penalty=y"]  # fmt: skip
+    flag = place.draw.choice(flags)
+    name = flag[2:].split("=")[0]
+    model = place.copied("model")
+    case = place.translate(model, [], flag)
+    if place.draw.random() < 0.3:
+        files = place.texts()
+        case.argv = ["evaluate", f"--model={model}", flag]
+        case.argv += [f"--src={files['train_src']}", f"--ref={files['train_tgt']}"]
+    case.words = [re.split("[-_]", name)[0]]
+    return case
+
+
+def evaluation(place: Place, words: list[str], *flags: str) -> Case:
+    return Case(["evaluate", f"--model={place.copied('model')}", *flags], words)
+
+
+@kind("evaluate: files that do not fit")
+def _(place):
+    files = place.texts()
+    path = files[place.draw.choice(["train_src", "train_tgt"])]
+    how = place.draw.randrange(4)
+    if how == 0:
+        path.unlink()
+    elif how == 1:
+        path.write_text("Ein Hund.\n" * place.draw.choice([1, 5, 7]))
+    elif how == 2:
+        path.write_bytes(b"")
+    else:
+        path.write_text("\n" * 6)
+    flags = f"--src={files['train_src']}", f"--ref={files['train_tgt']}"
+    return evaluation(place, [path.name], *flags)
+
+
+@kind("evaluate: a sentence too long")
+def _(place):
+    files = place.texts()
+    path = files["train_src"]
+    path.write_text("Ein Hund.\n" * 5 + "sehr " * place.draw.randint(60, 300) + "\n")
+    flags = f"--src={path}", f"--ref={files['train_tgt']}"
+    return evaluation(place, ["40"], *flags)
+
+
+@kind("evaluate: nothing, or one side, to evaluate on")
+def _(place):
+    flags = place.draw.choice([[], ["--src=x"], ["--ref=x"], ["--src="], ["--ref="]])
+    return evaluation(place, ["--src", "--ref"], *flags)
+
+
+@kind("evaluate: unknown data set or split")
+def _(place):
+    if place.draw.random() < 0.5:
+        return evaluation(place, ["dataset"], f"--dataset={place.word()}")
+    split = f"--split={place.word()}"
+    return evaluation(place, ["--split"], "--dataset=captions", split)
+
+
+# running them
+
+
+class Hang(BaseException):
+    """A case took too long."""
+
+
+def make_templates(folder: Path) -> None:
+    """A trained model, one by words, and a run that is not finished."""
+    place = Place(folder, folder, random.Random(0))
+    case = place.train([], run="model")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        if at.main(case.argv):
+            raise SystemExit(said.getvalue())
+    shutil.copytree(folder / "model", folder / "run")
+    (folder / "run" / "model.safetensors").unlink()
+    settings = dict(SMALL, bpe_size=0, min_freq=1, tie="none")
+    config = at.TrainingConfig(**settings)
+    text = at.prepare_text(config, PAIRS)
+    model = at.build_model(config, *text[:2])
+    at.save_translator(folder / "words", at.Translator(model, *text, config))
+    for unneeded in ("resume", "checkpoints"):
+        shutil.rmtree(folder / "model" / unneeded)
+    (folder / "model" / "best.safetensors").unlink()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def what_was_lost(before: dict[str, bytes], after: dict[str, bytes]) -> str:
+    """Which file is gone or changed, or was made outside the run's folder."""
+    for name, data in before.items():
+        if name not in after:
+            return f"{name} is gone"
+        if after[name] != data and name != "run/config.json":
+            return f"{name} was changed"
+        if after[name] != data:  # only a start may have been noted
+            old, new = json.loads(data), json.loads(after[name])
+            if old["config"] != new["config"]:
+                return "the run's configuration was changed"
+    made = [n for n in after if n not in before and not n.startswith(("run/", "run\\"))]
+    return f"{made[0]} was made" if made else ""
+
+
+def run_here(case: Case) -> tuple[int, str, bytes]:
+    """Status, standard error and standard output of a case in this process."""
+    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+
+    def too_long(*_):
+        raise Hang
+
+    before = sys.stdin, signal.signal(signal.SIGALRM, too_long)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(case.stdin))
+    signal.alarm(LIMIT)
+    try:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            mock.patch.object(at, "current_commit", str),  # git would take most time
+        ):
+            status = at.main(case.argv)
+    finally:
+        signal.alarm(0)
+        sys.stdin = before[0]
+        signal.signal(signal.SIGALRM, before[1])
+    return status, err.getvalue(), out.buffer.getvalue()
+
+
+def run_there(case: Case) -> tuple[int, str, bytes]:
+    """The same as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, at.__file__, *case.argv], input=case.stdin,
+        capture_output=True, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stderr.decode(errors="replace"), done.stdout
+
+
+def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
+    """What is wrong with how a case ended, if anything; and the line it printed."""
+    before = contents(folder)
+    try:
+        status, said, out = run(case)
+    except (Hang, subprocess.TimeoutExpired):
+        return f"still running after {LIMIT} s", ""
+    except BaseException as error:  # a traceback, had it been a process
+        return f"{type(error).__name__}: {error}", ""
+    last = said.splitlines()[-1] if said else ""
+    if "Traceback" in said:
+        return "a traceback", last
+    if status != case.status:
+        return f"status {status}, not {case.status}", last
+    if status == 2 and (not last.startswith("error: ") or out):
+        return "no line that begins with error:, or some output", last
+    if said.count("\n") > 3:
+        return f"{said.count(chr(10))} lines of message", last
+    if status == 1 and out.count(b"\n") != case.stdin.count(b"\n"):
+        return f"{out.count(chr(10).encode())} lines of output", last
+    short = last
+    given = [part for word in case.argv for part in (word, word.partition("=")[2])]
+    for word in sorted(filter(None, given), key=len, reverse=True):
+        short = short.replace(word, "…")
+    if len(short) > 600:
+        return f"a message of {len(short)} characters", last[:600]
+    if missing := [word for word in case.words if word.lower() not in said.lower()]:
+        return f"the message does not name {missing}", last
+    return what_was_lost(before, contents(folder)), last
+
+
+def try_kind(name: str, number: int, templates: Path, run=run_here):
+    """One case of a kind: what is wrong, the line it printed, the case."""
+    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(Path(folder), templates, draw)
+        case = KINDS[name](place)
+        wrong, line = complaint(case, run, Path(folder))
+        return wrong, line.replace(folder, "…"), case
+
+
+def main(words: list[str]) -> int:
+    """Print a line for each kind; 0 if every case ended as it should."""
+    chosen = [k for k in KINDS if not words[1:] or any(w in k for w in words[1:])]
+    each = int(words[0]) if words else -(-TOTAL // len(chosen))
+    failed, cases = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        templates = Path(folder)
+        make_templates(templates)
+        for name in chosen:
+            lines = []
+            for number in range(each):
+                wrong, line, case = try_kind(name, number, templates)
+                lines.append(line)
+                if wrong:
+                    failed.append((name, number, wrong, line, case.argv))
+            cases += each
+            print(f"{each:4} {name:52} {min(lines, key=len)[:100]}", flush=True)
+        if not words:
+            step = len(chosen) / PROCESSES
+            for i in range(PROCESSES):
+                name = chosen[int(i * step)]
+                number = next(n for n in range(99) if as_process(name, n, templates))
+                wrong, line, case = try_kind(name, number, templates, run_there)
+                if wrong:
+                    failed.append((name, number, wrong, line, case.argv))
+            print(f"{PROCESSES} of them as processes")
+    print(f"{cases} cases of {len(chosen)} kinds, {len(failed)} ended wrongly")
+    for name, number, wrong, line, argv in failed:
+        print(f"{name} {number}: {wrong}\n    {line}\n    {str(argv)[:400]}")
+    return 1 if failed else 0
+
+
+def as_process(name: str, number: int, templates: Path) -> bool:
+    """Whether a case can be given at a shell."""
+    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
+    with tempfile.TemporaryDirectory() as folder:
+        return KINDS[name](Place(Path(folder), templates, draw)).as_process
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

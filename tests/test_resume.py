@@ -1,0 +1,694 @@
+"""Chapter 94: a run that ends too early goes on as if it had not."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import (
+    Killed,
+    assert_same_run,
+    flags,
+    repeatable,
+    small_run,
+    train,
+    train_until,
+)
+
+import annotated_transformer as at
+from annotated_transformer import (
+    DataError,
+    Run,
+    TrainingConfig,
+    TrainState,
+    load_tensors,
+    main,
+    read_metrics,
+    saved_steps,
+    unpack_tensors,
+)
+
+MODULE = Path(at.__file__)
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A training that saves after each epoch only, the machine being fast."""
+    return small_run(tmp_path)
+
+
+@pytest.fixture
+def often(tmp_path):
+    """The same training, which saves between all updates."""
+    return small_run(tmp_path, save_seconds=0.0)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of that training without a break."""
+    return train(small_run(tmp_path_factory.mktemp("whole")))
+
+
+def newest_state(folder):
+    return unpack_tensors(saved_steps(Path(folder) / "resume")[-1])[1]
+
+
+# killed at some moment, then resumed: the same run
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        ((at, "update"), 2),  # in the first epoch
+        ((at, "update"), 9),  # in a later one
+        ((at, "save_checkpoint"), 1),  # metrics written, checkpoint not
+        ((at, "save_checkpoint"), 3),
+        *(((os, "replace"), n) for n in range(3, 10)),  # between any two files
+    ],
+)
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
+    tiny, whole, monkeypatch, moment
+):
+    train_until(tiny, monkeypatch, moment)
+    torch.manual_seed(99)  # the state of the generator is the run's own
+    assert_same_run(whole, train(tiny))
+
+
+@pytest.mark.parametrize("update", [2, 3, 4, 5, 8, 12])
+def test_a_run_goes_on_within_an_epoch(often, whole, monkeypatch, update):
+    train_until(often, monkeypatch, ((at, "update"), update))
+    notes = newest_state(often[0].run_dir)
+    assert notes["state"]["accum_step"] == update - 1  # nothing is done again
+    torch.manual_seed(99)
+    assert_same_run(whole, train(often))
+
+
+def test_saving_often_changes_nothing(often, whole):
+    assert_same_run(whole, train(often))
+
+
+@pytest.mark.parametrize("update", [2, 3, 4, 6])
+def test_a_window_of_several_batches_is_not_broken_up(
+    often, tmp_path, monkeypatch, update
+):
+    """Gradients that live on between the batches of an update are in no file."""
+    several = {"accum_iter": 2, "batch_tokens": 40}
+    whole = train(often, run_dir=str(tmp_path / "whole"), **several)
+    train_until(often, monkeypatch, ((at, "update"), update), **several)
+    place = newest_state(often[0].run_dir)["place"]
+    assert place["batches"] % 2 == 0
+    assert_same_run(whole, train(often, **several))
+
+
+def test_a_forward_pass_that_is_broken_off_counts_for_nothing(
+    often, whole, monkeypatch
+):
+    train_until(often, monkeypatch, ((at.EncoderDecoder, "forward"), 5))
+    assert_same_run(whole, train(often))
+
+
+def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch):
+    """Losses are compared above; here the seconds, which differ from run to run."""
+    train_until(often, monkeypatch, ((at, "update"), 3))
+    spent = newest_state(often[0].run_dir)["place"]["seconds"]
+    assert spent > 0
+    first = read_metrics(train(often))[0]
+    assert first["seconds"] > spent
+    assert first["tokens_per_second"] * first["seconds"] == pytest.approx(
+        sum(len(tgt) - 1 for _, tgt in at.load_examples(often[0], "train", often[1]))
+    )
+
+
+# faults between writing, fsync and renaming
+
+
+class Half:
+    """A file opened for writing whose writes stop in the middle."""
+
+    def __init__(self, file, stop):
+        self.file, self.stop = file, stop
+        self.flush, self.fileno = file.flush, file.fileno
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def write(self, data):
+        self.file.write(data[: len(data) // 2])
+        self.file.flush()
+        self.stop()
+        self.file.write(data[len(data) // 2 :])
+
+
+POINTS = ("half written", "before fsync", "before renaming", "before the folder")
+
+
+def plant(patch, point, count, error):
+    """Raise an error when writing reaches a point for the count-th time."""
+    calls = []
+
+    def stop():
+        calls.append(point)
+        if len(calls) == count:
+            raise error
+
+    def stopping(real):
+        return lambda *args: (stop(), real(*args))
+
+    def opened(path, mode="r", **options):
+        file = open(path, mode, **options)
+        return Half(file, stop) if mode == "wb" else file
+
+    if point == "half written":
+        patch.setattr(at, "open", opened, raising=False)
+    elif point == "before fsync":
+        patch.setattr(at, "to_disk", stopping(at.to_disk))
+    elif point == "before renaming":
+        patch.setattr(os, "replace", stopping(os.replace))
+    else:
+        patch.setattr(at, "folder_to_disk", stopping(at.folder_to_disk))
+
+
+@pytest.mark.parametrize("count", [9, 10, 12])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_in_every_write_a_run_still_arrives(
+    often, whole, monkeypatch, point, count
+):
+    """Each start is killed at its count-th write, whatever that is, until one ends."""
+    starts = 0
+    while True:
+        starts += 1
+        assert starts < 40
+        try:
+            with monkeypatch.context() as patch:
+                plant(patch, point, count, Killed())
+                folder = train(often)
+            break
+        except Killed:
+            check_readable(Path(often[0].run_dir))
+    assert starts > 3
+    assert_same_run(whole, folder)
+    assert not list(folder.rglob("*.tmp"))
+
+
+def check_readable(folder):
+    """Each file under its final name is whole."""
+    for path in at.run_files(folder):
+        if path.suffix == ".json":
+            at.read_json(path)
+        elif path.suffix == ".safetensors":
+            unpack_tensors(path)
+
+
+# full and damaged disks
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6, 15])
+@pytest.mark.parametrize("point", POINTS[:3])
+def test_a_full_disk_keeps_the_checkpoint_before(
+    often, whole, monkeypatch, capsys, point, count
+):
+    folder = Path(often[0].run_dir)
+    with monkeypatch.context() as patch:
+        plant(patch, point, count, OSError(28, "No space left on device"))
+        assert main(["train", *flags(often[0])]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "No space left on device" in error
+    assert not list(folder.rglob("*.tmp"))  # half a file would fill the disk
+    states = saved_steps(folder / "resume")
+    assert not states or states[-1].stem in error or "metrics" in error
+    assert main(["train", *flags(often[0])]) == 0
+    assert_same_run(whole, folder)
+
+
+@pytest.mark.parametrize("how", ["cut", "changed", "empty", "other"])
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
+    often, whole, monkeypatch, capsys, how
+):
+    train_until(often, monkeypatch, ((at, "update"), 9))
+    older, newest = saved_steps(Path(often[0].run_dir) / "resume")
+    data = bytearray(newest.read_bytes())
+    if how == "other":
+        at.save_tensors(newest, {"weight": torch.ones(1)})
+    else:
+        data[-100] ^= 1
+        newest.write_bytes({"cut": data[:-10], "changed": data, "empty": b""}[how])
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(at, "save_state", lambda *args: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            train(often)
+    said = capsys.readouterr().err
+    assert newest.name in said and "checkpoint before" in said
+    assert older.exists()
+    assert_same_run(whole, train(often))
+
+
+def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypatch):
+    train_until(often, monkeypatch, ((at, "update"), 9))
+    folder = Path(often[0].run_dir) / "resume"
+    older, newest = saved_steps(folder)
+    newest.write_bytes(b"")
+    train_until(often, monkeypatch, ((at, "update"), 1))  # has saved one
+    assert newest not in saved_steps(folder)
+    for path in saved_steps(folder):
+        unpack_tensors(path)
+
+
+def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
+    folder = train(tiny)
+    for path in saved_steps(folder / "resume"):
+        path.write_bytes(b"")
+    files = [p for p in at.run_files(folder) if p.name != "config.json"]
+    before = [path.read_bytes() for path in files]
+    with pytest.raises(DataError, match="--restart"):
+        train(tiny)
+    assert before == [path.read_bytes() for path in files]
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(tiny, monkeypatch, capsys):
+    train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 4))
+    newest = saved_steps(Path(tiny[0].run_dir) / "checkpoints")[-1]
+    newest.write_bytes(newest.read_bytes()[:-10])
+    folder = train(tiny)
+    assert f"{newest.name} is damaged" in capsys.readouterr().err
+    last = load_tensors(saved_steps(folder / "checkpoints")[-1])
+    model = load_tensors(folder / "model.safetensors")
+    assert all(torch.equal(model[name], last[name]) for name in model)
+
+
+def test_a_damaged_result_is_made_again(tiny, capsys):
+    folder = train(tiny)
+    path = folder / "model.safetensors"
+    before = load_tensors(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["train", *flags(tiny[0])]) == 0
+    assert "made again" in capsys.readouterr().err
+    after = load_tensors(path)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_another_vocabulary_is_refused_before_anything_is_written(tiny):
+    folder = train(tiny)
+    before = (folder / "vocabulary.json").read_bytes()
+    config, _ = tiny
+    other = at.prepare_text(config, [("abc abc", "abc abc")] * 3)
+    with pytest.raises(DataError, match="vocabulary"):
+        train((config, other))
+    assert (folder / "vocabulary.json").read_bytes() == before
+
+
+# how old a state may be
+
+
+def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
+    """A clock that each update moves on by ten seconds."""
+    clock, ages = [1000.0], []
+    update, save_state = at.update, at.save_state
+    saved = []
+
+    def slow(*args):
+        ages.append(clock[0] - saved[-1])
+        clock[0] += 10
+        update(*args)
+
+    def save(*args):
+        saved.append(clock[0])
+        save_state(*args)
+
+    monkeypatch.setattr(at.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(at, "update", slow)
+    monkeypatch.setattr(at, "save_state", save)
+    train(tiny, batch_tokens=30, epochs=2, save_seconds=25.0)
+    updates = len(ages)
+    assert updates >= 8
+    assert max(ages) <= 25  # before an update; it ends ten seconds later
+    assert 3 <= len(saved) <= 3 + updates * 10 // 25  # and not much oftener
+
+
+def test_a_run_saves_before_its_first_update(tiny, monkeypatch):
+    train_until(tiny, monkeypatch, ((at, "update"), 1))
+    folder = Path(tiny[0].run_dir)
+    assert [p.stem for p in saved_steps(folder / "resume")] == ["step-000000"]
+
+
+def test_what_a_broken_off_write_left_is_removed(tiny):
+    folder = train(tiny, epochs=1, schedule="inverse_sqrt")
+    left = ["metrics.jsonl", "resume/step-000002.safetensors", "best.safetensors"]
+    for name in left:
+        (folder / f"{name}.tmp").write_bytes(b"half")
+    (folder / "mine.tmp").write_text("mine")
+    Run(dataclasses.replace(tiny[0], epochs=2, schedule="inverse_sqrt"))
+    assert [path.name for path in folder.rglob("*.tmp")] == ["mine.tmp"]
+
+
+# what a state holds
+
+
+def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
+    config = TrainingConfig(run_dir=str(tmp_path))
+    model = torch.nn.Linear(2, 2)
+
+    def fresh():
+        optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.5**s)
+        return optimizer, schedule, TrainState()
+
+    optimizer, scheduler, state = fresh()
+    for _ in range(3):
+        model(torch.randn(4, 2)).sum().backward()
+        optimizer.step()
+        scheduler.step()
+        state.step += 1
+    state.tokens = 12
+    Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
+    again, schedule_again, state_again = fresh()
+    run = Run(config)
+    assert run.resume(model, again, schedule_again, state_again) == 1
+    assert run.place.best == 1.5
+    assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
+    slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
+    for index, slot in slots.items():
+        for name, value in slot.items():
+            assert torch.equal(value, slots_again[index][name])
+    assert (state_again.step, state_again.tokens) == (3, 12)
+
+
+def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
+    config = TrainingConfig(run_dir=str(tmp_path), keep=3)
+    run, model = Run(config), torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    steps = [8, 99, 999_998, 999_999, 1_000_000]
+    for epoch, step in enumerate(steps):
+        run.save(step, epoch, model, optimizer, scheduler, TrainState())
+    kept = [path.stem for path in run.checkpoints()]
+    assert kept == ["step-999998", "step-999999", "step-1000000"]
+    assert len(saved_steps(tmp_path / "resume")) == 2
+    assert run.resume(model, optimizer, scheduler, TrainState()) == 5
+
+
+def test_the_best_by_validation_is_kept(tmp_path):
+    run = Run(TrainingConfig(run_dir=str(tmp_path), average=1))
+    model = torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    for epoch, score in enumerate([3.0, 1.0, 2.0]):
+        torch.nn.init.constant_(model.weight, epoch)
+        run.save(epoch, epoch, model, optimizer, scheduler, TrainState(), score)
+    tensors, notes = unpack_tensors(tmp_path / "best.safetensors")
+    assert tensors["weight"].item() == 1 and notes["score"] == 1.0
+    run.finish(model)
+    assert model.weight.item() == 1
+
+
+def test_finishing_averages_the_last_checkpoints(tmp_path):
+    config = TrainingConfig(
+        run_dir=str(tmp_path), epochs=4, keep=4, average=2, schedule="inverse_sqrt"
+    )
+    run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    for epoch in range(4):
+        torch.nn.init.constant_(model.weight, 10.0**epoch)
+        run.save(epoch, epoch, model, optimizer, scheduler, TrainState())
+    assert not run.finished
+    run.finish(model)
+    assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
+    assert model.weight.item() == 550 and run.finished
+    assert not Run(dataclasses.replace(config, epochs=5)).finished
+
+
+def test_a_half_written_metric_is_ignored(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
+    at.cut_metrics(tmp_path, 1)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
+    """A loop of one's own that never calls save reads every epoch whole."""
+    config, text = often
+    run, model = Run(config), torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    state = TrainState()
+    run.resume(model, optimizer, scheduler, state)
+    for epoch in range(3):
+        read = []
+        for batch in at.going_on(run, range(4), epoch):
+            read.append(batch)
+            state.step += 1
+        assert read == [0, 1, 2, 3]
+
+
+# asked to stop
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("update", signal.SIGINT),
+        ("update", signal.SIGTERM),
+        ("save_state", signal.SIGINT),
+        ("save_text", signal.SIGTERM),
+        ("finish", signal.SIGTERM),
+    ],
+)
+def test_a_signal_ends_a_run_with_a_note(
+    often, whole, monkeypatch, capsys, number, moment
+):
+    handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    place = at.Run if hasattr(at.Run, moment) else at
+    real = getattr(place, moment)
+
+    def interrupted(*args):
+        signal.raise_signal(number)
+        real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, moment, interrupted)
+        assert main(["train", *flags(often[0])]) == 128 + number
+    said = capsys.readouterr().err
+    assert said.startswith("Stopped. The same command ") and said.count("\n") == 1
+    states = saved_steps(Path(often[0].run_dir) / "resume")
+    assert (states[-1].stem if states else "begins anew") in said
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert main(["train", *flags(often[0])]) == 0
+    assert_same_run(whole, Path(often[0].run_dir))
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with at.heeding_signals():
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(at.Stopped):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def started(config, *before):
+    """A real `train` that has begun to train."""
+    for path in saved_steps(Path(config.run_dir) / "resume"):
+        path.unlink()
+    command = [sys.executable, str(MODULE), "train", *flags(config)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not saved_steps(Path(config.run_dir) / "resume"):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.slow
+def test_a_process_that_the_system_ends_says_where_it_goes_on(tiny):
+    config = dataclasses.replace(tiny[0], epochs=4000, schedule="inverse_sqrt")
+    process = started(config)
+    time.sleep(0.5)
+    process.terminate()
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 143
+    assert said.startswith("Stopped. The same command goes on from step-")
+
+
+@pytest.mark.slow
+def test_processes_that_were_started_do_not_outlive_the_one_that_is_ended(tiny):
+    config = dataclasses.replace(
+        tiny[0], epochs=4000, schedule="inverse_sqrt", distributed=True
+    )
+    process = started(config)
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    children = listed.read_text().split()
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert len(children) >= 2
+    until = time.monotonic() + 10  # one that only watches the others goes last
+    while left := [child for child in children if Path(f"/proc/{child}").exists()]:
+        states = [Path(f"/proc/{child}/stat").read_text().split()[2] for child in left]
+        if set(states) == {"Z"}:  # ended, and nobody has asked for its status yet
+            break
+        assert time.monotonic() < until, states
+        time.sleep(0.1)
+
+
+# out of memory, and losses that are no number
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. "
+                     "DefaultCPUAllocator: can't allocate memory: you tried …"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. …"),
+        RuntimeError("MPS backend out of memory (MPS allocated: 8 GB …)"),
+        MemoryError(),
+    ],
+    ids=["cpu", "cuda", "mps", "python"],
+)  # fmt: skip
+def test_too_little_memory_names_the_batch_and_what_to_lower(
+    tiny, monkeypatch, capsys, error
+):
+    real, calls = at.EncoderDecoder.forward, []
+
+    def greedy(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise error
+        return real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at.EncoderDecoder, "forward", greedy)
+        assert main(["train", *flags(tiny[0])]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("error: batch 2 (")
+    assert "pairs of up to" in said and "memory" in said
+    assert "--batch-tokens (now 60)" in said
+
+
+def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
+    def greedy(*args):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(at, "build_model", greedy)
+    assert main(["train", *flags(tiny[0])]) == 2
+    assert capsys.readouterr().err.startswith("error: too little memory")
+
+
+def test_another_error_of_torch_is_not_taken_for_too_little_memory(tiny, monkeypatch):
+    def wrong(*args):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(at.EncoderDecoder, "forward", wrong)
+    with pytest.raises(RuntimeError, match="mat1"):
+        main(["train", *flags(tiny[0])])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+def test_memory_that_is_really_used_up(tiny, tmp_path):
+    for side in ("de", "en"):
+        path = tmp_path / side
+        path.write_text(path.read_text(encoding="utf-8") * 100, encoding="utf-8")
+    config = dataclasses.replace(tiny[0], batch_tokens=20000, d_ff=2**16)
+    program = f"""
+        import resource, sys
+        import annotated_transformer as at
+        with open("/proc/self/status") as file:
+            (used,) = (int(x.split()[1]) for x in file if x.startswith("VmSize"))
+        limit = used * 1024 + 2**30
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        raise SystemExit(at.main(["train", *{flags(config)!r}]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(MODULE.parent)},
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: batch 1 (") and done.stderr.count("\n") == 1
+    assert "--batch-tokens (now 20000)" in done.stderr
+
+
+def test_a_loss_that_is_no_number_leaves_the_last_good_state(
+    often, whole, monkeypatch, capsys
+):
+    real, calls = at.LabelSmoothing.forward, []
+
+    def broken(self, x, target):
+        calls.append(1)
+        return real(self, x, target) * (float("nan") if len(calls) == 2 else 1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at.LabelSmoothing, "forward", broken)
+        assert main(["train", *flags(often[0])]) == 2
+    assert "nan at update 2" in capsys.readouterr().err
+    assert newest_state(often[0].run_dir)["state"]["accum_step"] == 1
+    assert main(["train", *flags(often[0])]) == 0
+    assert_same_run(whole, Path(often[0].run_dir))
+
+
+# real kills, and several processes
+
+
+@pytest.mark.slow
+def test_three_real_kills():
+    """What `make torture` does twenty times."""
+    program = Path(__file__).parent / "torture.py"
+    command = [sys.executable, str(program), "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 killed, 2 of them inside a write" in done.stdout
+    assert "bit for bit" in done.stdout
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_within_an_epoch(tmp_path):
+    """The figures of the epoch are those of both processes, before and after."""
+    config, text = small_run(tmp_path, save_seconds=0.0, dropout=0.0)
+    train((config, text), run_dir=str(tmp_path / "alone"))
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import os, signal, sys
+            import annotated_transformer as at
+            real, calls, last = at.update, [], int(sys.argv.pop(1))
+            def update(*args):
+                calls.append(1)
+                if len(calls) == last:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                real(*args)
+            at.update = update
+            raise SystemExit(at.main())
+            """
+        )
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(program)]
+    environment = os.environ | {"PYTHONPATH": str(MODULE.parent)}
+    for last in (3, 0):  # killed at its third update, then not at all
+        done = subprocess.run(
+            [*command, str(last), "train", *flags(config)],
+            capture_output=True, text=True, timeout=300, env=environment,
+        )  # fmt: skip
+        assert (done.returncode == 0) == (last == 0), done.stderr
+    one, two = repeatable(tmp_path / "alone"), repeatable(config.run_dir)
+    assert [r["epoch"] for r in one] == [r["epoch"] for r in two] == [1, 2, 3, 4]
+    for first, second in zip(one, two, strict=True):
+        for name in ("step", "train_criterion", "valid_nll"):
+            assert first[name] == pytest.approx(second[name], abs=1e-3), name
+    lines = Path(config.run_dir, "metrics.jsonl").read_text().splitlines()
+    tokens = [r["tokens_per_second"] * r["seconds"] for r in map(json.loads, lines)]
+    assert tokens == pytest.approx([tokens[0]] * 4)
