@@ -11,7 +11,8 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student train mutants clean
+.PHONY: help setup run test check quick notebooks lab student train bench heads mutants \
+	torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -51,8 +52,23 @@ train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 4
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
+bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores)
+	$(call timed,$(BIN)/python benchmarks/training.py && $(BIN)/python benchmarks/decoding.py)
+
+.venv/bench: $(READY) benchmarks/requirements.txt
+	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@
+
+heads: $(READY)  ## measure what each attention head finds and is worth (half a minute)
+	$(call timed,$(BIN)/python benchmarks/heads.py)
+
 mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (8 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
+
+torture: $(READY)  ## kill a small training 20 times; it must end as an undisturbed one (2 minutes)
+	$(call timed,$(BIN)/python tests/torture.py)
+
+fuzz: $(READY)  ## 2,000 bad inputs: a clear line each, nothing lost (2 minutes)
+	$(call timed,$(BIN)/python tests/fuzz.py)
 
 clean:  ## remove all that make wrote, except your trainings in runs/
 	@rm -rf .venv build *.egg-info $(CACHES)

@@ -16,6 +16,7 @@ import datetime
 import functools
 import gzip
 import hashlib
+import html
 import importlib
 import importlib.metadata
 import inspect
@@ -90,12 +91,13 @@ __all__ = [
     "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
     "average", "average_checkpoints",
     # 05_attention_visualization
-    "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
-    "packed_tightly", "use_charts", "record_translation", "mtx2df", "ABOVE",
-    "token_axis", "attn_map", "recorded_weights", "get_encoder",
-    "get_decoder_self", "get_decoder_src", "visualize_layer",
-    "visualize_model", "first_test_sentence", "viz_encoder_self",
-    "viz_decoder_self", "viz_decoder_src", "links_found",
+    "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
+    "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
+    "recorded_weights", "get_encoder", "get_decoder_self", "get_decoder_src",
+    "KINDS", "Recording", "recordings", "attention_grid", "readable",
+    "Explanation", "explain", "links_found", "gold_links", "count_links",
+    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
+    "role_scores", "zeroed", "voice", "queries",
     # 90_files_and_runs
     "DataError", "note", "INSTALL", "optional_import", "read_lines",
     "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
@@ -115,7 +117,7 @@ __all__ = [
     "LIMITS", "check_settings", "DEFAULT_MODEL", "CommandLine", "command_line",
     "config_of", "train_command", "arriving_lines", "accepted",
     "search_settings", "translate_command", "model_folder", "TEST_2016",
-    "evaluate_command", "record_look", "COMMANDS", "main",
+    "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "collate_batch",
@@ -128,6 +130,13 @@ __all__ = [
     "save_state", "goes_on_from", "telling_where_it_goes_on", "going_on",
     "save_when_due", "load_checkpoint", "Stopped", "heeding_signals",
     "is_out_of_memory", "naming_the_batch",
+    # 95_charts_and_pages
+    "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
+    "packed_tightly", "use_charts", "packed", "by_cell", "by_head", "chooser",
+    "chosen_cells", "pointed_at", "words", "explorer", "percentages",
+    "sentence_pair", "visualize_layer", "visualize_model",
+    "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
+    "viz_decoder_src", "PAGE", "attention_page",
 ]
 # fmt: on
 
@@ -1765,69 +1774,6 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
 # -----------------------------------------------------------------------------
 
 
-CHART_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
-
-
-def chart_theme() -> dict:
-    """The Altair theme of the series: colours, sizes of text, white background."""
-    text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
-    return {
-        "config": {
-            "background": "white",
-            "padding": 10,
-            "font": "sans-serif",
-            "title": {"fontSize": 15, "subtitleFontSize": 12, "anchor": "start"},
-            "axis": {**text, "gridColor": "#e6e6e6"},
-            "legend": {**text, "symbolStrokeWidth": 2},
-            "header": {"labelFontSize": 13, "titleFontSize": 13},
-            "view": {"continuousWidth": 520, "continuousHeight": 260},
-            "mark": {"color": CHART_COLOURS[0]},
-            "line": {"strokeWidth": 2.5},
-            "range": {"category": CHART_COLOURS, "heatmap": CHART_RAMP},
-        }
-    }
-
-
-def chart_bundle(spec: dict, **options: object) -> dict:
-    """What one chart stores in a notebook: the specification and a PNG of it."""
-    bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
-    with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
-        import vl_convert
-
-        png = packed_tightly(vl_convert.vegalite_to_png(spec))
-        bundle["image/png"] = base64.b64encode(png).decode()
-    return bundle
-
-
-def packed_tightly(png: bytes) -> bytes:
-    """The same picture in about a fifth of the bytes that vl-convert takes."""
-    chunks, pixels, place = [], b"", 8  # behind the signature
-    while place < len(png):
-        size, kind = struct.unpack_from(">I4s", png, place)
-        content = png[place + 8 : place + 8 + size]
-        place += size + 12
-        if kind == b"IDAT":
-            pixels += content
-        else:
-            chunks.append((kind, content))
-    pixels = zlib.compress(zlib.decompress(pixels), level=9)
-    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
-    framed = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
-        for kind, c in chunks
-    )
-    return png[:8] + b"".join(framed)
-
-
-def use_charts() -> None:
-    """Give Altair the theme and the renderer of the series; call it once."""
-    alt = optional_import("altair")
-    alt.theme.register("annotated_transformer", enable=True)(chart_theme)
-    alt.renderers.register("annotated_transformer", chart_bundle)
-    alt.renderers.enable("annotated_transformer")
-
-
 def record_translation(
     translator: Translator, sentence: str
 ) -> tuple[list[str], list[str]]:
@@ -1847,6 +1793,26 @@ def record_translation(
     return translator.vocab_src.tokens(src[0].tolist()), read
 
 
+def record_pair(
+    translator: Translator, src: str, tgt: str
+) -> tuple[list[str], list[str]]:
+    """Let the decoder read a given translation and keep the model's attention.
+
+    Returns the tokens of both sides, as ``record_translation`` does.
+    """
+    model = translator.model
+    device = next(model.parameters()).device
+    words = tokenize(tgt, translator.tokenizer_tgt)
+    source = torch.tensor([translator.check(src)], device=device)
+    target = torch.tensor([[START, *translator.vocab_tgt(words)]], device=device)
+    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
+    triangle = subsequent_mask(target.size(1)).to(device)
+    with record_attention(model), in_mode(model, training=False):
+        model(source, target, mask, triangle)
+    read = translator.vocab_tgt.tokens(target[0].tolist())
+    return translator.vocab_src.tokens(source[0].tolist()), read
+
+
 def mtx2df(
     m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
 ) -> pandas.DataFrame:
@@ -1855,9 +1821,7 @@ def mtx2df(
     Cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
     where there are more tokens than rows or columns.
     """
-    if m.size(0) < len(row_tokens) or m.size(1) < len(col_tokens):
-        labels = f"{len(row_tokens)} row and {len(col_tokens)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+    check_labels(m, row_tokens, col_tokens)
     value = m.tolist()
     cells = [
         (r, c, value[r][c], row_token, col_token)
@@ -1868,7 +1832,15 @@ def mtx2df(
     return optional_import("pandas").DataFrame(cells, columns=columns)
 
 
+def check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
+    """ValueError where a matrix (…, T, S) has fewer rows or columns than labels."""
+    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
+        labels = f"{len(rows)} row and {len(columns)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+
+
 ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
+TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
 
 
 def token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
@@ -1877,6 +1849,12 @@ def token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
     options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
     options.update(labelBaseline="middle", title=None, ticks=False)
     return optional_import("altair").Axis(**options)
+
+
+def weight_colour() -> altair.Color:
+    """The colour of a weight, on the same scale in all charts."""
+    alt = optional_import("altair")
+    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
 
 
 def attn_map(
@@ -1890,32 +1868,31 @@ def attn_map(
     """One head as a heat map: queries down, keys across; attn (B, H, T, S)."""
     alt = optional_import("altair")
     table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
-    T, S = (int(table[name].max()) + 1 for name in ("row", "column"))
-    weights = " ".join(f"{1000 * value:.0f}" for value in table["value"])
-    step = min(20, 250 // max(T, S))
-    return (
-        alt.Chart(
-            alt.Data(values=[{"weights": weights}]),
-            title=f"layer {layer}, head {head}",
-            width=alt.Step(step),
-            height=alt.Step(step),
-        )
-        .mark_rect()
-        .transform_calculate(value="split(datum.weights, ' ')", i=f"sequence({T * S})")
-        .transform_flatten(["value", "i"])
-        .transform_calculate(
-            value="datum.value / 1000",
-            row=f"floor(datum.i / {S})",
-            column=f"datum.i % {S}",
-            row_token=f"{json.dumps(row_tokens)}[datum.row]",
-            col_token=f"{json.dumps(col_tokens)}[datum.column]",
-        )
-        .encode(
-            y=alt.Y("row:O", axis=token_axis(row_tokens, step)),
-            x=alt.X("column:O", axis=token_axis(col_tokens, step, **ABOVE)),
-            color=alt.Color("value:Q", title="weight").scale(domain=(0, 1)),
-            tooltip=["row_token:N", "col_token:N", "value:Q"],
-        )
+    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
+    record = {"weights": packed(table["value"]), "cells": len(table)}
+    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
+    step = min(20, 250 // max(len(rows), len(columns)))
+    chart = alt.Chart(
+        alt.Data(values=[record | {"width": len(columns)}]),
+        title=f"layer {layer}, head {head}",
+        description=described(attn[0, head], rows, columns),
+        width=alt.Step(step),
+        height=alt.Step(step),
+    ).mark_rect()
+    return by_cell(chart).encode(
+        y=alt.Y("row:O", axis=token_axis(rows, step)),
+        x=alt.X("column:O", axis=token_axis(columns, step, **ABOVE)),
+        color=weight_colour(),
+        tooltip=TOOLTIP,
+    )
+
+
+def described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
+    """A map (T, S) in words: for each row where its largest weight lies."""
+    most = weights[: len(rows), : len(columns)].max(-1)
+    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
+    return "Attention weights, largest in each row: " + ", ".join(
+        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
     )
 
 
@@ -1948,72 +1925,247 @@ def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     return recorded_weights(model.decoder, layer, "src_attn")
 
 
-def visualize_layer(
-    model: EncoderDecoder,
-    layer: int,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    ntokens: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.ConcatChart:
-    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
-    attn = getter_fn(model, layer)
-    maps = (
-        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
-        for head in range(attn.size(1))
-    )
-    return optional_import("altair").concat(*maps, columns=2)
+KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 
-def visualize_model(
-    model: EncoderDecoder,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.VConcatChart:
-    """All layers of a kind of attention, all heads of each."""
-    decoder: Any = model.decoder
-    return optional_import("altair").vconcat(*(
-        visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
-        for layer in range(len(decoder.layers))
-    ))  # fmt: skip
+@dataclass
+class Recording:
+    """One kind of attention to one sentence: weights (N, H, T, S) of all heads.
 
-
-def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The shipped model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / DEFAULT_MODEL)
-    source, _ = load_pairs(translator.config, "test")[0]
-    return translator.model, *record_translation(translator, source)
-
-
-def viz_encoder_self() -> altair.VConcatChart:
-    """The encoder's self-attention of the first test sentence."""
-    model, source, _ = first_test_sentence()
-    return visualize_model(model, get_encoder, source, source)
-
-
-def viz_decoder_self() -> altair.VConcatChart:
-    """The decoder's self-attention of the first test sentence."""
-    model, _, read = first_test_sentence()
-    return visualize_model(model, get_decoder_self, read, read)
-
-
-def viz_decoder_src() -> altair.VConcatChart:
-    """The cross-attention of the first test sentence."""
-    model, source, read = first_test_sentence()
-    return visualize_model(model, get_decoder_src, read, source)
-
-
-def links_found(weights: Tensor, links: dict[int, set[int]]) -> Tensor:
-    """How many rows have their largest weight on a gold link, per head: (H,).
-
-    weights (H, T, S); ``links`` gives the right columns of each row that has any.
+    ``rows`` are the T tokens that ask, ``columns`` the S tokens that are asked.
     """
-    best = weights.argmax(-1)  # (H, T)
-    found = torch.zeros(len(weights), dtype=torch.long)
-    for row, columns in links.items():
-        found += torch.isin(best[:, row].cpu(), torch.tensor(sorted(columns)))
+
+    kind: str
+    sentence: str
+    rows: list[str]
+    columns: list[str]
+    weights: Tensor
+
+    def record(self) -> dict[str, Any]:
+        """What charts need of it, for ``by_head``; ValueError for wrong labels."""
+        check_labels(self.weights, self.rows, self.columns)
+        maps = self.weights[..., : len(self.rows), : len(self.columns)].flatten(0, 1)
+        return {
+            "kind": self.kind,
+            "sentence": self.sentence,
+            "rows": "\t".join(self.rows),
+            "columns": "\t".join(self.columns),
+            "maps": len(maps),
+            "heads": self.weights.size(1),
+            "cells": maps[0].numel(),
+            "width": len(self.columns),
+            "weights": "|".join(packed(each.flatten().tolist()) for each in maps),
+        }
+
+
+def recordings(
+    model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
+) -> list[Recording]:
+    """The three KINDS of what was last recorded, labelled with the tokens."""
+    encoder: Any = model.encoder
+    decoder: Any = model.decoder
+    uses = [
+        (get_encoder, encoder, source, source),
+        (get_decoder_self, decoder, read, read),
+        (get_decoder_src, decoder, read, source),
+    ]
+    found = []
+    for kind, (getter, stack, rows, columns) in zip(KINDS, uses, strict=True):
+        layers = [getter(model, i)[:1] for i in range(len(stack.layers))]
+        found.append(Recording(kind, sentence, rows, columns, torch.cat(layers)))
     return found
+
+
+def attention_grid(recording: Recording, width: int = 560) -> altair.Chart:
+    """All layers (down) and heads (across) of one kind of attention, small."""
+    alt = optional_import("altair")
+    N, H, T, S = recording.weights.shape
+    side = max(24, min(120, width // H - 12))
+    size = f"small heat maps, {N} layers of {H} heads, {T} by {S} tokens"
+    chart = alt.Chart(
+        alt.Data(values=[recording.record()]),
+        title=recording.kind,
+        description=f"{recording.kind}, {size}: {recording.sentence}",
+        width=side,
+        height=max(24, side * T // S),
+    ).mark_rect()
+    return by_cell(by_head(chart), "text").encode(
+        x=alt.X("column:O", axis=None),
+        y=alt.Y("row:O", axis=None),
+        row=alt.Row("layer:O", title="layer", spacing=6),
+        column=alt.Column("head:O", title="head", spacing=6),
+        color=weight_colour(),
+        tooltip=TOOLTIP,
+    )
+
+
+def readable(tokens: list[str], tokenizer: Any) -> list[str]:
+    """Labels for tokens: words as they are, subwords as text, ``+`` inside a word."""
+    subwords = isinstance(tokenizer, BytePairEncoding)
+    labels: list[str] = []
+    for i, token in enumerate(tokens):
+        text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
+        shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
+        begins = i == 0 or tokens[i - 1] in SPECIALS or not text[:1].isalnum()
+        plain = begins or not subwords or token in SPECIALS
+        labels.append(shown if plain else "+" + shown)
+    return labels
+
+
+@dataclass
+class Explanation:
+    """Greedy translations of sentences, and the attention behind them."""
+
+    sentences: list[str]
+    translations: list[str]
+    recordings: list[Recording]
+
+    def charts(self) -> list[altair.LayerChart]:
+        """The explorer of all kinds, cross-attention first, and its lines."""
+        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
+        cross = [each for each in order if each.kind == KINDS[-1]]
+        return [explorer(*order), sentence_pair(*cross)]
+
+    def save(self, path: str | Path) -> None:
+        """Write both charts as a page that opens in any browser, offline."""
+        pairs = zip(self.sentences, self.translations, strict=True)
+        lines = [" → ".join(pair) for pair in pairs]
+        page = attention_page("What the model looks at", lines, self.charts())
+        write_atomically(path, page.encode())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.charts()[0]._repr_mimebundle_(include, exclude)
+
+
+def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
+    """Translate sentences greedily and keep what the model attends to.
+
+    Takes a translator or the folder of one. Raises DataError for a blank sentence.
+    """
+    if isinstance(translator, EncoderDecoder):
+        raise TypeError("a model knows no words: give the Translator it belongs to")
+    if not isinstance(translator, Translator):
+        translator = load_translator(translator)
+    found = Explanation(list(sentences), [], [])
+    for sentence in sentences:
+        if not sentence.strip():
+            raise DataError("sentence", "is blank", "Give one with words.")
+        source, read = record_translation(translator, sentence)
+        found.translations.append(detokenize(read[1:], translator.tokenizer_tgt))
+        found.recordings += recordings(
+            translator.model,
+            readable(source, translator.tokenizer_src),
+            readable(read, translator.tokenizer_tgt),
+            sentence,
+        )
+    return found
+
+
+def links_found(
+    weights: Tensor, threshold: float | None = None, shift: int = 0
+) -> Tensor:
+    """The links between words that maps (…, T, S) draw, boolean (…, T - 1, S - 2).
+
+    From each row to its largest weight, or to all from ``threshold`` on. Target
+    word j is row j + shift: 0, the row that writes it; 1, the row that reads it.
+    """
+    if threshold is None:
+        chosen = torch.zeros_like(weights, dtype=torch.bool)
+        chosen.scatter_(-1, weights.argmax(-1, keepdim=True), True)
+    else:
+        chosen = weights >= threshold
+    return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
+
+
+def gold_links(line: str, rows: int, columns: int) -> Tensor:
+    """Pairs ``i-j`` (source word, target word) as a boolean (rows j, columns i)."""
+    gold = torch.zeros(rows, columns, dtype=torch.bool)
+    for pair in line.split():
+        i, j = map(int, pair.split("-"))
+        gold[j, i] = True
+    return gold
+
+
+def count_links(found: Tensor, gold: Tensor) -> Tensor:
+    """Right, drawn and gold links: boolean (…, T, S) and (T, S) to counts (…, 3)."""
+    counts = [found & gold, found, gold.expand_as(found)]
+    return torch.stack([each.sum((-2, -1)) for each in counts], -1)
+
+
+def alignment_error_rate(counts: Tensor) -> Tensor:
+    """1 − 2·right / (drawn + gold), from summed counts (…, 3)."""
+    right, drawn, gold = counts.double().unbind(-1)
+    return 1 - 2 * right / (drawn + gold)
+
+
+def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
+    """Cross-attention while the decoder reads ``tgt``: (N, H + 1, T, S).
+
+    The last of each layer's maps is the mean over its heads.
+    """
+    tokens = record_pair(translator, src, tgt)
+    weights = recordings(translator.model, *tokens)[-1].weights
+    return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
+
+
+def guessed_links(gold: Tensor) -> dict[str, Tensor]:
+    """What guesses without a model count against a gold (T, S), each (3,).
+
+    Uniform weights: the expected counts of one source word at random per row.
+    One link per row: what the best map of that kind reaches.
+    """
+    T, S = gold.shape
+    rows = torch.arange(T)
+    diagonal = torch.zeros_like(gold)
+    diagonal[rows, (rows * (S - 1) / max(1, T - 1)).round().long()] = True
+    links, linked = int(gold.sum()), int(gold.any(-1).sum())
+    return {
+        "diagonal": count_links(diagonal, gold),
+        "uniform": torch.tensor([links / S, T, links]),
+        "one link per row": torch.tensor([linked, linked, links]),
+    }
+
+
+def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
+    """For each role the keys that a query of it looks at: boolean (T, S)."""
+    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
+    keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
+    for name in (SPECIALS[START], SPECIALS[END]):
+        keys[name] = torch.tensor([token == name for token in columns])
+    marks = [not any(map(str.isalnum, token)) for token in columns]
+    keys["punctuation"] = torch.tensor(marks)
+    keys = {name: key.expand(ahead.shape) for name, key in keys.items()}
+    return keys
+
+
+def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
+    """Mean weight of maps (…, T, S) on a role's keys: (…); NaN if it has none."""
+    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
+
+
+@contextmanager
+def zeroed(*parts: Tensor) -> Iterator[None]:
+    """Parts of a model's weights are zero inside a with block, and come back."""
+    kept = [part.detach().clone() for part in parts]
+    try:
+        for part in parts:
+            part.detach().zero_()  # shares its numbers with the weight
+        yield
+    finally:
+        for part, before in zip(parts, kept, strict=True):
+            part.detach().copy_(before)
+
+
+def voice(attention: MultiHeadedAttention, head: int) -> Tensor:
+    """The part of an attention's output map that passes on one head: (D, K)."""
+    output: Any = attention.linears[3]
+    first = head * attention.d_k
+    return output.weight[:, first : first + attention.d_k]
+
+
+def queries(attention: MultiHeadedAttention) -> tuple[Tensor, ...]:
+    """The weights that make queries; without them all keys get the same weight."""
+    return tuple(attention.linears[0].parameters())
 
 
 # -----------------------------------------------------------------------------
@@ -2765,7 +2917,7 @@ class CommandLine(argparse.ArgumentParser):
 
 
 def command_line() -> CommandLine:
-    """The parser of train, translate and evaluate."""
+    """The parser of all commands."""
     parser = CommandLine(prog="annotated_transformer", description="A Transformer.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = commands.add_parser("train", help="train a model", allow_abbrev=False)
@@ -2782,6 +2934,11 @@ def command_line() -> CommandLine:
     score.add_argument("--ref", help="their reference translations")
     score.add_argument("--dataset", help="multi30k or captions, instead of files")
     score.add_argument("--split", default="valid", help="valid (default) or test")
+    attend = commands.add_parser("attend", help="draw what the model looks at")
+    attend.add_argument("sentences", nargs="+", help="one or more, to choose from")
+    attend.add_argument("--out", default="attention.html", help="the page to write")
+    attend.add_argument("--model", help="folder of a run or a model")
+    attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
     for command in (translate, score):
         command.add_argument("--model", help="folder of a run or a model")
         command.add_argument("--beam-size", type=int, help="1: greedy")
@@ -2943,10 +3100,26 @@ def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) ->
     append_line(path, look)
 
 
+def attend_command(arguments: argparse.Namespace) -> int:
+    """Write the page of `explain` for the sentences, and print their translations."""
+    sentences = [
+        decode_line("sentence", number, os.fsencode(sentence))
+        for number, sentence in enumerate(arguments.sentences, 1)
+    ]
+    translator = load_translator(model_folder(arguments), arguments.device)
+    explanation = explain(translator, *sentences)
+    explanation.save(arguments.out)
+    lines = "".join(f"{text}\n" for text in explanation.translations)
+    sys.stdout.buffer.write(lines.encode())
+    note(f"{arguments.out}: open it in a browser; it needs no network.")
+    return 0
+
+
 COMMANDS = {
     "train": train_command,
     "translate": translate_command,
     "evaluate": evaluate_command,
+    "attend": attend_command,
 }
 
 
@@ -3538,6 +3711,343 @@ def naming_the_batch(run: Run) -> Iterator[None]:
             "raised as much, or --max-tokens, or the model; then use --restart."
         )
         raise DataError(where, "does not fit into memory", do) from error
+
+
+# -----------------------------------------------------------------------------
+# notebooks/95_charts_and_pages.md
+# -----------------------------------------------------------------------------
+
+
+CHART_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
+CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
+
+
+def chart_theme() -> dict:
+    """The Altair theme of the series: colours, sizes of text, white background."""
+    text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
+    return {
+        "config": {
+            "background": "white",
+            "padding": 10,
+            "font": "sans-serif",
+            "title": {"fontSize": 15, "subtitleFontSize": 12, "anchor": "start"},
+            "axis": {**text, "gridColor": "#e6e6e6"},
+            "legend": {**text, "symbolStrokeWidth": 2},
+            "header": {"labelFontSize": 13, "titleFontSize": 13},
+            "view": {"continuousWidth": 520, "continuousHeight": 260},
+            "mark": {"color": CHART_COLOURS[0]},
+            "line": {"strokeWidth": 2.5},
+            "range": {"category": CHART_COLOURS, "heatmap": CHART_RAMP},
+        }
+    }
+
+
+def chart_bundle(spec: dict, **options: object) -> dict:
+    """What one chart stores in a notebook: the specification and a PNG of it."""
+    bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
+    with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
+        import vl_convert
+
+        png = packed_tightly(vl_convert.vegalite_to_png(spec))
+        bundle["image/png"] = base64.b64encode(png).decode()
+    return bundle
+
+
+def packed_tightly(png: bytes) -> bytes:
+    """The same picture in about a fifth of the bytes that vl-convert takes."""
+    chunks, pixels, place = [], b"", 8  # behind the signature
+    while place < len(png):
+        size, kind = struct.unpack_from(">I4s", png, place)
+        content = png[place + 8 : place + 8 + size]
+        place += size + 12
+        if kind == b"IDAT":
+            pixels += content
+        else:
+            chunks.append((kind, content))
+    pixels = zlib.compress(zlib.decompress(pixels), level=9)
+    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
+    framed = (
+        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
+        for kind, c in chunks
+    )
+    return png[:8] + b"".join(framed)
+
+
+def use_charts() -> None:
+    """Give Altair the theme and the renderer of the series; call it once."""
+    alt = optional_import("altair")
+    alt.theme.register("annotated_transformer", enable=True)(chart_theme)
+    alt.renderers.register("annotated_transformer", chart_bundle)
+    alt.renderers.enable("annotated_transformer")
+
+
+def packed(weights: Iterable[float]) -> str:
+    """Weights as one string of thousandths, which ``by_cell`` cuts up again."""
+    return " ".join(f"{1000 * value:.0f}" for value in weights)
+
+
+def by_cell(chart: Any, maps: str = "weights") -> Any:
+    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
+    word = "split(datum.{0}s, '\\t')[datum.{0}]".format
+    return (
+        chart.transform_calculate(
+            cell=f"split(datum.{maps}, ' ')", i="sequence(datum.cells)"
+        )
+        .transform_flatten(["cell", "i"])
+        .transform_calculate(
+            value="datum.cell / 1000",
+            row="floor(datum.i / datum.width)",
+            column="datum.i % datum.width",
+            row_token=word("row"),
+            col_token=word("column"),
+        )
+    )
+
+
+def by_head(chart: Any) -> Any:
+    """Let a chart cut recordings up: a record for each layer and head."""
+    return (
+        chart.transform_calculate(
+            text="split(datum.weights, '|')", map="sequence(datum.maps)"
+        )
+        .transform_flatten(["text", "map"])
+        .transform_calculate(
+            layer="floor(datum.map / datum.heads)", head="datum.map % datum.heads"
+        )
+    )
+
+
+def chooser(
+    name: str, options: list, first: Any, labels: list[str] | None = None
+) -> altair.Parameter:
+    """A parameter of a chart, with a list to choose from where there is a choice."""
+    alt = optional_import("altair")
+    if len(options) < 2:
+        return alt.param(name=name, value=first)
+    labels = [str(option) for option in options] if labels is None else labels
+    bind = alt.binding_select(options=options, labels=labels, name=f"{name} ")
+    return alt.param(name=name, value=first, bind=bind)
+
+
+def chosen_cells(
+    recordings: tuple[Recording, ...], views: list, layer: int, head: int
+) -> altair.LayerChart:
+    """Views on the cells of one map, laid over each other, with the four choices."""
+    alt = optional_import("altair")
+    kinds = list(dict.fromkeys(each.kind for each in recordings))
+    sentences = list(dict.fromkeys(each.sentence for each in recordings))
+    N, H = (max(each.weights.size(axis) for each in recordings) for axis in (0, 1))
+    first = recordings[0]
+    heads = first.weights[layer]
+    shown = heads.mean(0) if head < 0 else heads[head]
+    which = "mean over heads" if head < 0 else f"head {head}"
+    says = f"{first.kind}, layer {layer}, {which}. "
+    named = "Head < 0 ? ', mean over heads' : ', head ' + Head"
+    title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
+    chart = alt.layer(
+        *views,
+        data=alt.Data(values=[each.record() for each in recordings]),
+        description=says + described(shown, first.rows, first.columns),
+        view=alt.ViewBackground(stroke=None),
+        title=alt.Title(title, offset=12),
+    ).add_params(
+        chooser("Kind", kinds, kinds[0]),
+        chooser("Sentence", sentences, sentences[0]),
+        chooser("Layer", list(range(N)), layer),
+        chooser("Head", [-1, *range(H)], head, ["mean", *map(str, range(H))]),
+    )
+    chart = chart.transform_filter("datum.kind == Kind && datum.sentence == Sentence")
+    one = "datum.layer == Layer && (Head < 0 || datum.head == Head)"
+    cells = by_cell(by_head(chart).transform_filter(one), "text")
+    groups = ["row", "column", "row_token", "col_token"]
+    return cells.transform_aggregate(value="mean(value)", groupby=groups)
+
+
+def pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
+    """Which row and which column a view's pointer chooses; both as conditions."""
+    alt = optional_import("altair")
+    chosen = []
+    for field in ("row", "column"):
+        name = f"{view}_{field}"
+        on, clear = (f"@{name}_words_marks:pointer{way}" for way in ("over", "out"))
+        point = alt.selection_point(name=name, fields=[field], on=on, clear=clear)
+        chosen.append(point)
+    return chosen, [{"param": each.name} for each in chosen]
+
+
+def words(
+    token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
+) -> altair.Chart:
+    """The tokens along one side of a view, each ``once``; pointing chooses one."""
+    chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
+    chart = chart.transform_filter(f"datum.{once} == 0")
+    text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
+    return text.encode(text=f"{token}:N", **place).add_params(chosen)
+
+
+def explorer(
+    *recordings: Recording, layer: int = 0, head: int = -1
+) -> altair.LayerChart:
+    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
+
+    Pointing at a token shows its row or column alone, with its weights in percent.
+    """
+    alt = optional_import("altair")
+    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    step = max(10, min(26, 560 // longest))
+    x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
+    place, size = {"x": x, "y": y, "tooltip": TOOLTIP}, min(12, step)
+    (row, column), pointed = pointed_at("map")
+    lit = alt.condition({"test": {"and": pointed}}, alt.value(1), alt.value(0.12))
+    squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
+    side, above = {"align": "right"}, {"align": "left", "angle": 300}
+    views = [
+        squares.encode(color=weight_colour(), opacity=lit, **place),
+        percentages(step, pointed).encode(**place),
+        words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
+        words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
+    ]
+    return chosen_cells(recordings, views, layer, head)
+
+
+def percentages(step: int, pointed: list[dict]) -> altair.Chart:
+    """The weights of what is pointed at, as numbers; none where nothing is."""
+    alt = optional_import("altair")
+    something = {"or": [each | {"empty": False} for each in pointed]}
+    ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
+    chart = alt.Chart().transform_filter({"and": [something, *pointed]})
+    chart = chart.transform_calculate(percent="round(100 * datum.value)")
+    return chart.mark_text(fontSize=0.45 * step).encode(text="percent:Q", color=ink)
+
+
+def sentence_pair(
+    *recordings: Recording, layer: int = 0, head: int = -1
+) -> altair.LayerChart:
+    """The choices of ``explorer``, drawn as lines from who asks to who is asked.
+
+    Pointing at a token leaves its lines alone. Weights below 0.05 are not drawn.
+    """
+    alt = optional_import("altair")
+    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    step, wide = max(14, min(24, 700 // longest)), 260
+    down = alt.Scale(domain=(-0.5, longest - 0.5), nice=False, zero=False, reverse=True)
+    asking = alt.Y("row:Q", scale=down, axis=None)
+    asked = alt.Y("column:Q", scale=down, axis=None)
+    thick = alt.StrokeWidth("value:Q", legend=None)
+    (row, column), pointed = pointed_at("lines")
+    lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
+    lines = alt.Chart(width=wide, height=step * longest).transform_filter(
+        "datum.value >= 0.05"
+    ).mark_rule(color=CHART_COLOURS[0], strokeCap="round").encode(
+        x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
+        strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
+        opacity=lit, tooltip=TOOLTIP,
+    )  # fmt: skip
+    left, right = {"x": alt.value(-8)}, {"x": alt.value(wide + 8)}
+    left |= {"y": asking, "mark": {"align": "right"}}
+    right |= {"y": asked, "mark": {"align": "left"}}
+    views = [
+        lines,
+        words("row_token", "column", row, 12, **left),
+        words("col_token", "row", column, 12, **right),
+    ]
+    return chosen_cells(recordings, views, layer, head)
+
+
+def visualize_layer(
+    model: EncoderDecoder,
+    layer: int,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    ntokens: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.ConcatChart:
+    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
+    attn = getter_fn(model, layer)
+    maps = (
+        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
+        for head in range(attn.size(1))
+    )
+    says = f"All heads of layer {layer} as heat maps, two in a row."
+    return optional_import("altair").concat(*maps, columns=2, description=says)
+
+
+def visualize_model(
+    model: EncoderDecoder,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.VConcatChart:
+    """All layers of a kind of attention, all heads of each."""
+    decoder: Any = model.decoder
+    return optional_import("altair").vconcat(*(
+        visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
+        for layer in range(len(decoder.layers))
+    ))  # fmt: skip
+
+
+def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
+    """The shipped model after the first test sentence, with its tokens."""
+    translator = load_translator(project_folder() / DEFAULT_MODEL)
+    source, _ = load_pairs(translator.config, "test")[0]
+    return translator.model, *record_translation(translator, source)
+
+
+def viz_encoder_self() -> altair.VConcatChart:
+    """The encoder's self-attention of the first test sentence."""
+    model, source, _ = first_test_sentence()
+    return visualize_model(model, get_encoder, source, source)
+
+
+def viz_decoder_self() -> altair.VConcatChart:
+    """The decoder's self-attention of the first test sentence."""
+    model, _, read = first_test_sentence()
+    return visualize_model(model, get_decoder_self, read, read)
+
+
+def viz_decoder_src() -> altair.VConcatChart:
+    """The cross-attention of the first test sentence."""
+    model, source, read = first_test_sentence()
+    return visualize_model(model, get_decoder_src, read, source)
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none';
+ script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; font-family: sans-serif }}
+body {{ margin: 1.5rem }}
+.chart {{ background: white; color: black; color-scheme: light; display: block;
+ width: fit-content; max-width: 100%; overflow-x: auto; margin: 1rem 0; padding: 8px }}
+.vega-bind {{ display: inline-block; margin-right: 1rem }}
+</style>
+<h1>{title}</h1>
+{body}
+<script>{program}</script>
+<script>
+const draw = (spec, i) => vegaEmbed("#chart" + i, spec,
+  {{renderer: "svg", actions: {{export: true, source: false, compiled: false,
+   editor: false}}}});
+const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.view));
+</script>
+</html>
+"""
+
+
+def attention_page(title: str, lines: list[str], charts: list) -> str:
+    """A web page of lines of text and charts that needs no network."""
+    bundle = optional_import("vl_convert").javascript_bundle()
+    parts = [f"<p>{html.escape(line)}</p>" for line in lines]
+    parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
+    drawn = [{**chart.to_dict(), **chart_theme()} for chart in charts]
+    return PAGE.format(
+        title=html.escape(title),
+        body="\n".join(parts),
+        program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
+        charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
+    )
 
 
 if __name__ == "__main__":

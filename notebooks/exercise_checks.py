@@ -474,3 +474,109 @@ def four_faults(answer):
         "the forward pass recorded a graph for gradients that nobody asks for. Hint: "
         "the chapter has a helper that cares for the mode and for this."
     )
+
+
+# chapter 5
+
+
+@exercise("5.1")
+def which_cell(answer):
+    hint = "the word before it is read in the row that writes it, and `<s>` has a place"
+    assert isinstance(answer, tuple | list) and len(answer) == 2, (
+        "give a row and a column, such as (0, 4)."
+    )
+    row, column = answer
+    assert row != 3, f"row 3 reads `sleeps`, it is written by then. Hint: {hint}."
+    assert row == 2, f"row {row} is not the one that writes `sleeps`. Hint: {hint}."
+    assert column == 3, f"column {column} is not `schläft`. Hint: {hint}."
+
+
+@exercise("5.2")
+def which_map_makes_keys_alike(answer):
+    why = {
+        "queries": "queries are then all alike, and so are the rows, but not the keys",
+        "values": "the values have no part in the weights",
+    }
+    word = str(answer).strip().lower()
+    assert word in {"queries", "keys", "values"}, (
+        f"{answer!r} is none of 'queries', 'keys' and 'values'."
+    )
+    assert word == "keys", f"not the {word}: {why.get(word)}. Record and look."
+
+
+@exercise("5.3")
+def entropy_of_rows(answer):
+    sure = torch.eye(3).unsqueeze(0)
+    agree(answer(sure), torch.zeros(1), "for weights of 0 and 1", "0 · log 0 is 0.")
+    even = torch.full((2, 3, 4), 0.25)
+    hint = "bits, a mean over rows, one number for each map."
+    agree(answer(even), torch.full((2,), 2.0), "for uniform weights on 4 keys", hint)
+    masked = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+    agree(answer(masked), torch.tensor([0.5]), f"for {show(masked)}", hint)
+    many = torch.rand(2, 5, 6, 7).softmax(-1)
+    nats = torch.distributions.Categorical(many).entropy().mean(-1)
+    agree(answer(many), nats / torch.tensor(2.0).log(), "for maps (2, 5, 6, 7)", hint)
+
+
+@exercise("5.4")
+def pieces_to_words(answer):
+    weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
+    given = f"for {show(weights)}, rows [0, 0] and columns [0, 1, 1]"
+    hint = "sum over the pieces that are looked at, mean over the pieces that look."
+    agree(answer(weights, [0, 0], [0, 1, 1]), torch.tensor([[0.4, 0.6]]), given, hint)
+    same = answer(weights, [0, 1], [0, 1, 2])
+    agree(same, weights, "where every piece is a word", hint)
+    maps = torch.rand(2, 3, 5, 6).softmax(-1)
+    found = answer(maps, [0, 0, 0, 1, 2], [0, 1, 1, 2, 3, 3])
+    shape = tuple(found.shape)
+    assert shape == (2, 3, 3, 4), f"maps (2, 3, 5, 6) became {shape}, not (2, 3, 3, 4)."
+    agree(found.sum(-1), torch.ones(2, 3, 3), "the sum of each row of words", hint)
+    expected = (maps[..., 3, 4] + maps[..., 3, 5]).unsqueeze(-1)
+    agree(found[..., 1, 3:], expected, "for the word of one piece", hint)
+
+
+@exercise("5.5")
+def through_all_layers(answer):
+    back = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    one = back.expand(1, 2, 3, 3)
+    half = "for one layer whose heads look one token back"
+    hint = "half of each layer is the identity."
+    agree(answer(one), (back + torch.eye(3)) / 2, half, hint)
+    first, second = torch.randn(2, 2, 4, 4).mul(3).softmax(-1).unbind(0)
+    vectors = torch.randn(4, 3)
+    mixed = vectors
+    for heads in (first, second):  # what the words' vectors would become
+        mixed = mixed / 2 + sum(head @ mixed for head in heads) / 4
+    found = answer(torch.stack([first, second]))
+    assert found.shape == (4, 4), f"the shape is {tuple(found.shape)}, not (4, 4)."
+    hint = "the mean over heads first; the last layer is the left factor."
+    agree(found @ vectors, mixed, "for two layers, what is mixed of the words", hint)
+
+
+@exercise("5.6")
+def cells_of_a_head(answer):
+    attn = torch.zeros(2, 2, 3, 3)
+    attn[0, 1, 0, 2], attn[1, 0] = 0.5, 0.9
+    rows, columns = ["a", "b", "a"], ["x", "y", "x"]
+    found = answer(attn, 1, rows, columns)
+    assert len(found) == 9, f"{len(found)} cells for 3 by 3 tokens, not 9."
+    places = sorted((row, column) for row, _, column, _, _ in found)
+    every = [(row, column) for row in range(3) for column in range(3)]
+    assert places == every, (
+        f"for rows {rows} and columns {columns} the cells lie at {places}. "
+        "Hint: a word that occurs twice has two places."
+    )
+    largest = max(found, key=lambda cell: cell[-1])
+    heads = "the first sentence's head 1 has 0.5 at (0, 2), elsewhere 0"
+    assert largest[-1] < 0.9 and sum(cell[-1] > 0 for cell in found) == 1, (
+        f"{heads}; yours has {sum(cell[-1] > 0 for cell in found)} weights above 0, "
+        f"the largest {largest[-1]:.1f}. Hint: which axis is the head's, and what "
+        "must not be done to weights that are to be compared?"
+    )
+    assert (largest[0], largest[2]) == (0, 2), (
+        f"{heads}; yours lies at {(largest[0], largest[2])}. Hint: rows come first."
+    )
+    labels = largest[1], largest[3]
+    assert labels == ("a", "x"), f"the cell (0, 2) is called {labels}, not ('a', 'x')."
+    padded = answer(torch.rand(1, 1, 4, 5), 0, ["a", "b"], ["x", "y", "z"])
+    assert len(padded) == 6, f"{len(padded)} cells for 2 by 3 tokens, not 6."

@@ -649,11 +649,32 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "gold links compared with one row less",
-        "torch.isin(best[:, row].cpu(),",
-        "torch.isin(best[:, row - 1].cpu(),",
+        "the row that reads a word is taken for the one that writes it",
+        "return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]",
+        "return chosen[..., 1 - shift : weights.size(-2) - shift, 1:-1]",
         "test_attention_visualization.py::"
         "test_links_found_counts_rows_whose_largest_weight_is_on_a_link",
+    ),
+    Mutant(
+        OWN,
+        "another head than the chosen one",
+        "(Head < 0 || datum.head == Head)",
+        "(Head < 0 || datum.head == Head + 1)",
+        "test_attention_visualization.py::test_each_choice_draws_its_own_map",
+    ),
+    Mutant(
+        OWN,
+        "weights taken away do not come back",
+        "part.detach().copy_(before)",
+        "part.detach().copy_(part)",
+        "test_attention_visualization.py::test_weights_come_back_after_an_error",
+    ),
+    Mutant(
+        OWN,
+        "the silent head is another one",
+        "    first = head * attention.d_k\n",
+        "    first = (attention.h - 1 - head) * attention.d_k\n",
+        "test_attention_visualization.py::test_a_silent_head_is_silent_in_every_path",
     ),
     # --- our own: chapter 90 --------------------------------------------------
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib.util
 import json
 import re
 import struct
@@ -17,6 +18,7 @@ import torch
 import annotated_transformer as at
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
+SPLITS = ("valid", "test")
 GETTERS = {
     "encoder": at.get_encoder,
     "decoder_self": at.get_decoder_self,
@@ -358,16 +360,441 @@ def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translato
     assert folders == [at.project_folder() / at.DEFAULT_MODEL] * 3
 
 
+# --- recordings of all layers and heads --------------------------------------
+
+
+def planted(N=2, h=3, T=5, S=4, kind="cross-attention", sentence="a b") -> at.Recording:
+    """A recording in which each layer and head has weights of its own."""
+    torch.manual_seed(N * h)
+    weights = torch.randn(N, h, T, S).mul(2).softmax(-1)
+    return at.Recording(kind, sentence, ROWS[:T], COLUMNS[:S], weights)
+
+
+def test_recordings_carry_their_own_labels(translator):
+    source, read = at.record_translation(translator, SENTENCES[0])
+    found = at.recordings(translator.model, source, read, SENTENCES[0])
+    assert [each.kind for each in found] == at.KINDS
+    labels = [(each.rows, each.columns) for each in found]
+    assert labels == [(source, source), (read, read), (read, source)]
+    for each, getter in zip(found, GETTERS.values(), strict=True):
+        assert each.sentence == SENTENCES[0]
+        for i in range(2):
+            assert torch.equal(each.weights[i], getter(translator.model, i)[0])
+
+
+def test_a_given_translation_is_recorded_as_it_is_written(translator):
+    source, read = at.record_translation(translator, SENTENCES[0])
+    first = every_recording(translator.model)
+    text = at.detokenize(read[1:], translator.tokenizer_tgt)
+    again = at.record_pair(translator, SENTENCES[0], text)
+    if again[1] == read:  # bytes that form no character are not read back
+        for a, b in zip(first, every_recording(translator.model), strict=True):
+            assert torch.allclose(a, b, atol=1e-5)
+    source, read = at.record_pair(translator, SENTENCES[0], SENTENCES[1])
+    assert read[0] == "<s>" and "</s>" not in read
+    assert at.detokenize(read[1:], translator.tokenizer_tgt) == SENTENCES[1]
+    shape = at.get_decoder_src(translator.model, 1).shape
+    assert shape == (1, 4, len(read), len(source))
+    assert not at.get_decoder_src(translator.model, 1).requires_grad
+
+
+@pytest.mark.parametrize("rows, columns", [(4, 5), (6, 4)])
+def test_a_recording_with_wrong_labels_is_refused(rows, columns):
+    weights = torch.zeros(1, 1, 5, 4)
+    labels = [str(i) for i in range(6)]
+    with pytest.raises(ValueError, match="do not fit"):
+        at.Recording("", "", labels[:rows], labels[:columns], weights).record()
+
+
+def test_a_recording_travels_in_thousandths():
+    each = planted()
+    record = each.record()
+    assert (record["maps"], record["heads"], record["cells"]) == (6, 3, 20)
+    assert record["rows"].split("\t") == each.rows
+    assert record["columns"].split("\t") == each.columns
+    maps = [[int(w) for w in text.split()] for text in record["weights"].split("|")]
+    expected = each.weights.flatten(0, 1).flatten(1).mul(1000)
+    assert (torch.tensor(maps) - expected).abs().max() < 0.501
+
+
+def test_a_map_is_described_in_words():
+    weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.1, 0.4]])
+    text = at.described(weights, ["one", "two"], ["a", "b"])  # the third is padding
+    assert text.endswith("one to b 80%, two to a 50%")
+
+
+# --- the explorer ------------------------------------------------------------
+
+
+def value_of(specification: dict, name: str, value) -> dict:
+    """The specification with another choice in one of its lists."""
+    [param] = [p for p in specification["params"] if p["name"] == name]
+    if "bind" in param:
+        assert value in param["bind"]["options"]
+    param["value"] = value
+    return specification
+
+
+def texts(svg: str) -> list[str]:
+    return [html.unescape(t) for t in re.findall(r"<text[^>]*>([^<]*)<", svg)]
+
+
+def shown(specification: dict) -> list[dict]:
+    """The squares that a specification draws."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(specification)
+    found = []
+    for label in re.findall(r'<path aria-label="([^"]*)" role="graphics-symbol"', svg):
+        parts = (part.split(": ", 1) for part in html.unescape(label).split("; "))
+        found.append({name: text for name, *rest in parts for text in rest})
+    return [cell for cell in found if "row" in cell]
+
+
+def matrix(cells: list[dict], each: at.Recording) -> torch.Tensor:
+    """What is drawn, as (T, S); each cell once, with the right words."""
+    found = torch.full(each.weights.shape[2:], torch.nan)
+    for cell in cells:
+        row, column = int(cell["row"]), int(cell["column"])
+        assert found[row, column].isnan()
+        found[row, column] = float(cell["value"])
+        assert cell["row_token"] == each.rows[row]
+        assert cell["col_token"] == each.columns[column]
+    return found
+
+
+@pytest.mark.parametrize("N, h", [(1, 1), (2, 4), (3, 8)])
+def test_each_choice_draws_its_own_map(N, h):
+    each = planted(N, h)
+    specification = at.explorer(each).to_dict()
+    means = each.weights.mean(1)
+    assert (matrix(shown(specification), each) - means[0]).abs().max() < 0.0006
+    for layer in range(N):
+        value_of(specification, "Layer", layer)
+        for head in range(h):
+            value_of(specification, "Head", head)
+            found = matrix(shown(specification), each)
+            assert (found - each.weights[layer, head]).abs().max() < 0.0006
+        value_of(specification, "Head", -1)
+        found = matrix(shown(specification), each)
+        assert (found - means[layer]).abs().max() < 0.0006
+
+
+def test_kind_and_sentence_choose_among_recordings():
+    kinds, sentences = at.KINDS[:2], ["a", "b"]
+    several = [planted(2, 3 - i, 5 - i, 4 - j, kind, sentence)
+               for i, kind in enumerate(kinds)
+               for j, sentence in enumerate(sentences)]  # fmt: skip
+    specification = at.explorer(*several, layer=1, head=1).to_dict()
+    for each in several:
+        value_of(specification, "Kind", each.kind)
+        value_of(specification, "Sentence", each.sentence)
+        found = matrix(shown(specification), each)
+        assert (found - each.weights[1, 1]).abs().max() < 0.0006
+        svg = drawn_specification(specification)
+        assert f"{each.kind}, layer 1, head 1" in texts(svg)
+        for tokens in (each.rows, each.columns):
+            assert set(tokens) <= set(texts(svg))
+
+
+def drawn_specification(specification: dict) -> str:
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(specification)
+
+
+def test_where_nothing_can_be_chosen_there_is_no_list():
+    bound = [
+        p["name"] for p in at.explorer(planted(1, 1)).to_dict()["params"] if "bind" in p
+    ]
+    assert bound == ["Head"]  # the head or the mean
+    params = at.explorer(planted(2, 3)).to_dict()["params"]
+    [head] = [p["bind"] for p in params if p["name"] == "Head"]
+    assert head["options"] == [-1, 0, 1, 2] and head["labels"] == ["mean", *"012"]
+
+
+@pytest.mark.parametrize(
+    "layer, head, expected", [(0, -1, "mean"), (1, 2, "layer 1, head 2")]
+)
+def test_charts_speak(layer, head, expected):
+    each = planted()
+    weights = each.weights[layer].mean(0) if head < 0 else each.weights[layer, head]
+    for draw in (at.explorer, at.sentence_pair):
+        text = draw(each, layer=layer, head=head).to_dict()["description"]
+        assert at.described(weights, each.rows, each.columns) in text
+        assert expected in text and each.kind in text
+    assert each.kind in at.attention_grid(each).to_dict()["description"]
+
+
+@pytest.mark.parametrize("sharpness", [0, 1, 4])
+def test_six_layers_of_eight_heads_stay_small(sharpness):
+    torch.manual_seed(sharpness)
+    weights = torch.randn(6, 8, 30, 30).mul(sharpness).softmax(-1)
+    tokens = [f"Fußgängerampel{i}" for i in range(30)]
+    each = at.Recording(at.KINDS[0], " ".join(tokens), tokens, tokens, weights)
+    for draw in (at.explorer, at.sentence_pair, at.attention_grid):
+        text = json.dumps(draw(each).to_dict(), ensure_ascii=False)
+        assert len(text.encode()) <= 150_000
+
+
+def test_the_grid_holds_every_head():
+    each = planted(2, 3)
+    cells = shown(at.attention_grid(each).to_dict())
+    assert len(cells) == 2 * 3 * 20
+    values = sorted(float(cell["value"]) for cell in cells)
+    expected = sorted(each.weights.mul(1000).round().div(1000).flatten().tolist())
+    assert values == pytest.approx(expected, abs=0.0011)
+
+
+LINE = re.compile(
+    r'<line aria-label="([^"]*)" role="graphics-symbol"[^>]*'
+    r'transform="translate\(([-\d.]+),([-\d.]+)\)" x2="([-\d.]+)" y2="([-\d.]+)"'
+)
+
+
+def test_lines_join_the_tokens_they_belong_to():
+    each = planted(2, 3)
+    each.weights[1, 2] = 0.0
+    each.weights[1, 2, 3, 1] = 0.75
+    each.weights[1, 2, 0, 2] = 0.04  # too little for a line
+    svg = drawn(at.sentence_pair(each, layer=1, head=2))
+    [(label, x, y, across, down)] = LINE.findall(svg)
+    assert "0.75" in label and f"row_token: {ROWS[3]}" in html.unescape(label)
+    assert f"col_token: {COLUMNS[1]}" in html.unescape(label)
+    assert float(across) == 260 and float(down) < 0  # from the fourth to the second
+    step = -float(down) / 2
+    assert float(y) == pytest.approx(3.5 * step)
+    assert [t for t in texts(svg) if t in ROWS] == ROWS + [
+        t for t in COLUMNS if t in ROWS
+    ]
+
+
+def test_pytorchs_own_weights_can_be_drawn():
+    torch.manual_seed(0)
+    module = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    x = torch.randn(1, 4, 8)
+    _, weights = module(x, x, x, need_weights=True, average_attn_weights=False)
+    cells = drawn_cells(at.attn_map(weights.detach(), 0, 1, COLUMNS, COLUMNS))
+    for cell in cells:
+        true = weights[0, 1, cell["row"], cell["column"]].item()
+        assert cell["value"] == pytest.approx(true, abs=0.0006)
+
+
+# --- your own sentence -------------------------------------------------------
+
+
+def test_words_are_their_own_labels():
+    de, _ = at.load_tokenizers()
+    assert at.readable(["<s>", "Ein", ".", "</s>"], de) == ["<s>", "Ein", ".", "</s>"]
+    assert at.readable(["a\x00b"], de) == ["a␣b"]  # which no picture could hold
+
+
+def test_subwords_read_well():
+    bpe = at.BytePairEncoding.train(SENTENCES, 280)
+    for text in ("Ein Übergrößenträger läuft.", 'say "hi", no\tno', "🐕 </s>"):
+        tokens = ["<s>", *bpe.tokenize(text), "</s>"]
+        labels = at.readable(tokens, bpe)
+        assert len(labels) == len(tokens)
+        assert labels[0] == "<s>" and labels[-1] == "</s>"
+        assert not any(re.search(r"\s|Ġ|Ã", label) or not label for label in labels)
+    labels = at.readable(["<s>", *bpe.tokenize("Ein Eintopf, ein")], bpe)
+    assert labels[1] == "Ein" and labels[2] == "Ein" and labels[3].startswith("+")
+    assert "," in labels and labels[-1] != "+ein"
+
+
+def test_explain_is_the_greedy_translation_with_its_recordings(translator, tmp_path):
+    found = at.explain(translator, *SENTENCES[:2])
+    assert found.sentences == SENTENCES[:2]
+    greedy = [" ".join(t.split()) for t in translator.translate(SENTENCES[:2], 1)]
+    ours = [" ".join(t.split()) for t in found.translations]
+    full = translator.config.max_tokens - 1  # the last word of a cut output isn't read
+    for a, b, each in zip(ours, greedy, found.recordings[2::3], strict=True):
+        assert a == b or (len(each.rows) == full and b.startswith(a))
+    assert [each.kind for each in found.recordings] == at.KINDS * 2
+    bundle = stored(found)
+    assert set(bundle) >= {"application/vnd.vegalite.v5+json", "image/png"}
+    sentence = next(
+        p for p in bundle["application/vnd.vegalite.v5+json"]["params"]
+        if p["name"] == "Sentence"
+    )  # fmt: skip
+    assert sentence["bind"]["options"] == SENTENCES[:2]
+
+
+def test_explain_takes_the_folder_of_a_model():
+    folder = at.project_folder() / at.DEFAULT_MODEL
+    [text] = at.explain(folder, "Ein Hund läuft.").translations
+    assert (
+        text == at.load_translator(folder, "cpu").translate(["Ein Hund läuft."], 1)[0]
+    )
+
+
+def test_explain_refuses_in_words(translator):
+    with pytest.raises(TypeError, match="Translator"):
+        at.explain(translator.model, "Ein Hund.")
+    with pytest.raises(at.DataError, match="is blank"):
+        at.explain(translator, "Ein Hund.", " ")
+
+
 # --- alignments --------------------------------------------------------------
 
 
 def test_links_found_counts_rows_whose_largest_weight_is_on_a_link():
-    weights = torch.zeros(3, 3, 4)
-    weights[0, [0, 1, 2], [1, 2, 3]] = 0.9  # all three
-    weights[1, [0, 1, 2], [1, 0, 0]] = 0.9  # the first alone
-    weights[2, :, 0] = 0.9  # none
-    weights[:, :, 2] += 0.1  # a smaller weight elsewhere changes nothing
-    links = {0: {1}, 1: {2, 3}, 2: {3}}
-    assert at.links_found(weights, links).tolist() == [3, 1, 0]
-    assert at.links_found(weights, {1: {0}}).tolist() == [0, 1, 1]
-    assert at.links_found(weights, {}).tolist() == [0, 0, 0]
+    weights = torch.zeros(3, 4, 5)  # <s> and three words, three words between two
+    weights[0, [0, 1, 2], [1, 2, 3]] = 0.9
+    weights[1, [0, 1, 2], [1, 4, 0]] = 0.9  # two rows on no word
+    weights[2, :, 2] = 0.9
+    weights[:, 3, 1] = 1.0  # the row that writes </s>
+    weights[:, :, 2] += 0.05  # a smaller weight elsewhere changes nothing
+    found = at.links_found(weights)
+    assert found.shape == (3, 3, 3) and found.dtype == torch.bool
+    expected = torch.zeros(3, 3, 3, dtype=torch.bool)
+    expected[0] = torch.eye(3)
+    expected[1, 0, 0] = True
+    expected[2, :, 1] = True
+    assert torch.equal(found, expected)
+    assert torch.equal(at.links_found(weights, 0.5), expected)
+    reads = at.links_found(weights, shift=1)
+    assert reads[0].nonzero().tolist() == [[0, 1], [1, 2], [2, 0]]
+    everything = at.links_found(weights, 0.05)
+    assert everything[1, 1].tolist() == [False, True, False]
+
+
+def test_error_rates_of_known_links():
+    gold = at.gold_links("0-0 1-2 2-1 2-0", 3, 4)
+    assert gold.nonzero().tolist() == [[0, 0], [0, 2], [1, 2], [2, 1]]
+    found = torch.zeros(3, 3, 4, dtype=torch.bool)
+    found[0] = gold
+    found[1, 0, 0] = found[1, 0, 3] = True  # one of two is right
+    counts = at.count_links(found, gold)
+    assert counts.tolist() == [[4, 4, 4], [1, 2, 4], [0, 0, 4]]
+    rates = at.alignment_error_rate(counts)
+    assert rates.tolist() == pytest.approx([0, 1 - 2 / 6, 1])
+    precision, recall = 1 / 2, 1 / 4
+    f = 2 * precision * recall / (precision + recall)
+    assert rates[1].item() == pytest.approx(1 - f)
+
+
+def test_guesses_without_a_model():
+    gold = at.gold_links("0-0 1-1 2-2 2-0", 3, 3)
+    guess = at.guessed_links(gold)
+    assert guess["diagonal"].tolist() == [3, 3, 4]
+    assert guess["one link per row"].tolist() == [3, 3, 4]
+    torch.manual_seed(0)
+    drawn = torch.rand(5000, 4, 5)  # weights without any preference
+    drawn[..., 0] = drawn[..., 4] = 0
+    counts = at.count_links(at.links_found(drawn), gold).double().mean(0)
+    assert counts.tolist() == pytest.approx(guess["uniform"].tolist(), abs=0.05)
+    wide = at.guessed_links(torch.ones(1, 7, dtype=torch.bool))
+    assert wide["diagonal"].tolist() == [1, 1, 7]
+
+
+# --- roles and importance ----------------------------------------------------
+
+
+def test_roles_of_planted_heads():
+    tokens = ["<s>", "a", ",", "b", ".", "</s>"]
+    keys = at.role_keys(tokens, tokens)
+    assert list(keys) == ["previous", "same", "next", "<s>", "</s>", "punctuation"]
+    heads = {
+        "previous": torch.eye(6).roll(-1, 1),
+        "same": torch.eye(6),
+        "next": torch.eye(6).roll(1, 1),
+        "<s>": torch.eye(6)[[0] * 6],
+        "</s>": torch.eye(6)[[5] * 6],
+        "punctuation": (torch.eye(6)[[2] * 6] + torch.eye(6)[[4] * 6]) / 2,
+    }
+    for role, weights in heads.items():
+        scores = {
+            name: at.role_scores(weights, key).item() for name, key in keys.items()
+        }
+        assert scores[role] == pytest.approx(1)
+        assert max(s for name, s in scores.items() if name != role) < 0.5
+    stack = torch.stack(list(heads.values())).view(2, 3, 6, 6)
+    assert at.role_scores(stack, keys["same"]).shape == (2, 3)
+    none = at.role_keys(["a", "b"], ["a", "b"])["punctuation"]
+    assert at.role_scores(torch.eye(2), none).isnan()
+
+
+def test_a_silent_head_is_silent_in_every_path(translator):
+    model = translator.model
+    attention = model.decoder.layers[0].src_attn
+    x, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
+    whole = attention(x, memory, memory)
+    heads = attention.attend(*attention.project(x, memory, memory))
+    heads[:, 2] = 0
+    with at.zeroed(at.voice(attention, 2)):
+        assert torch.allclose(attention(x, memory, memory), attention.merge(heads))
+        masked = translator.translate(SENTENCES, 1)
+    assert torch.equal(attention(x, memory, memory), whole)
+    attention.linears[3].weight.data[:, 16:24] = 0
+    assert translator.translate(SENTENCES, 1) == masked
+
+
+def test_without_queries_every_key_gets_the_same():
+    torch.manual_seed(0)
+    attention = at.MultiHeadedAttention(2, 8).eval()
+    x = torch.randn(1, 4, 8)
+    mask = torch.tensor([[[True, True, False, True]]])
+    with at.zeroed(*at.queries(attention)), at.record_attention(attention):
+        attention(x, x, x, mask)
+    row = torch.tensor([1 / 3, 1 / 3, 0, 1 / 3])
+    assert torch.allclose(attention.attn, row.expand(1, 2, 4, 4))
+
+
+def test_weights_come_back_after_an_error():
+    linear = torch.nn.Linear(3, 3)
+    before = linear.weight.detach().clone()
+    with pytest.raises(RuntimeError, match="stop"):
+        with at.zeroed(linear.weight[:, 1:], linear.bias):
+            assert linear.weight[:, 1:].count_nonzero() == 0
+            assert linear.weight[:, 0].count_nonzero() == 3
+            assert linear.bias.count_nonzero() == 0
+            raise RuntimeError("stop")
+    assert torch.equal(linear.weight, before) and linear.weight.requires_grad
+
+
+def test_results_are_those_of_the_shipped_model():
+    """After a new training of models/captions run `make heads` again."""
+    file = at.project_folder() / "results" / "heads.json"
+    assert "NaN" not in file.read_text(encoding="utf-8")
+    results = at.read_json(file)
+    folder = at.project_folder() / at.DEFAULT_MODEL
+    assert results["weights"] == at.fingerprint(
+        (folder / "model.safetensors").read_bytes()
+    )
+    config = at.load_config(folder)
+    for kind in at.KINDS:
+        assert torch.tensor(results["masked"][kind]).shape == (config.N, config.h)
+        assert len(results["uniform"][kind]) == config.N
+        for scores in results["roles"][kind].values():
+            assert torch.tensor(scores).shape == (config.N, config.h)
+    rates = torch.tensor(results["alignment"]["largest weight"])
+    assert rates.shape == (config.N, config.h + 1)
+    guesses = results["alignment"]["guesses"]
+    assert guesses["one link per row"] <= rates.min() < guesses["diagonal"]
+    assert guesses["diagonal"] < guesses["uniform"]
+
+
+def test_make_heads_measures_every_head(monkeypatch, tmp_path):
+    """The program on six sentences; what it writes is what the chapter reads."""
+    file = at.project_folder() / "benchmarks" / "heads.py"
+    specification = importlib.util.spec_from_file_location("heads", file)
+    heads = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(heads)
+    few = {split: at.load_pairs(at.TrainingConfig(), split)[:6] for split in SPLITS}
+    monkeypatch.setattr(at, "load_pairs", lambda config, split: few[split])
+    gold = {split: at.data_file("captions", f"{split}.align") for split in SPLITS}
+    six = {path: at.read_lines(path)[:6] for path in gold.values()}
+    read_lines = at.read_lines
+    monkeypatch.setattr(
+        at, "read_lines", lambda path: six.get(path) or read_lines(path)
+    )
+    out = tmp_path / "heads.json"
+    monkeypatch.setattr(sys, "argv", ["heads.py", "--out", str(out)])
+    heads.main()
+    found = at.read_json(out)
+    stored = at.read_json(at.project_folder() / "results" / "heads.json")
+    assert found.keys() == stored.keys() and found["sentences"] == 6
+    for name in ("masked", "uniform", "alignment", "roles"):
+        assert found[name].keys() == stored[name].keys()
+    assert found["weights"] == stored["weights"]

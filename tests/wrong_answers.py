@@ -224,3 +224,102 @@ WRONG["2.6"] = [
     validation(restore="always"),
     validation(graph=True),
 ]
+
+
+# chapter 5
+
+WRONG["5.1"] = [
+    (3, 3),  # the row that reads the word
+    (2, 2),  # without the column of <s>
+    (3, 2),
+    (1, 3),
+    7,
+]
+
+WRONG["5.2"] = ["queries", "values", "all three", 1]
+
+
+def entropy_in_nats(weights):
+    return -torch.xlogy(weights, weights).sum(-1).mean(-1)
+
+
+def entropy_with_nan(weights):
+    return -(weights * weights.log2()).sum(-1).mean(-1)
+
+
+WRONG["5.3"] = [
+    entropy_with_nan,
+    entropy_in_nats,
+    lambda weights: entropy_in_nats(weights).sum() / math.log(2),
+    lambda weights: -torch.xlogy(weights, weights).sum((-2, -1)) / math.log(2),
+    lambda weights: -torch.xlogy(weights, weights).sum(-2).mean(-1) / math.log(2),
+]
+
+
+def pieces_joined(weights, row_words, col_words, rows="mean", columns="sum"):
+    """By words, each side by its own rule."""
+
+    def join(x, words, how):
+        parts = [
+            x[..., [i for i, w in enumerate(words) if w == word]]
+            for word in range(max(words) + 1)
+        ]
+        joined = [p.mean(-1) if how == "mean" else p.sum(-1) for p in parts]
+        return torch.stack(joined, -1)
+
+    return join(join(weights, col_words, columns).mT, row_words, rows).mT
+
+
+WRONG["5.4"] = [
+    lambda w, r, c: pieces_joined(w, r, c, "sum", "sum"),
+    lambda w, r, c: pieces_joined(w, r, c, "mean", "mean"),
+    lambda w, r, c: pieces_joined(w, r, c, "sum", "mean"),
+    lambda w, r, c: w[: max(r) + 1, : max(c) + 1],
+]
+
+
+def rolled_out(weights, mix=0.5, left=True):
+    found = torch.eye(weights.size(-1))
+    for layer in weights.mean(1):
+        layer = (1 - mix) * layer + mix * torch.eye(len(layer))
+        found = layer @ found if left else found @ layer
+    return found
+
+
+WRONG["5.5"] = [
+    lambda weights: rolled_out(weights, mix=0),
+    lambda weights: rolled_out(weights, left=False),
+    lambda weights: rolled_out(weights[:, :1]),
+    lambda weights: weights.mean((0, 1)),
+]
+
+
+def faulty_cells(index=True, scale=True, places=True, turned=True):
+    """The function of 5.6 with some of its faults."""
+
+    def cells(attn, head, rows, columns):
+        weights = attn[head, 0] if index else attn[0, head]
+        weights = weights / weights.max() if scale else weights
+        return [
+            (
+                rows.index(row) if places else r,
+                row,
+                columns.index(column) if places else c,
+                column,
+                (weights[c, r] if turned else weights[r, c]).item(),
+            )
+            for r, row in enumerate(rows)
+            for c, column in enumerate(columns)
+        ]
+
+    return cells
+
+
+WRONG["5.6"] = [
+    faulty_cells(),
+    faulty_cells(index=False, scale=False, places=False),
+    faulty_cells(scale=False, places=False, turned=False),
+    faulty_cells(index=False, places=False, turned=False),
+    faulty_cells(index=False, scale=False, turned=False),
+    lambda attn, head, rows, columns: [],
+]

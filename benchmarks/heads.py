@@ -1,0 +1,152 @@
+"""What each head of a captions model finds, looks at and is worth.
+
+    python benchmarks/heads.py [--model models/captions] [--out results/heads.json]
+
+Alignment error rates and roles over the test set while the decoder reads the
+references; BLEU of greedy translations with each head silent and with each attention
+uniform. The threshold for alignments is chosen on the validation set. Chapter 5 says
+what all this means and shows it.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+import annotated_transformer as at
+
+THRESHOLDS = [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5]
+
+
+def corpus(translator: at.Translator, split: str) -> list[tuple]:
+    """(pair, cross-attention with its mean, gold links) for each sentence."""
+    pairs = at.load_pairs(translator.config, split)
+    path = at.data_file(translator.config.dataset, f"{split}.align")
+    found = []
+    for pair, line in zip(pairs, at.read_lines(path), strict=True):
+        maps = at.cross_maps(translator, *pair)
+        gold = at.gold_links(line, maps.size(-2) - 1, maps.size(-1) - 2)
+        found.append((pair, maps, gold))
+    return found
+
+
+def error_rates(sentences: list[tuple], **how) -> torch.Tensor:
+    """Alignment error rate of each head and of each layer's mean: (N, H + 1)."""
+    counts = [
+        at.count_links(at.links_found(maps, **how), gold) for _, maps, gold in sentences
+    ]
+    return at.alignment_error_rate(torch.stack(counts).sum(0))
+
+
+def alignment(translator: at.Translator) -> dict:
+    """Error rates on the test set by largest weight and by threshold, and guesses."""
+    valid, test = corpus(translator, "valid"), corpus(translator, "test")
+    best = min(THRESHOLDS, key=lambda t: error_rates(valid, threshold=t).min().item())
+    guesses = [at.guessed_links(gold) for _, _, gold in test]
+    return {
+        "largest weight": rounded(error_rates(test)),
+        "largest weight, row that reads": rounded(error_rates(test, shift=1)),
+        "threshold": best,
+        "above threshold": rounded(error_rates(test, threshold=best)),
+        "guesses": {
+            name: rounded(
+                at.alignment_error_rate(torch.stack([g[name] for g in guesses]).sum(0))
+            )
+            for name in guesses[0]
+        },
+    }
+
+
+def roles(
+    translator: at.Translator, pairs: list[tuple[str, str]], even: bool = False
+) -> dict:
+    """Kind -> role -> score of each layer and head, over the pairs.
+
+    With ``even``, of weights that are uniform over all keys that may be seen.
+    """
+    sums: dict[str, dict[str, list]] = {kind: {} for kind in at.KINDS}
+    for pair in pairs:
+        tokens = at.record_pair(translator, *pair)
+        for each in at.recordings(translator.model, *tokens):
+            weights = each.weights.cpu()
+            if even:
+                seen = torch.ones_like(weights[0, 0])
+                seen = seen.tril() if each.kind == at.KINDS[1] else seen
+                weights = seen / seen.sum(-1, keepdim=True)
+            for role, keys in at.role_keys(each.rows, each.columns).items():
+                if keys.any():
+                    score = at.role_scores(weights, keys)
+                    sums[each.kind].setdefault(role, []).append(score)
+    return {
+        kind: {role: rounded(torch.stack(s).mean(0)) for role, s in scores.items()}
+        for kind, scores in sums.items()
+    }
+
+
+def attentions(model: at.EncoderDecoder) -> dict[str, list[at.MultiHeadedAttention]]:
+    """Kind -> the attention of each layer."""
+    uses = [
+        [layer.self_attn for layer in model.encoder.layers],
+        [layer.self_attn for layer in model.decoder.layers],
+        [layer.src_attn for layer in model.decoder.layers],
+    ]
+    return dict(zip(at.KINDS, uses, strict=True))
+
+
+def importance(translator: at.Translator, pairs: list[tuple[str, str]]) -> dict:
+    """BLEU as it is, with each head silent, and with each attention uniform."""
+
+    def bleu(*parts: torch.Tensor) -> float:
+        with at.zeroed(*parts):
+            result = at.evaluate(translator, pairs, beam_size=1)["bleu"]
+        bar.update()
+        return result
+
+    uses = attentions(translator.model)
+    turns = 1 + sum(1 + layer.h for layers in uses.values() for layer in layers)
+    with tqdm(total=turns, unit="test", leave=False, disable=None) as bar:
+        return {
+            "bleu": bleu(),
+            "masked": {
+                kind: [[bleu(at.voice(x, a)) for a in range(x.h)] for x in layers]
+                for kind, layers in uses.items()
+            },
+            "uniform": {
+                kind: [bleu(*at.queries(x)) for x in layers]
+                for kind, layers in uses.items()
+            },
+        }
+
+
+def rounded(values: torch.Tensor) -> list | float:
+    """As lists of numbers with four digits, or as one."""
+    return (values.double() * 1e4).round().div(1e4).tolist()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = at.project_folder()
+    parser.add_argument("--model", type=Path, default=folder / at.DEFAULT_MODEL)
+    parser.add_argument("--out", type=Path, default=folder / "results" / "heads.json")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    translator = at.load_translator(arguments.model, "cpu")
+    test = at.load_pairs(translator.config, "test")
+    weights = (arguments.model / "model.safetensors").read_bytes()
+    result = {
+        **at.describe_environment(),
+        "weights": at.fingerprint(weights),
+        "sentences": len(test),
+        **importance(translator, test),
+        "alignment": alignment(translator),
+        "roles": roles(translator, test),
+        "roles of uniform weights": roles(translator, test, even=True),
+    }
+    at.write_json(arguments.out, result)
+    at.note(f"{arguments.out} is written; `make notebooks` shows it in chapter 5.")
+
+
+if __name__ == "__main__":
+    main()
