@@ -50,7 +50,11 @@ def positions(model: at.EncoderDecoder) -> Tensor:
 def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     """Our weights under the names that transformers gives them."""
     norms = {"encoder": ("self_attn_layer_norm", "final_layer_norm")}
-    norms["decoder"] = (norms["encoder"][0], "encoder_attn_layer_norm", norms["encoder"][1])
+    norms["decoder"] = (
+        norms["encoder"][0],
+        "encoder_attn_layer_norm",
+        norms["encoder"][1],
+    )
     linears = ("q_proj", "k_proj", "v_proj", "out_proj")
     found = {"model.shared.weight": mine["tgt_embed.0.lut.weight"]}
     for kind in ("weight", "bias"):
@@ -65,13 +69,18 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
                 for number, name in enumerate(norms[stack]):
                     norm = mine[f"{layer}sublayer.{number}.norm.{letter}"]
                     found[f"{there}{name}.{kind}"] = norm
-                for name, as_named in (("self_attn", "self_attn"), ("src_attn", "encoder_attn")):
+                for name, as_named in (
+                    ("self_attn", "self_attn"),
+                    ("src_attn", "encoder_attn"),
+                ):
                     for number, linear in enumerate(linears):
                         key = f"{layer}{name}.linears.{number}.{kind}"
                         if key in mine:
                             found[f"{there}{as_named}.{linear}.{kind}"] = mine[key]
                 for name, as_named in (("w_1", "fc1"), ("w_2", "fc2")):
-                    found[f"{there}{as_named}.{kind}"] = mine[f"{layer}feed_forward.{name}.{kind}"]
+                    found[f"{there}{as_named}.{kind}"] = mine[
+                        f"{layer}feed_forward.{name}.{kind}"
+                    ]
     return found
 
 

@@ -102,8 +102,10 @@ def main() -> None:
             a == b == c
             for batch in groups(rows[:100], 50)
             for a, b, c in zip(
-                ours(model, batch, 1), generate(hugging, batch, 1),
-                ctranslate(fast[1], words, batch, 1), strict=True,
+                ours(model, batch, 1),
+                generate(hugging, batch, 1),
+                ctranslate(fast[1], words, batch, 1),
+                strict=True,
             )  # fmt: skip
         )
         at.note(f"greedy outputs alike in all three: {agree} of 100")
@@ -126,7 +128,9 @@ def main() -> None:
                 systems["the 2022 post's greedy_decode"] = over(
                     few, lambda b: old(model, b[0])
                 )
-            tables[name] = turns.compare(turns.take_turns(systems, 0.0, arguments.rounds), "ours")
+            tables[name] = turns.compare(
+                turns.take_turns(systems, 0.0, arguments.rounds), "ours"
+            )
         single = [[row] for row in rows[:: len(rows) // SINGLE][:SINGLE]]
         systems = {
             "ours": over(single, lambda b: ours(model, b, 1)),
@@ -136,7 +140,9 @@ def main() -> None:
             systems[f"CTranslate2 float32, {threads} threads"] = over(
                 single, lambda b, e=engine: ctranslate(e, words, b, 1)
             )
-        tables["one sentence"] = turns.compare(turns.take_turns(systems, 0.0, arguments.rounds), "ours")
+        tables["one sentence"] = turns.compare(
+            turns.take_turns(systems, 0.0, arguments.rounds), "ours"
+        )
     for name, table in tables.items():
         print(f"\n{name}", end="")
         turns.report(table, "sentences")

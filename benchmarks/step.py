@@ -70,7 +70,8 @@ def main() -> None:
         ratios = [mine / ours for mine, ours in zip(times, taken["all"], strict=True)]
         print(
             f"{variant:26} {statistics.median(times):6.0f} ms a step, "
-            f"{statistics.median(ratios):.2f} times ({min(ratios):.2f}–{max(ratios):.2f})"
+            f"{statistics.median(ratios):.2f} times "
+            f"({min(ratios):.2f}–{max(ratios):.2f})"
         )
 
 

@@ -62,7 +62,9 @@ def take_turns(
     for number in range(1, rounds + 1):
         for name, step in systems.items():
             turns[name].append(turn(step, seconds))
-        rates = ", ".join(f"{name} {done[-1].rate:,.0f}" for name, done in turns.items())
+        rates = ", ".join(
+            f"{name} {done[-1].rate:,.0f}" for name, done in turns.items()
+        )
         at.note(f"round {number} of {rounds}: {rates}")
     return turns
 
