@@ -123,6 +123,7 @@ def as_ctranslate2(translator: at.Translator, folder: Path, threads: int) -> Any
     spec.config.decoder_start_token = words[at.START]
     spec.validate()
     spec.optimize()
+    folder.mkdir(parents=True)
     spec.save(str(folder))
     return ctranslate2.Translator(
         str(folder), device="cpu", compute_type="float32",

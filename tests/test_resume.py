@@ -454,6 +454,16 @@ def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
 # asked to stop
 
 
+@pytest.fixture
+def heeded():
+    """Signals as a shell with job control starts programs: none is ignored."""
+    own = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, own[number]) for number in own}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
@@ -465,7 +475,7 @@ def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
     ],
 )
 def test_a_signal_ends_a_run_with_a_note(
-    often, whole, monkeypatch, capsys, number, moment
+    often, whole, monkeypatch, capsys, heeded, number, moment
 ):
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     place = at.Run if hasattr(at.Run, moment) else at
@@ -597,9 +607,8 @@ def test_another_error_of_torch_is_not_taken_for_too_little_memory(tiny, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
-def test_memory_that_is_really_used_up(tiny, tmp_path):
-    for side in ("de", "en"):
-        path = tmp_path / side
+def test_memory_that_is_really_used_up(tiny):
+    for path in map(Path, (tiny[0].train_src, tiny[0].train_tgt)):
         path.write_text(path.read_text(encoding="utf-8") * 100, encoding="utf-8")
     config = dataclasses.replace(tiny[0], batch_tokens=20000, d_ff=2**16)
     program = f"""
