@@ -32,7 +32,7 @@ def milliseconds(variant: str) -> float:
     torch.manual_seed(0)
     torch.set_num_threads(2)
     config = at.CONFIGS["small"]
-    words = at.Vocabulary([f"w{i}" for i in range(VOCAB)])
+    words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
     model = at.build_model(config, words, words)
     if variant != "torch's dropout":
         at.draw_cheaply(model)
