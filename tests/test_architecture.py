@@ -204,9 +204,10 @@ def test_attention_rows_are_distributions_over_allowed_keys(T, S, seed):
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
 @pytest.mark.parametrize("recording", [False, True])
-def test_masks_of_any_type_mean_the_same(dtype, recording):
+@pytest.mark.parametrize("training", [False, True])  # two ways of computing it
+def test_masks_of_any_type_mean_the_same(dtype, recording, training):
     torch.manual_seed(0)
-    mha = at.MultiHeadedAttention(2, 8, 0.0)
+    mha = at.MultiHeadedAttention(2, 8, 0.0).train(training)
     x = torch.randn(2, 4, 8)
     mask = torch.tensor([[[1, 1, 0, 0]], [[1, 0, 1, 1]]])
     expected = mha(x, x, x, mask.bool())
