@@ -1,5 +1,6 @@
 """What people would use instead, each with the same sizes and dropout sites."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -82,20 +83,18 @@ def way_of_2022(
         sides = [at.padded([row[side] for row in rows]) for side in (0, 1)]
         src, tgt = (F.pad(x, (0, WIDTH_2022 - x.size(1)), value=at.PAD) for x in sides)
         batches.append(at.Batch(src, tgt))
-    done = 0
+    numbered = enumerate(itertools.cycle(batches))
 
     def step() -> int:
-        nonlocal done
-        batch = batches[done % len(batches)]
+        number, batch = next(numbered)
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         log_p = model.generator(out).flatten(0, 1)
         loss = criterion(log_p, batch.tgt_y.flatten()) / batch.ntokens
         loss.backward()
-        if done % ACCUM_2022 == 0:
+        if number % ACCUM_2022 == 0:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         loss.item()
-        done += 1
         return batch.ntokens
 
     model.train()
@@ -161,11 +160,10 @@ def by_logits(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True
     )
-    done = 0
+    stream = itertools.cycle(batches)
 
     def step() -> int:
-        nonlocal done
-        batch = batches[done % len(batches)]
+        batch = next(stream)
         loss = F.cross_entropy(
             model(batch).flatten(0, 1), batch.tgt_y.flatten(),
             ignore_index=at.PAD, label_smoothing=smoothing,
@@ -175,7 +173,6 @@ def by_logits(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss.item()
-        done += 1
         return batch.ntokens
 
     model.train()

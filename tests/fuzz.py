@@ -30,17 +30,11 @@ from unittest import mock
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from small_runs import SIX as PAIRS  # noqa: E402
+
 import annotated_transformer as at  # noqa: E402
 
 TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, of them real processes, seconds each
-PAIRS = [
-    ("Ein Hund läuft.", "A dog runs."),
-    ("Eine Katze schläft.", "A cat sleeps."),
-    ("Zwei Hunde schlafen heute.", "Two dogs sleep today."),
-    ("Der Mann liest.", "The man reads."),
-    ("Die Frau läuft durch den Park.", "The woman runs through the park."),
-    ("Ein Kind.", "A child."),
-]
 SMALL = {
     "bpe_size": 280, "N": 1, "d_model": 16, "d_ff": 16, "h": 2, "tie": "all",
     "batch_tokens": 60, "max_tokens": 40, "warmup": 3, "base_lr": 0.01,

@@ -117,3 +117,24 @@ def train_until(tiny, monkeypatch, moment, **changes):
         patch.setattr(place, name, counted)
         with pytest.raises(Killed):
             train(tiny, **changes)
+
+
+class Halved:
+    """A file opened for writing that calls ``between`` amid a write, and ``after``."""
+
+    def __init__(self, file, between, after=lambda: None):
+        self.file, self.between, self.after = file, between, after
+        self.flush, self.fileno = file.flush, file.fileno
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def write(self, data):
+        half = len(data) // 2
+        for part, then in ((data[:half], self.between), (data[half:], self.after)):
+            self.file.write(part)
+            self.file.flush()
+            then()

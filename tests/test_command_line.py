@@ -441,9 +441,7 @@ def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
     checkpoints = tmp_path / "run" / "checkpoints"
     # A shell without job control lets what it starts in the background ignore Ctrl-C.
     heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, preexec_fn=heeds
-    ) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
         while not at.saved_steps(checkpoints):
             assert process.poll() is None
             time.sleep(0.05)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from small_runs import PAIRS, small_config
+from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
 from annotated_transformer import TrainingConfig, read_metrics
@@ -175,17 +175,6 @@ def test_alone_there_is_no_group():
 def config(tmp_path):
     own = {"run_dir": str(tmp_path / "alone"), "dropout": 0.0, "epochs": 3}
     return small_config(tmp_path, PAIRS, **own)
-
-
-def flags(config):
-    """A configuration as flags of `train`."""
-    given = []
-    for name, value in dataclasses.asdict(config).items():
-        if isinstance(value, bool):
-            given += [("--" if value else "--no-") + name.replace("_", "-")]
-        elif value is not None:
-            given += ["--" + name.replace("_", "-"), str(value)]
-    return given
 
 
 def torchrun(*argv):

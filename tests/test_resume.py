@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_runs import (
+    Halved,
     Killed,
     assert_same_run,
     flags,
@@ -129,26 +130,6 @@ def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch
 # faults between writing, fsync and renaming
 
 
-class Half:
-    """A file opened for writing whose writes stop in the middle."""
-
-    def __init__(self, file, stop):
-        self.file, self.stop = file, stop
-        self.flush, self.fileno = file.flush, file.fileno
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.file.close()
-
-    def write(self, data):
-        self.file.write(data[: len(data) // 2])
-        self.file.flush()
-        self.stop()
-        self.file.write(data[len(data) // 2 :])
-
-
 POINTS = ("half written", "before fsync", "before renaming", "before the folder")
 
 
@@ -166,7 +147,7 @@ def plant(patch, point, count, error):
 
     def opened(path, mode="r", **options):
         file = open(path, mode, **options)
-        return Half(file, stop) if mode == "wb" else file
+        return Halved(file, stop) if mode == "wb" else file
 
     if point == "half written":
         patch.setattr(at, "open", opened, raising=False)

@@ -10,6 +10,7 @@ where each kill found it. After each kill all files must be whole; at the end lo
 weights and the whole last state must be those of an undisturbed training, bit for bit.
 """
 
+import functools
 import json
 import mmap
 import os
@@ -26,6 +27,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported; forks need it, 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch  # noqa: E402
+from small_runs import Halved  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 
@@ -60,29 +62,6 @@ class Marker:
         return updates, begun, self.memory[20 : 20 + size].decode(errors="replace")
 
 
-class Telling:
-    """A file opened for writing that tells of each step of the writing."""
-
-    def __init__(self, file, tell):
-        self.file, self.tell = file, tell
-        self.flush, self.fileno = file.flush, file.fileno
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.file.close()
-
-    def write(self, data):
-        name = Path(self.file.name).name.removesuffix(".tmp")
-        self.file.write(data[: len(data) // 2])
-        self.file.flush()
-        self.tell(POINTS[0], name)
-        self.file.write(data[len(data) // 2 :])
-        self.file.flush()
-        self.tell(POINTS[1], name)
-
-
 def instrument(marker, plan):
     """Let the module tell where it stands; plan: (point, how many more times)."""
     counts = dict.fromkeys(POINTS, 0)
@@ -97,7 +76,10 @@ def instrument(marker, plan):
 
     def opened(path, mode="r", **options):
         file = open(path, mode, **options)
-        return Telling(file, tell) if mode == "wb" else file
+        if mode != "wb":
+            return file
+        name = Path(path).name.removesuffix(".tmp")
+        return Halved(file, *(functools.partial(tell, p, name) for p in POINTS[:2]))
 
     replace, update, run_epoch = os.replace, at.update, at.run_epoch
     folder_to_disk = at.folder_to_disk
