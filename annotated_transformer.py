@@ -82,14 +82,15 @@ __all__ = [
     "detokenize", "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary",
     "build_vocabulary", "Example", "encode_pairs", "lengths_of",
     "token_budget_batches", "padded", "batches", "TextConfig", "ModelConfig",
-    "TrainingConfig", "CHOICES", "unknown", "PAPER", "CONFIGS", "load_pairs",
-    "Text", "prepare_text", "build_model", "build_optimizer", "load_examples",
-    "count_steps", "progress", "train", "epoch_record", "train_worker",
-    "train_model", "Translator", "decode_rows", "score", "evaluate",
+    "TrainingConfig", "CHOICES", "unknown", "PAPER", "SMALL", "CONFIGS",
+    "load_pairs", "Text", "prepare_text", "build_model", "build_optimizer",
+    "load_examples", "count_steps", "progress", "train", "epoch_record",
+    "train_worker", "train_model", "Translator", "decode_rows", "score",
+    "evaluate",
     # 04_additional_components
     "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
     "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
-    "average", "average_checkpoints",
+    "average", "average_checkpoints", "RDrop",
     # 05_attention_visualization
     "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
     "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
@@ -1103,17 +1104,20 @@ def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
 def batches(
     examples: Sequence[Example], config: TrainingConfig, epoch: int,
     device: torch.device | str, *, shuffle: bool, rank: int = 0, world: int = 1,
+    copies: int = 1,
 ) -> Iterator[Batch]:  # fmt: skip
     """The epoch's batches on a device; of each the rows rank, rank + world, …
 
-    Shuffled by ``config.seed`` and ``epoch`` alone, alike on every rank.
+    Shuffled by ``config.seed`` and ``epoch`` alone, alike on every rank. These
+    rows stand in the batch ``copies`` times, one block after the other.
     """
     draw = random.Random(1000 * config.seed + epoch)
     shuffled = draw.sample(examples, len(examples)) if shuffle else examples
     groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
         src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
-        yield Batch(src[rank::world].to(device), tgt[rank::world].to(device), PAD)
+        mine = (side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt))
+        yield Batch(*mine, PAD)
 
 
 @dataclass
@@ -1156,6 +1160,7 @@ class TrainingConfig(ModelConfig):
     base_lr: float = 3e-3  # linear: its peak; inverse_sqrt: its factor
     warmup: int = 100  # steps until the peak
     smoothing: float = 0.1  # label smoothing
+    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
     threads: int = 1  # of the processor
@@ -1203,16 +1208,18 @@ PAPER = TrainingConfig(
     schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
     beam_size=4, length_penalty=0.6,
 )  # fmt: skip
+SMALL = TrainingConfig(
+    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
+    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
+    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
+)  # fmt: skip
 CONFIGS = {
     "tiny": TrainingConfig(
         d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
         base_lr=4e-3, warmup=50, average=1,
     ),
-    "small": TrainingConfig(
-        dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
-        N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
-        base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
-    ),
+    "small": SMALL,
+    "multi30k": dataclasses.replace(SMALL, run_dir="runs/multi30k", r_drop=5.0),
     "base": PAPER,
     "big": dataclasses.replace(
         PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
@@ -1336,23 +1343,28 @@ def train(
     draw_cheaply(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
-    share = {"rank": rank, "world": world}
+    share, copies = {"rank": rank, "world": world}, 2 if config.r_drop else 1
     criterion = LabelSmoothing(len(text[1]), PAD, config.smoothing)
+    judge = SimpleLossCompute(model.generator, criterion)
+    if config.r_drop:
+        criterion = RDrop(len(text[1]), PAD, config.smoothing, config.r_drop)
     loss = SimpleLossCompute(model.generator, criterion)
     run, state, shared = Run(config), TrainState(), distribute(model)
     run.save_text(*text)
     for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
         started = time.perf_counter() - run.place.seconds
-        seen = batches(train, config, epoch, device, shuffle=True, **share)
+        seen = batches(
+            train, config, epoch, device, shuffle=True, **share, copies=copies
+        )
         with autocast(precision, device), naming_the_batch(run):
             run_epoch(
-                progress(going_on(run, seen, epoch), train[rank::world], epoch, state),
+                progress(going_on(run, seen, epoch), train[rank::world] * copies, epoch, state),
                 shared, loss, optimizer, scheduler, "train", config.accum_iter, state,
                 max_norm=config.max_norm,
             )  # fmt: skip
         seconds = time.perf_counter() - started
         unseen = batches(valid, config, epoch, device, shuffle=False, **share)
-        _, judged = run_epoch(unseen, model, loss, None, None, "eval")
+        _, judged = run_epoch(unseen, model, judge, None, None, "eval")
         record = epoch_record(epoch, state, judged, seconds, precision)
         run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
         step = state.accum_step
@@ -1767,6 +1779,24 @@ def average(model: nn.Module, models: Iterable[nn.Module]) -> None:
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
     """The mean of checkpoints in safetensors files, to load into a model."""
     return mean_state((str(path), load_tensors(path)) for path in paths)
+
+
+class RDrop(LabelSmoothing):
+    """The smoothed criterion, and how far two passes of dropout disagree.
+
+    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
+    other values. ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    """
+
+    def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
+        super().__init__(size, padding_idx, smoothing)
+        self.weight = weight
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        first, second = x.chunk(2)
+        apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
+        counts = target[: len(first)] != self.padding_idx
+        return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
 # -----------------------------------------------------------------------------
@@ -3507,8 +3537,8 @@ class Run:
             path, count = self.folder / "model.safetensors", self.config.average
             last = sound_ones(self.checkpoints()[-count:]) if count > 1 else []
             weights = average_checkpoints(last or [self.folder / "best.safetensors"])
-            save_tensors(path, weights, {"epochs": self.config.epochs})
-            load_weights(model, path)
+            put_weights(model, weights, path)
+            save_tensors(path, model.state_dict(), {"epochs": self.config.epochs})
 
 
 def save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
