@@ -237,6 +237,8 @@ def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
     reference, signature = records[0]["settings"], records[0]["signature"]
     for record in records:
         del record["settings"], record["signature"]
+    for name in ("difference", "interval", "p"):
+        del records[0][name]  # it was compared with itself
     summary = {
         **at.describe_environment(),
         "split": "valid",
@@ -255,14 +257,14 @@ def table(records: list[dict[str, Any]]) -> str:
     head = f"{'':22} {'BLEU':>6} {'difference, 95 %':>22} {'p':>6} {'CPU s':>6}"
     lines = [head]
     for r in records:
-        low, high = r["interval"]
-        change = f"{r['difference']:+.2f} [{low:+.2f}, {high:+.2f}]"
+        compared = ""
+        if "p" in r:
+            low, high = r["interval"]
+            change = f"{r['difference']:+.2f} [{low:+.2f}, {high:+.2f}]"
+            compared = f"{change:>22} {r['p']:6.3f}"
         seconds = r.get("training_cpu_seconds", r["decoding_cpu_seconds"])
-        row = f"{r['variant']:22} {r['bleu']:6.2f} "
-        lines.append(
-            row + (f"{change:>22} {r['p']:6.3f}" if r["changed"] else " " * 29)
-            + f" {seconds:6.0f}"
-        )  # fmt: skip
+        row = f"{r['variant']:22} {r['bleu']:6.2f} {compared:29} {seconds:6.0f}"
+        lines.append(row)
     return "\n".join(lines)
 
 
