@@ -1,6 +1,6 @@
 """Draw the figures of chapter 4 as SVG, in the style of draw.py.
 
-    python images/draw_decoding.py
+python images/draw_decoding.py
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def cache() -> Figure:
     f.text(356, 298, "the new key and value are added", 13)
     f.text(484, 232, "keys, values of words 1 … t:", 13, "start")
     f.text(484, 250, "each row its own past", 13, "start")
-    f.text(
-        500, 120, "Queries are not stored: each is asked once.", 13, colour=LINE
-    )
+    f.text(500, 120, "Queries are not stored: each is asked once.", 13, colour=LINE)
     return f
 
 

@@ -522,7 +522,7 @@ def where_the_longer_one_wins(answer):
         f"with {answer - 0.1:.1f}, too."
     )
     tenths = 10 * answer
-    assert near(tenths, round(tenths)), f"steps of one tenth are asked for, not {answer}."
+    assert near(tenths, round(tenths)), f"{answer} is no whole number of tenths."
 
 
 @exercise("4.3")
@@ -538,12 +538,12 @@ def cut_by_merges(answer):
     for word, expected in cases.items():
         found = list(answer(word, list(merges)))
         assert found == expected, (
-            f"with the merges {shown} the word {word!r} becomes {expected}, not {found}. "
+            f"with the merges {shown} {word!r} becomes {expected}, not {found}. "
             "Hint: go through the merges one by one, and for each through the word."
         )
     found, expected = answer("abcab", [("b", "c"), ("a", "b")]), ["Ġ", "a", "bc", "ab"]
     assert list(found) == expected, (
-        f"with the merges b + c, a + b the word 'abcab' becomes {expected}, not {found}. "
+        f"with the merges b + c, a + b 'abcab' becomes {expected}, not {found}. "
         "Hint: an early merge takes its symbols away from later ones."
     )
     words = ["hund", "handball", "ballhund", "unter", "aa", "aaa", "aaaa", "lalalal"]
@@ -552,7 +552,7 @@ def cut_by_merges(answer):
     for word in [*words, "bundhall", "lallaa", "aaaaa"]:
         found, expected = list(answer(word, merges)), encoding.tokenize(word)
         assert found == expected, (
-            f"with {len(merges)} learnt merges {word!r} becomes {expected}, not {found}. "
+            f"with {len(merges)} merges {word!r} becomes {expected}, not {found}. "
             "Hint: after a merge, go on behind the joined pair."
         )
 
@@ -603,8 +603,8 @@ def what_it_would_have_said(answer):
             "a second call gives another number. Hint: dropout is on."
         )
         assert near(found, expected), (
-            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads the "
-            "start symbol and the ids; it is asked for the ids and the end symbol."
+            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads "
+            "the start symbol and the ids; it is asked for the ids and the end symbol."
         )
     assert model.training, "the model was in training mode before, and is not any more."
 
@@ -663,29 +663,36 @@ def four_faults_of_a_search(answer):
     close = Table({(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]})
     found = list(answer(close, 4, 2, 4.0))
     assert found == close.best(2, 4.0), (
-        "with alpha 4, `1` is rated log 0.5 / (6/6)^4 = -0.69, and `2 1`, of two words, "
+        "with alpha 4, `1` is rated log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
         f"log 0.29 / (7/6)^4 = -0.67; the search says {found}. Hint: nobody wrote the "
         "start symbol."
     )
-    flat = Table({(): [0.0, 0.45, 0.55, 0.0], (2,): [0, 0.02, 0.49, 0.49],
-                  (2, 2): [0, 0.02, 0.97, 0.01], (2, 3): [0, 0.02, 0.97, 0.01]})
+    flat = Table(
+        {
+            (): [0.0, 0.45, 0.55, 0.0],
+            (2,): [0, 0.02, 0.49, 0.49],
+            (2, 2): [0, 0.02, 0.97, 0.01],
+            (2, 3): [0, 0.02, 0.97, 0.01],
+        }
+    )
     for alpha in (0.0, 4.0):
         found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
         assert found == best, (
-            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: what "
-            "is cut there is rated like what has ended, by the length that it has."
+            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: "
+            "what is cut there is rated like what has ended, by the length that it has."
         )
     for seed in range(12):
         torch.manual_seed(seed)
         bodies = [(), *((a,) for a in (0, 2, 3))]
         bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
-        free = Table({body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies})
+        rows = {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
+        free = Table(rows)
         for alpha in (0.0, 0.6, 1.5):
             found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
             assert found == best, (
                 f"with a beam that holds everything and alpha {alpha} the best of all "
-                f"outputs is {best}, not {found}. Hint: the rating is the sum divided by "
-                "the penalty of the number of words, the end symbol included."
+                f"outputs is {best}, not {found}. Hint: the rating is the sum divided "
+                "by the penalty of the number of words, the end symbol included."
             )
 
 
