@@ -79,15 +79,11 @@ __all__ = [
     "check_finite", "window_norm", "gather", "rate", "linear_rate",
     "greedy_decode", "data_gen",
     # 03_real_world_example
-    "read_parallel", "load_tokenizers", "tokenize", "yield_tokens", "REJOIN",
-    "detokenize", "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary",
-    "build_vocabulary", "Example", "encode_pairs", "lengths_of",
-    "token_budget_batches", "padded", "batches", "TextConfig", "ModelConfig",
-    "TrainingConfig", "CHOICES", "unknown", "PAPER", "SMALL", "CONFIGS",
-    "load_pairs", "Text", "prepare_text", "build_model", "build_optimizer",
-    "load_examples", "count_steps", "progress", "train", "epoch_record",
-    "train_worker", "train_model", "Translator", "decode_rows", "score",
-    "evaluate",
+    "read_parallel", "load_tokenizers", "tokenize", "REJOIN", "detokenize",
+    "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary",
+    "Example", "encode_pairs", "lengths_of", "token_budget_batches", "padded",
+    "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
+    "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
     "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
     "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
@@ -123,10 +119,10 @@ __all__ = [
     "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "load_vocab", "collate_batch",
-    "create_dataloaders", "from_2022", "check_outputs", "load_trained_model",
-    "one_by_one", "run_model_example", "field_ids", "translate_sentence",
-    "calculate_bleu",
+    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
+    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
+    "load_trained_model", "one_by_one", "run_model_example", "field_ids",
+    "translate_sentence", "calculate_bleu",
     # 94_resuming
     "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
     "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
@@ -140,6 +136,11 @@ __all__ = [
     "sentence_pair", "visualize_layer", "visualize_model",
     "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
     "viz_decoder_src", "PAGE", "attention_page",
+    # 98_around_the_loop
+    "CHOICES", "unknown", "check_choices", "PAPER", "SMALL", "CONFIGS",
+    "build_model", "build_losses", "load_pairs", "load_examples",
+    "count_steps", "progress", "epoch_record", "train_worker", "train_model",
+    "decode_rows", "evaluate",
 ]
 # fmt: on
 
@@ -970,12 +971,6 @@ def tokenize(text: str, tokenizer: Language | BytePairEncoding) -> list[str]:
     return [token.text for token in tokenizer.tokenizer(text) if not token.is_space]
 
 
-def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
-    """The tokens of one side (0 source, 1 target) of every pair."""
-    for pair in data_iter:
-        yield tokenizer(pair[index])
-
-
 REJOIN = [
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
@@ -1047,10 +1042,7 @@ def build_vocabulary(
     pairs = load_pairs(TrainingConfig(), "train") if pairs is None else pairs
     vocabs = []
     for index, tokenizer in enumerate((spacy_de, spacy_en)):
-        cut = functools.partial(tokenize, tokenizer=tokenizer)
-        counter: Counter[str] = Counter()
-        for tokens in yield_tokens(pairs, cut, index):
-            counter.update(tokens)
+        counter = Counter(w for pair in pairs for w in tokenize(pair[index], tokenizer))
         counted = torchtext_vocab.Vocab(counter, min_freq=min_freq, specials=SPECIALS)
         vocabs.append(Vocabulary(counted.itos))
     return vocabs[0], vocabs[1]
@@ -1176,9 +1168,7 @@ class TrainingConfig(ModelConfig):
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise unknown(name, value, choices)
+        check_choices(self)
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
@@ -1188,61 +1178,6 @@ class TrainingConfig(ModelConfig):
         if isinstance(config, str) and config not in CONFIGS:
             raise unknown("config", config, CONFIGS)
         return check_settings(CONFIGS[config] if isinstance(config, str) else config)
-
-
-CHOICES = {
-    "dataset": ("captions", "multi30k", "files"),
-    "positions": ("sinusoidal", "learned"),
-    "tie": ("none", "target", "all"),
-    "schedule": ("linear", "inverse_sqrt"),
-    "precision": ("float32", "bfloat16", "auto"),
-}
-
-
-def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
-    """The error for a setting that is none of its choices."""
-    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
-
-
-PAPER = TrainingConfig(
-    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
-    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
-    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
-    beam_size=4, length_penalty=0.6,
-)  # fmt: skip
-SMALL = TrainingConfig(
-    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
-    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
-    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
-)  # fmt: skip
-CONFIGS = {
-    "tiny": TrainingConfig(
-        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
-        base_lr=4e-3, warmup=50, average=1,
-    ),
-    "small": SMALL,
-    "multi30k": dataclasses.replace(SMALL, run_dir="runs/multi30k", r_drop=5.0),
-    "base": PAPER,
-    "big": dataclasses.replace(
-        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
-    ),
-}  # fmt: skip
-
-
-def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
-    """The pairs of a split: train, valid or test (your own files have no test)."""
-    if config.dataset == "files":
-        src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
-        if src is None or tgt is None:
-            do = f"Give {split}_src and {split}_tgt."
-            raise DataError(f"{split} split", "has no files", do)
-        return read_parallel(src, tgt)
-    name, suffix = split, ""
-    if config.dataset == "multi30k":
-        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
-        suffix = ".gz"
-    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
-    return read_parallel(files[0], files[1])
 
 
 Text = tuple[Vocabulary, Vocabulary, Any, Any]
@@ -1266,18 +1201,6 @@ def prepare_text(
     return *vocabs, de, en
 
 
-def build_model(
-    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
-) -> EncoderDecoder:
-    """A model with fresh weights, as a configuration describes it."""
-    return make_model(
-        len(vocab_src), len(vocab_tgt),
-        config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        norm_first=config.norm_first, positions=config.positions,
-        tie=config.tie, max_len=config.max_tokens,
-    )  # fmt: skip
-
-
 def build_optimizer(
     model: nn.Module, config: TrainingConfig, total: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
@@ -1294,46 +1217,6 @@ def build_optimizer(
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate)
 
 
-def load_examples(config: TrainingConfig, split: str, text: Text) -> list[Example]:
-    """A split as ids; text is what ``prepare_text`` returns.
-
-    Notes how many pairs were too long; DataError where none is left.
-    """
-    pairs = load_pairs(config, split)
-    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
-    if left_out:
-        limit = f"longer than max_tokens={config.max_tokens}"
-        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
-    if not examples:
-        what = "holds no pair that is short enough"
-        raise DataError(f"{split} split", what, "Raise max_tokens.")
-    return examples
-
-
-def count_steps(examples: Sequence, config: TrainingConfig) -> int:
-    """Updates of the optimizer in a whole run."""
-    a_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
-    return config.epochs * math.ceil(a_epoch / config.accum_iter)
-
-
-def progress(
-    data_iter: Iterable[Batch], examples: Sequence, epoch: int, state: TrainState
-) -> Iterator[Batch]:
-    """Pass batches on while a bar on standard error counts target tokens.
-
-    examples are those that this process will see, from which the total comes.
-    """
-    tqdm = optional_import("tqdm").tqdm
-    total = sum(len(tgt) - 1 for _, tgt in examples)
-    silent = None if is_main_process() else True  # None: where there is no terminal
-    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
-        for batch in data_iter:
-            yield batch
-            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(state.epoch_tokens - bar.n)
-
-
 def train(
     config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
 ) -> None:
@@ -1345,24 +1228,19 @@ def train(
     quicken(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
-    share, copies = {"rank": rank, "world": world}, 2 if config.r_drop else 1
-    criterion = LabelSmoothing(len(text[1]), PAD, config.smoothing)
-    judge = SimpleLossCompute(model.generator, criterion)
-    if config.r_drop:
-        criterion = RDrop(len(text[1]), PAD, config.smoothing, config.r_drop)
-    loss = SimpleLossCompute(model.generator, criterion)
+    loss, judge = build_losses(model, config)
+    share, n = {"rank": rank, "world": world}, 2 if config.r_drop else 1
     run, state, shared = Run(config), TrainState(), distribute(model)
     run.save_text(*text)
     for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
         started = time.perf_counter() - run.place.seconds
-        seen = batches(
-            train, config, epoch, device, shuffle=True, **share, copies=copies
-        )
+        seen = batches(train, config, epoch, device, shuffle=True, copies=n, **share)
+        seen = going_on(run, seen, epoch)
+        seen = progress(seen, train[rank::world] * n, epoch, state)
         with autocast(precision, device), naming_the_batch(run):
             run_epoch(
-                progress(going_on(run, seen, epoch), train[rank::world] * copies, epoch, state),
-                shared, loss, optimizer, scheduler, "train", config.accum_iter, state,
-                max_norm=config.max_norm,
+                seen, shared, loss, optimizer, scheduler, "train", config.accum_iter,
+                state, max_norm=config.max_norm,
             )  # fmt: skip
         seconds = time.perf_counter() - started
         unseen = batches(valid, config, epoch, device, shuffle=False, **share)
@@ -1374,50 +1252,6 @@ def train(
         if device.type == "cuda":
             note("; ".join(gpu_report()))
     run.finish(model)
-
-
-def epoch_record(
-    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
-) -> dict[str, Any]:
-    """The figures of one epoch; tokens are target tokens without padding."""
-    return {
-        "epoch": epoch + 1, "step": state.accum_step,
-        "train_criterion": state.criterion,
-        "valid_nll": judged.nll, "perplexity": judged.perplexity,
-        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
-        "precision": precision,
-    }  # fmt: skip
-
-
-def train_worker(
-    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
-) -> None:  # fmt: skip
-    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
-    config = TrainingConfig.of(config)
-    torch.set_num_threads(config.threads)
-    keep_freed_memory()
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    device = choose_device(config.device)
-    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
-        train(config, text, *place)
-
-
-def train_model(
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    spacy_de: Any,
-    spacy_en: Any,
-    config: Any,
-) -> Translator:
-    """Train in this process or, if ``config.distributed``, in several."""
-    config = TrainingConfig.of(config)
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    if config.distributed:
-        train_distributed_model(*text, config)
-    else:
-        train_worker(0, 1, *text, config)
-    return load_translator(config.run_dir, config.device)
 
 
 @dataclass
@@ -1456,31 +1290,6 @@ class Translator:
         return translations
 
 
-def decode_rows(
-    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
-    beam_size: int, length_penalty: float,
-) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Best output ids for each row of source ids; pairs of row and output."""
-    keys, device = list(rows), next(model.parameters()).device
-    lengths = [(len(rows[key]), 0) for key in keys]
-    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)
-
-    def decode(group: list[int]) -> list[tuple[list[int], float]]:
-        src = padded([rows[keys[i]] for i in group]).to(device)
-        return beam_search(
-            model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
-            end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
-        )  # fmt: skip
-
-    tqdm = optional_import("tqdm").tqdm
-    bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
-    with bar, in_mode(model, training=False):
-        decoded = side_by_side(decode, groups, device)
-        for group, found in zip(groups, decoded, strict=True):
-            yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
-            bar.update(len(group))
-
-
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """sacreBLEU with signature and 95 % bootstrap interval, and chrF.
 
@@ -1502,22 +1311,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
         "chrf": round(chrf.score, 2),
         "sentences": len(references),
     }
-
-
-def evaluate(
-    translator: Translator, pairs: Sequence[tuple[str, str]],
-    beam_size: int | None = None, length_penalty: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Translate the source side of pairs and score it against the target side.
-
-    What ``score`` returns, and the seconds that translating took.
-    """
-    started = time.perf_counter()
-    sources = [src for src, _ in pairs]
-    translations = translator.translate(sources, beam_size, length_penalty)
-    seconds = time.perf_counter() - started
-    scores = score(translations, [tgt for _, tgt in pairs])
-    return {**scores, "seconds": round(seconds, 1)}
 
 
 # -----------------------------------------------------------------------------
@@ -3299,6 +3092,12 @@ def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Voca
     return vocabs
 
 
+def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
+    """The tokens of one side (0 source, 1 target) of every pair."""
+    for pair in data_iter:
+        yield tokenizer(pair[index])
+
+
 def collate_batch(
     batch: Sequence[tuple[str, str]], src_pipeline: Callable, tgt_pipeline: Callable,
     src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
@@ -4151,6 +3950,222 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
         program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
         charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
     )
+
+
+# -----------------------------------------------------------------------------
+# notebooks/98_around_the_loop.md
+# -----------------------------------------------------------------------------
+
+
+CHOICES = {
+    "dataset": ("captions", "multi30k", "files"),
+    "positions": ("sinusoidal", "learned"),
+    "tie": ("none", "target", "all"),
+    "schedule": ("linear", "inverse_sqrt"),
+    "precision": ("float32", "bfloat16", "auto"),
+}
+
+
+def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
+    """The error for a setting that is none of its choices."""
+    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
+
+
+def check_choices(config: TextConfig) -> None:
+    """Raise DataError for a field of a configuration that is none of its CHOICES."""
+    for name, choices in CHOICES.items():
+        if (value := getattr(config, name)) not in choices:
+            raise unknown(name, value, choices)
+
+
+PAPER = TrainingConfig(
+    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
+    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
+    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
+    beam_size=4, length_penalty=0.6,
+)  # fmt: skip
+SMALL = TrainingConfig(
+    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
+    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
+    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
+)  # fmt: skip
+CONFIGS = {
+    "tiny": TrainingConfig(
+        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
+        base_lr=4e-3, warmup=50, average=1,
+    ),
+    "small": SMALL,
+    "multi30k": dataclasses.replace(SMALL, run_dir="runs/multi30k", r_drop=5.0),
+    "base": PAPER,
+    "big": dataclasses.replace(
+        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
+    ),
+}  # fmt: skip
+
+
+def build_model(
+    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
+) -> EncoderDecoder:
+    """A model with fresh weights, as a configuration describes it."""
+    return make_model(
+        len(vocab_src), len(vocab_tgt),
+        config.N, config.d_model, config.d_ff, config.h, config.dropout,
+        norm_first=config.norm_first, positions=config.positions,
+        tie=config.tie, max_len=config.max_tokens,
+    )  # fmt: skip
+
+
+def build_losses(
+    model: EncoderDecoder, config: TrainingConfig
+) -> tuple[SimpleLossCompute, SimpleLossCompute]:
+    """The loss that training lowers, and the one that judges what it reached."""
+    size, strength = model.generator.proj.out_features, config.smoothing
+    judge = lowered = LabelSmoothing(size, PAD, strength)
+    if config.r_drop:
+        lowered = RDrop(size, PAD, strength, config.r_drop)
+    generator = model.generator
+    return SimpleLossCompute(generator, lowered), SimpleLossCompute(generator, judge)
+
+
+def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
+    """The pairs of a split: train, valid or test (your own files have no test)."""
+    if config.dataset == "files":
+        src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
+        if src is None or tgt is None:
+            do = f"Give {split}_src and {split}_tgt."
+            raise DataError(f"{split} split", "has no files", do)
+        return read_parallel(src, tgt)
+    name, suffix = split, ""
+    if config.dataset == "multi30k":
+        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
+        suffix = ".gz"
+    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
+    return read_parallel(files[0], files[1])
+
+
+def load_examples(config: TrainingConfig, split: str, text: Text) -> list[Example]:
+    """A split as ids; text is what ``prepare_text`` returns.
+
+    Notes how many pairs were too long; DataError where none is left.
+    """
+    pairs = load_pairs(config, split)
+    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    if left_out:
+        limit = f"longer than max_tokens={config.max_tokens}"
+        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
+    if not examples:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+    return examples
+
+
+def count_steps(examples: Sequence, config: TrainingConfig) -> int:
+    """Updates of the optimizer in a whole run."""
+    a_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
+    return config.epochs * math.ceil(a_epoch / config.accum_iter)
+
+
+def progress(
+    data_iter: Iterable[Batch], examples: Sequence, epoch: int, state: TrainState
+) -> Iterator[Batch]:
+    """Pass batches on while a bar on standard error counts target tokens.
+
+    examples are those that this process will see, from which the total comes.
+    """
+    tqdm = optional_import("tqdm").tqdm
+    total = sum(len(tgt) - 1 for _, tgt in examples)
+    silent = None if is_main_process() else True  # None: where there is no terminal
+    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
+        for batch in data_iter:
+            yield batch
+            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
+            bar.update(state.epoch_tokens - bar.n)
+
+
+def epoch_record(
+    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
+) -> dict[str, Any]:
+    """The figures of one epoch; tokens are target tokens without padding."""
+    return {
+        "epoch": epoch + 1, "step": state.accum_step,
+        "train_criterion": state.criterion,
+        "valid_nll": judged.nll, "perplexity": judged.perplexity,
+        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
+        "precision": precision,
+    }  # fmt: skip
+
+
+def train_worker(
+    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
+    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
+) -> None:  # fmt: skip
+    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
+    config = TrainingConfig.of(config)
+    torch.set_num_threads(config.threads)
+    keep_freed_memory()
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    device = choose_device(config.device)
+    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
+        train(config, text, *place)
+
+
+def train_model(
+    vocab_src: Vocabulary,
+    vocab_tgt: Vocabulary,
+    spacy_de: Any,
+    spacy_en: Any,
+    config: Any,
+) -> Translator:
+    """Train in this process or, if ``config.distributed``, in several."""
+    config = TrainingConfig.of(config)
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    if config.distributed:
+        train_distributed_model(*text, config)
+    else:
+        train_worker(0, 1, *text, config)
+    return load_translator(config.run_dir, config.device)
+
+
+def decode_rows(
+    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
+    beam_size: int, length_penalty: float,
+) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
+    """Best output ids for each row of source ids; pairs of row and output."""
+    keys, device = list(rows), next(model.parameters()).device
+    lengths = [(len(rows[key]), 0) for key in keys]
+    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)
+
+    def decode(group: list[int]) -> list[tuple[list[int], float]]:
+        src = padded([rows[keys[i]] for i in group]).to(device)
+        return beam_search(
+            model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
+            end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
+        )  # fmt: skip
+
+    tqdm = optional_import("tqdm").tqdm
+    bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
+    with bar, in_mode(model, training=False):
+        decoded = side_by_side(decode, groups, device)
+        for group, found in zip(groups, decoded, strict=True):
+            yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
+            bar.update(len(group))
+
+
+def evaluate(
+    translator: Translator, pairs: Sequence[tuple[str, str]],
+    beam_size: int | None = None, length_penalty: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Translate the source side of pairs and score it against the target side.
+
+    What ``score`` returns, and the seconds that translating took.
+    """
+    started = time.perf_counter()
+    sources = [src for src, _ in pairs]
+    translations = translator.translate(sources, beam_size, length_penalty)
+    seconds = time.perf_counter() - started
+    scores = score(translations, [tgt for _, tgt in pairs])
+    return {**scores, "seconds": round(seconds, 1)}
 
 
 if __name__ == "__main__":
