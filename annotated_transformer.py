@@ -1585,7 +1585,8 @@ class RDrop(LabelSmoothing):
     """The smoothed criterion, and how far two passes of dropout disagree.
 
     x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values. ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    Raises ValueError where the two halves of the targets differ.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
@@ -1593,9 +1594,13 @@ class RDrop(LabelSmoothing):
         self.weight = weight
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        half = len(target) // 2
+        if not torch.equal(target[:half], target[half:]):
+            problem = "the second half of the rows must answer what the first answers"
+            raise ValueError(f"R-Drop: {problem}; build the batch with copies=2")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
-        counts = target[: len(first)] != self.padding_idx
+        counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
