@@ -477,7 +477,6 @@ def four_faults(answer):
     )
 
 
-<<<<<<< HEAD
 # chapter 3
 
 
@@ -580,7 +579,9 @@ def bleu_by_hand(answer):
 
     def found(some):
         value = answer(*(list(side) for side in zip(*some)))
-        assert is_number(value), f"a plain number is needed, not {type(value).__name__}."
+        assert is_number(value), (
+            f"a plain number is needed, not {type(value).__name__}."
+        )
         return value
 
     right = [(theirs, theirs) for _, theirs in pairs]
@@ -690,7 +691,9 @@ def the_nearest_training_sentence(answer):
 @exercise("3.6")
 def mended_collate(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
-    ids = {word: [at.START, *vocab(word), at.END] for word in ("abc", "f", "gh", "abcdef")}
+    ids = {
+        word: [at.START, *vocab(word), at.END] for word in ("abc", "f", "gh", "abcdef")
+    }
 
     def rows(pairs, limit):
         src, tgt = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
@@ -733,7 +736,8 @@ def mended_collate(answer):
         f"second is short enough on both sides; you keep {len(src)} rows. Hint: half a "
         "sentence is not a translation, so a long pair is left out, not cut."
     )
-=======
+
+
 # chapter 4
 
 
@@ -780,7 +784,9 @@ def where_the_longer_one_wins(answer):
         f"with {answer - 0.1:.1f}, too."
     )
     tenths = 10 * answer
-    assert near(tenths, round(tenths)), f"steps of one tenth are asked for, not {answer}."
+    assert near(tenths, round(tenths)), (
+        f"steps of one tenth are asked for, not {answer}."
+    )
 
 
 @exercise("4.3")
@@ -925,8 +931,14 @@ def four_faults_of_a_search(answer):
         f"log 0.29 / (7/6)^4 = -0.67; the search says {found}. Hint: nobody wrote the "
         "start symbol."
     )
-    flat = Table({(): [0.0, 0.45, 0.55, 0.0], (2,): [0, 0.02, 0.49, 0.49],
-                  (2, 2): [0, 0.02, 0.97, 0.01], (2, 3): [0, 0.02, 0.97, 0.01]})
+    flat = Table(
+        {
+            (): [0.0, 0.45, 0.55, 0.0],
+            (2,): [0, 0.02, 0.49, 0.49],
+            (2, 2): [0, 0.02, 0.97, 0.01],
+            (2, 3): [0, 0.02, 0.97, 0.01],
+        }
+    )
     for alpha in (0.0, 4.0):
         found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
         assert found == best, (
@@ -937,7 +949,9 @@ def four_faults_of_a_search(answer):
         torch.manual_seed(seed)
         bodies = [(), *((a,) for a in (0, 2, 3))]
         bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
-        free = Table({body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies})
+        free = Table(
+            {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
+        )
         for alpha in (0.0, 0.6, 1.5):
             found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
             assert found == best, (
@@ -945,7 +959,6 @@ def four_faults_of_a_search(answer):
                 f"outputs is {best}, not {found}. Hint: the rating is the sum divided by "
                 "the penalty of the number of words, the end symbol included."
             )
->>>>>>> 0c5cc4306ab9acfa82d13f93e84fb40ba5231d9f
 
 
 # chapter 5

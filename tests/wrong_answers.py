@@ -228,7 +228,6 @@ WRONG["2.6"] = [
 ]
 
 
-<<<<<<< HEAD
 # chapter 3
 
 WRONG["3.1"] = [
@@ -400,7 +399,8 @@ WRONG["3.6"] = [
     faulty_collate(apart=False, filled=at.END, cut=False, one_width=False),
     faulty_collate(apart=False, filled=at.PAD, cut=True, one_width=False),
     faulty_collate(apart=False, filled=at.PAD, cut=False, one_width=True),
-=======
+]
+
 # chapter 4
 
 WRONG["4.1"] = [
@@ -533,7 +533,6 @@ WRONG["4.6"] = [
     plain_search(start=True),
     plain_search(raw=True),
     lambda step, width, max_len, alpha: [1],
->>>>>>> 0c5cc4306ab9acfa82d13f93e84fb40ba5231d9f
 ]
 
 
