@@ -38,11 +38,13 @@ import time
 import typing
 import warnings
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -53,11 +55,13 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 if TYPE_CHECKING:
     import altair
+    import numpy
     import pandas
     import tokenizers
     from spacy.language import Language
@@ -110,11 +114,12 @@ __all__ = [
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "CheapDropout", "draw_cheaply", "keep_freed_memory", "Product", "FEW_ROWS",
-    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
-    "process_group", "distribute", "train_distributed_model", "field_comments",
-    "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL", "CommandLine",
-    "command_line", "config_of", "train_command", "arriving_lines", "accepted",
+    "CheapDropout", "draw_cheaply", "GIVE_BACK_EVERY", "keep_freed_memory",
+    "Product", "FEW_ROWS", "QuickLinear", "multiply_quickly", "quicken",
+    "side_by_side", "process_group", "distribute", "train_distributed_model",
+    "field_comments", "add_fields", "LIMITS", "check_settings",
+    "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
+    "train_command", "prepare_command", "arriving_lines", "accepted",
     "search_settings", "translate_command", "model_folder", "TEST_2016",
     "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
     # 92_names_of_2022
@@ -136,6 +141,12 @@ __all__ = [
     "sentence_pair", "visualize_layer", "visualize_model",
     "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
     "viz_decoder_src", "PAGE", "attention_page",
+    # 96_large_corpora
+    "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
+    "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
+    "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
+    "prepare_store", "Store", "map_file", "open_store", "in_drawn_order",
+    "array_batches", "target_tokens",
     # 98_around_the_loop
     "CHOICES", "unknown", "check_choices", "PAPER", "SMALL", "CONFIGS",
     "build_model", "build_losses", "load_pairs", "load_examples",
@@ -1032,7 +1043,7 @@ class Vocabulary:
 
 def build_vocabulary(
     spacy_de: Language, spacy_en: Language, *,
-    pairs: Sequence[tuple[str, str]] | None = None, min_freq: int = 2,
+    pairs: Iterable[tuple[str, str]] | None = None, min_freq: int = 2,
 ) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
     """Source and target vocabulary of the words that occur ``min_freq`` times.
 
@@ -1070,6 +1081,8 @@ def encode_pairs(
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
     """Source and target length of each example."""
+    if isinstance(examples, Store):
+        return examples.lengths
     return [(len(src), len(tgt)) for src, tgt in examples]
 
 
@@ -1081,6 +1094,8 @@ def token_budget_batches(
     lengths holds (source, target) lengths. Every index occurs once; a sentence
     longer than the budget is a batch of its own. Ties keep their order.
     """
+    if hasattr(lengths, "shape"):  # the array of a store
+        return array_batches(lengths, batch_tokens)
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
@@ -1106,7 +1121,7 @@ def batches(
     rows stand in the batch ``copies`` times, one block after the other.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    shuffled = draw.sample(examples, len(examples)) if shuffle else examples
+    shuffled = in_drawn_order(examples, draw) if shuffle else examples
     groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
         src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
@@ -1124,6 +1139,7 @@ class TextConfig:
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
+    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
     min_freq: int = 2  # how often a word must occur to get a number
     max_tokens: int = 128  # longest sentence, <s> and </s> included
     batch_tokens: int = 1500  # positions in a batch, of its longer side
@@ -1184,7 +1200,7 @@ Text = tuple[Vocabulary, Vocabulary, Any, Any]
 
 
 def prepare_text(
-    config: TrainingConfig, train_pairs: Sequence[tuple[str, str]]
+    config: TrainingConfig, train_pairs: Iterable[tuple[str, str]]
 ) -> Text:
     """Source and target vocabulary and tokenizer, from training pairs alone.
 
@@ -1236,7 +1252,7 @@ def train(
         started = time.perf_counter() - run.place.seconds
         seen = batches(train, config, epoch, device, shuffle=True, copies=n, **share)
         seen = going_on(run, seen, epoch)
-        seen = progress(seen, train[rank::world] * n, epoch, state)
+        seen = progress(seen, n * target_tokens(train[rank::world]), epoch, state)
         with autocast(precision, device), naming_the_batch(run):
             run_epoch(
                 seen, shared, loss, optimizer, scheduler, "train", config.accum_iter,
@@ -2616,14 +2632,27 @@ def draw_cheaply(model: nn.Module) -> None:
                 setattr(module, name, CheapDropout(child.p))
 
 
+GIVE_BACK_EVERY = 50  # updates
+
+
+@functools.cache  # settings of the whole process, made once
 def keep_freed_memory() -> None:
-    """Let this process reuse large freed blocks (glibc only; else nothing)."""
-    if sys.platform != "linux":
+    """Let this process reuse large freed blocks (glibc only; else nothing).
+
+    What lies idle goes back to the system after every 50th update of an optimizer.
+    """
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if not hasattr(library, "mallopt"):
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
-        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+    library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
+    updates = itertools.count(1)
+
+    def give_back(*_: object) -> None:
+        if next(updates) % GIVE_BACK_EVERY == 0:
+            library.malloc_trim(0)
+
+    register_optimizer_step_post_hook(give_back)
 
 
 class Product(torch.autograd.Function):
@@ -2714,6 +2743,11 @@ def process_group(
     dist.init_process_group(backend, rank=rank, world_size=world)
     try:
         yield device, rank, world
+    except RuntimeError as error:
+        if not re.search("[Cc]onnection|remote process", str(error)):
+            raise
+        do = "Its own message says why. The same command goes on with the run."
+        raise DataError("another process of this run", "has ended", do) from error
     finally:
         dist.destroy_process_group()
 
@@ -2827,7 +2861,13 @@ def command_line() -> CommandLine:
     train.add_argument(
         "--restart", action="store_true", help="delete the run in this folder first"
     )
+    prepare = commands.add_parser(
+        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
+    )
+    prepare.add_argument("--config", help=presets)
+    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
     add_fields(train)
+    add_fields(prepare)
     translate = commands.add_parser("translate", help="translate lines of text")
     translate.add_argument("sentences", nargs="*", help="default: standard input")
     score = commands.add_parser("evaluate", help="score translations, as JSON")
@@ -2875,6 +2915,8 @@ def train_command(arguments: argparse.Namespace) -> int:
         return 0
     if saved_steps(run.folder / "resume") and not restart:
         text = load_text(run.folder)
+    elif config.store:
+        text = load_text(config.store)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
     try:
@@ -2888,6 +2930,14 @@ def train_command(arguments: argparse.Namespace) -> int:
         note(f"Stopped. {goes_on_from(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    return 0
+
+
+def prepare_command(arguments: argparse.Namespace) -> int:
+    """Write the training pairs into the folder that --store names."""
+    if arguments.workers < 1:
+        raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
+    prepare_store(config_of(arguments), arguments.workers)
     return 0
 
 
@@ -3018,6 +3068,7 @@ def attend_command(arguments: argparse.Namespace) -> int:
 
 COMMANDS = {
     "train": train_command,
+    "prepare": prepare_command,
     "translate": translate_command,
     "evaluate": evaluate_command,
     "attend": attend_command,
@@ -3038,6 +3089,8 @@ def main(argv: list[str] | None = None) -> int:
     except torch.multiprocessing.ProcessRaisedException as error:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
         note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
+    except torch.multiprocessing.ProcessExitedException as error:
+        note(f"error: {error}. The same command goes on with the run.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
         line = str(error).replace("\n", " ")  # a name may hold anything
         note(f"error: {line}")
@@ -3958,6 +4011,315 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
 
 
 # -----------------------------------------------------------------------------
+# notebooks/96_large_corpora.md
+# -----------------------------------------------------------------------------
+
+
+def stream_lines(path: str | Path) -> Iterator[str]:
+    """What read_lines returns, one line at a time."""
+    try:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                yield decode_line(path, number, line.removesuffix(b"\n"))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = f"is a damaged or cut off gzip file ({error})"
+        raise DataError(path, what, "Fetch or compress it again.") from error
+    except (OSError, ValueError) as error:
+        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
+        raise DataError(path, what, "Check its name and place.") from error
+
+
+@dataclass
+class ParallelText:
+    """The pairs of two line-aligned files; each loop over it reads them anew.
+
+    every: of how many pairs one is taken. Raises DataError like read_parallel,
+    except for a blank line.
+    """
+
+    src: str
+    tgt: str
+    every: int = 1
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        both = itertools.zip_longest(stream_lines(self.src), stream_lines(self.tgt))
+        for number, (src, tgt) in enumerate(both):
+            if src is None or tgt is None:
+                ended = self.src if src is None else self.tgt
+                what = f"ends after {number} lines, the other file goes on"
+                raise DataError(ended, what, "Find the missing line.")
+            if number % self.every == 0:
+                yield src, tgt
+
+
+def id_type(text: Sequence) -> str:
+    """The narrowest type for ids of these vocabularies, as NumPy spells it."""
+    return "<u2" if max(len(text[0]), len(text[1])) <= 2**16 else "<u4"
+
+
+@functools.lru_cache(maxsize=1)
+def text_of(folder: str, fingerprint: str) -> Any:
+    """Vocabularies and tokenizers of a folder, kept while they are the same."""
+    return load_text(folder)
+
+
+def pack_chunk(
+    pairs: Sequence[tuple[str, str]], folder: str, fingerprint: str, max_tokens: int
+) -> tuple[list[tuple[numpy.ndarray, numpy.ndarray]], int]:
+    """Ids and lengths of each side, and how many pairs were left out."""
+    np = optional_import("numpy")
+    text = text_of(folder, fingerprint)
+    whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    examples, _ = encode_pairs(whole, *text, max_tokens=max_tokens)
+    sides = []
+    for rows in zip(*examples, strict=True) if examples else ((), ()):
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = itertools.chain.from_iterable(rows)
+        sides.append((np.fromiter(ids, id_type(text), lengths.sum()), lengths))
+    return sides, len(pairs) - len(examples)
+
+
+def in_order(function: Callable, items: Iterable, workers: int, *more: Any) -> Iterator:
+    """function(item, *more) of each item, in order, by so many processes."""
+    if workers == 1:
+        yield from (function(item, *more) for item in items)
+        return
+    waiting: deque = deque()
+    try:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            for item in items:
+                waiting.append(pool.submit(function, item, *more))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        do = "Is memory short? Use fewer --workers."
+        raise DataError("prepare", "a worker ended without an answer", do) from error
+
+
+def chunks(pairs: Iterable, size: int) -> Iterator[list]:
+    """The pairs in lists of this size; the last one may be shorter."""
+    rest = iter(pairs)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+SIDES, STORED = ("src", "tgt"), ("ids", "starts")
+
+
+@contextmanager
+def growing(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write, which gets its name when the block ends without error."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            to_disk(file)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise not_written(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
+    """Write the four files of a store; the tokens of each side, and pairs left out."""
+    np = optional_import("numpy")
+    tokens, left_out = [0, 0], 0
+    with ExitStack() as stack:
+        files = [
+            [stack.enter_context(growing(folder / f"{side}.{name}")) for name in STORED]
+            for side in SIDES
+        ]
+        for _, starts in files:
+            starts.write(np.zeros(1, "<i8").tobytes())
+        for sides, missing in packed:
+            left_out += missing
+            for side, (ids, lengths) in enumerate(sides):
+                ends = tokens[side] + np.cumsum(lengths)
+                files[side][0].write(ids.tobytes())
+                files[side][1].write(ends.astype("<i8").tobytes())
+                tokens[side] += len(ids)
+            bar.update(len(sides[0][1]) + missing)
+    return tokens, left_out
+
+
+LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
+
+
+def origin(config: TrainingConfig) -> dict[str, Any]:
+    """The settings that decide on a store's content, and the size of the files."""
+    if not (config.train_src and config.train_tgt and config.store):
+        do = "Give --train-src, --train-tgt and --store."
+        raise DataError("prepare", "needs two files of text, and a folder", do)
+    names = ("train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens")
+    try:
+        sizes = [os.path.getsize(file) for file in (config.train_src, config.train_tgt)]
+    except OSError as error:
+        what = f"can't be read ({error.strerror})"
+        raise DataError(error.filename, what, "Check its name and place.") from error
+    return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
+
+
+def fingerprint_of(text: Any) -> str:
+    """SHA-256 of vocabularies and merges."""
+    packed = json.dumps(pack_text(*text), sort_keys=True)
+    return hashlib.sha256(packed.encode()).hexdigest()
+
+
+def is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
+    """Whether a folder holds this store; DataError where it holds another one."""
+    path = folder / "store.json"
+    if path.exists() and described_store(path).get("made_from") != made_from:
+        what = "was made from other text, or by other settings"
+        raise DataError(path, what, "Choose another --store, or delete this one.")
+    return path.exists()
+
+
+def described_store(path: Path) -> dict[str, Any]:
+    """What a store.json says; DataError where it is no object of JSON."""
+    known = read_json(path)
+    if not isinstance(known, dict):
+        what = "does not describe a store"
+        raise DataError(path, what, "Delete the store and prepare it again.")
+    return known
+
+
+def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000) -> int:
+    """Write a configuration's training pairs into its store; how many there are.
+
+    Raises DataError for text that can't be used and a folder that is not free.
+    """
+    made_from, folder = origin(config), Path(str(config.store))
+    if is_prepared(folder, made_from):
+        note(f"{folder}: is prepared already.")
+        return described_store(folder / "store.json").get("pairs", 0)
+    text = ParallelText(str(config.train_src), str(config.train_tgt))
+    pairs = sum(1 for _ in text)
+    every = max(1, -(-pairs // LEARN_FROM))
+    learnt = prepare_text(config, dataclasses.replace(text, every=every))
+    write_json(folder / "vocabulary.json", pack_text(*learnt))
+    own = (str(folder), fingerprint_of(learnt), config.max_tokens)
+    tqdm = optional_import("tqdm").tqdm
+    with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
+        packed = in_order(pack_chunk, chunks(text, chunk), workers, *own)
+        tokens, left_out = write_sides(folder, packed, bar)
+    if left_out == pairs:
+        what = "hold no pair that is short enough"
+        raise DataError(f"{text.src}, {text.tgt}", what, "Raise max_tokens.")
+    note(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
+    write_json(folder / "store.json", {
+        "pairs": pairs - left_out, "left_out": left_out, "tokens": tokens,
+        "ids": id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
+        "made_from": made_from,
+    })  # fmt: skip
+    return pairs - left_out
+
+
+class Store(Sequence):
+    """Examples that stay in files until they are asked for.
+
+    sides: for source and target all ids, and where each sentence begins; order: the
+    numbers of the pairs it stands for.
+    """
+
+    def __init__(self, sides: Any, order: numpy.ndarray) -> None:
+        self.sides, self.order = sides, order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.order[index]
+        if chosen.ndim:  # a slice, or an array of indices
+            return Store(self.sides, chosen)
+        i = int(chosen)
+        return tuple(
+            ids[starts[i] : starts[i + 1]].tolist() for ids, starts in self.sides
+        )
+
+    @property
+    def lengths(self) -> numpy.ndarray:
+        """Source and target length of each example, an array (N, 2)."""
+        np = optional_import("numpy")
+        lengths = np.empty((len(self), 2), np.int32)
+        for side, (_, starts) in enumerate(self.sides):
+            lengths[:, side] = np.diff(starts)[self.order]
+        return lengths
+
+
+def map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
+    """A file of numbers as an array, read when it is looked at."""
+    np = optional_import("numpy")
+    found = path.stat().st_size if path.exists() else 0
+    if found != count * np.dtype(kind).itemsize:
+        what = f"has {found} bytes, not {count} numbers of type {kind}"
+        raise DataError(path, what, "Delete the store and prepare it again.")
+    return np.memmap(path, kind, "r")
+
+
+def open_store(config: TrainingConfig, text: Any) -> Store:
+    """The store of a configuration; DataError where it is not one for this text."""
+    np = optional_import("numpy")
+    folder = Path(str(config.store))
+    path = folder / "store.json"
+    if not path.exists():
+        what = "holds no prepared corpus, or only half of one"
+        raise DataError(folder, what, "Write it with `prepare`.")
+    known = described_store(path)
+    try:
+        wanted = {"vocabulary": fingerprint_of(text), "max_tokens": config.max_tokens}
+        for name, value in wanted.items():
+            if known[name] != value:
+                what = f"was made with another {name} than this run's"
+                raise DataError(path, what, "Prepare one for it: `prepare`.")
+        counts = [(tokens, known["pairs"] + 1) for tokens in known["tokens"]]
+        sides = [
+            [map_file(folder / f"{side}.{name}", kind, count)
+             for name, kind, count in zip(STORED, (known["ids"], "<i8"), numbers)]
+            for side, numbers in zip(SIDES, counts, strict=True)
+        ]  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"does not describe a store ({error!r})"
+        raise DataError(path, what, "Delete the store and prepare it again.") from error
+    return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
+
+
+def in_drawn_order(examples: Sequence, draw: random.Random) -> Sequence:
+    """All examples in the order of draw.sample; those of a store stay in its files."""
+    if not isinstance(examples, Store):
+        return draw.sample(examples, len(examples))
+    np = optional_import("numpy")
+    n = len(examples)
+    return examples[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
+
+
+def array_batches(lengths: numpy.ndarray, batch_tokens: int) -> list[numpy.ndarray]:
+    """What token_budget_batches returns, for lengths (N, 2) in an array."""
+    np = optional_import("numpy")
+    longest = lengths.max(1)
+    order = np.lexsort((lengths[:, 1], lengths[:, 0], longest)).astype(np.uint32)
+    longest = longest[order]
+    rows = np.arange(1, batch_tokens + 1)
+    groups, start = [], 0
+    while start < len(order):
+        ahead = longest[start : start + batch_tokens // longest[start]]
+        fit = np.count_nonzero(ahead * rows[: len(ahead)] <= batch_tokens)
+        groups.append(order[start : start + max(fit, 1)])
+        start += max(fit, 1)
+    return groups
+
+
+def target_tokens(examples: Sequence) -> int:
+    """How many answers the decoder gives: target ids, without the first of each."""
+    if isinstance(examples, Store):
+        return int(examples.lengths[:, 1].sum()) - len(examples)
+    return sum(len(tgt) - 1 for _, tgt in examples)
+
+
+# -----------------------------------------------------------------------------
 # notebooks/98_around_the_loop.md
 # -----------------------------------------------------------------------------
 
@@ -4048,11 +4410,13 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     return read_parallel(files[0], files[1])
 
 
-def load_examples(config: TrainingConfig, split: str, text: Text) -> list[Example]:
-    """A split as ids; text is what ``prepare_text`` returns.
+def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 96.
 
     Notes how many pairs were too long; DataError where none is left.
     """
+    if config.store and split == "train":
+        return open_store(config, text)
     pairs = load_pairs(config, split)
     examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
     if left_out:
@@ -4071,14 +4435,13 @@ def count_steps(examples: Sequence, config: TrainingConfig) -> int:
 
 
 def progress(
-    data_iter: Iterable[Batch], examples: Sequence, epoch: int, state: TrainState
+    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState
 ) -> Iterator[Batch]:
     """Pass batches on while a bar on standard error counts target tokens.
 
-    examples are those that this process will see, from which the total comes.
+    total: the target tokens that this process will see.
     """
     tqdm = optional_import("tqdm").tqdm
-    total = sum(len(tgt) - 1 for _, tgt in examples)
     silent = None if is_main_process() else True  # None: where there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
     with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
