@@ -2690,7 +2690,7 @@ def multiply_quickly(model: nn.Module) -> None:
     """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
     here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
     if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "400")
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
         for module in model.modules():
             if type(module) is nn.Linear:
                 module.__class__ = QuickLinear
