@@ -8,6 +8,7 @@ calls the answer with small inputs and asserts what must hold; the text behind a
 
 from __future__ import annotations
 
+import functools
 import math
 import traceback
 from collections.abc import Callable
@@ -473,6 +474,267 @@ def four_faults(answer):
     assert not recorded, (
         "the forward pass recorded a graph for gradients that nobody asks for. Hint: "
         "the chapter has a helper that cares for the mode and for this."
+    )
+
+
+# chapter 3
+
+
+def german_words(*sentences: str) -> at.Vocabulary:
+    """The source vocabulary that section 3.3 builds from these sentences."""
+    words, english = at.load_tokenizers()
+    pairs = [(sentence, "x") for sentence in sentences]
+    return at.build_vocabulary(words, english, pairs=pairs)[0]
+
+
+@exercise("3.1")
+def from_a_word_to_its_number(answer):
+    assert isinstance(answer, list | tuple | Tensor), "a list of ids is asked for."
+    ids = listed(answer)
+    vocab = german_words(
+        "der Hund bellt", "der Hund schläft", "der Vogel schläft", "der Hund frisst"
+    )  # fmt: skip
+    expected = [at.START, *vocab("der Vogel schläft nie".split()), at.END]
+    assert len(ids) == len(expected), (
+        f"your row has {len(ids)} ids. Four words and the two marks make six."
+    )
+    assert ids[0] == at.START and ids[-1] == at.END, (
+        f"the row runs from <s>, {at.START}, to </s>, {at.END}; yours from {ids[0]} to "
+        f"{ids[-1]}."
+    )
+    assert at.PAD not in ids, "2 is the blank, which fills up short rows of a batch."
+    assert ids[4] == at.UNK, (
+        f"nie never occurs in training, so its id is that of <unk>, not {ids[4]}."
+    )
+    assert ids[2] == at.UNK, (
+        f"the id of Vogel is not {ids[2]}. Hint: how often does it occur in training, "
+        "and what does min_freq=2 ask for?"
+    )
+    assert ids == expected, (
+        f"the row is not {ids}. Hint: the special tokens have 0 to 3, and then come the "
+        "words that stay, the most frequent first."
+    )
+
+
+@functools.cache
+def caption_lengths() -> list[tuple[int, int]]:
+    """Source and target length of the training pairs, as in section 3.5."""
+    pairs = at.load_pairs(at.CONFIGS["tiny"], "train")
+    tokenizers = at.load_tokenizers()
+    sides = zip(*pairs, strict=True)
+    cut = [
+        [len(at.tokenize(text, tokenizer)) + 2 for text in side]
+        for side, tokenizer in zip(sides, tokenizers, strict=True)
+    ]
+    return list(zip(*cut, strict=True))
+
+
+def blanks(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
+    """Share of blanks in the batches of a budget."""
+    lengths, real, positions = caption_lengths(), 0, 0
+    for group in at.token_budget_batches(lengths, batch_tokens):
+        for side in sides:
+            widths = [lengths[i][side] for i in group]
+            real, positions = real + sum(widths), positions + len(group) * max(widths)
+    return 1 - real / positions
+
+
+@exercise("3.2")
+def a_smaller_and_a_larger_budget(answer):
+    pair = isinstance(answer, tuple | list) and len(answer) == 2
+    assert pair and all(is_number(part) for part in answer), (
+        "two numbers are asked for, (share with 300, share with 12,000)."
+    )
+    assert all(0 < part < 1 for part in answer), (
+        "a share lies between 0 and 1; five per cent are 0.05."
+    )
+    shares = blanks(300), blanks(12_000)
+    assert not all(abs(a - b) < 6e-4 for a, b in zip(answer, shares[::-1])), (
+        "these are the two shares the other way round."
+    )
+    for budget, found, expected in zip(("300", "12,000"), answer, shares):
+        assert abs(found - expected) < 6e-4, (
+            f"with a budget of {budget} the share is not {found:.4f}. Hint: both sides "
+            "count, and `token_budget_batches` takes the budget as its second argument."
+        )
+
+
+SENTENCES = [
+    ("the dog runs through the green park .", "the dog runs through a green park ."),
+    ("the the the the the", "a man sees the dog in the park"),
+    ("a woman is reading a long book on a bench", "a woman reads a book on a bench ."),
+]
+
+
+def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
+    """BLEU of sentences that are cut already, by sacreBLEU."""
+    ours, theirs = ([" ".join(words) for words in side] for side in zip(*pairs))
+    metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
+    return metric.corpus_score(ours, [theirs]).score
+
+
+@exercise("3.3")
+def bleu_by_hand(answer):
+    pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
+
+    def found(some):
+        value = answer(*(list(side) for side in zip(*some)))
+        assert is_number(value), (
+            f"a plain number is needed, not {type(value).__name__}."
+        )
+        return value
+
+    right = [(theirs, theirs) for _, theirs in pairs]
+    assert near(found(right), 100), (
+        f"for translations equal to their references it is 100, not {found(right):.4g}."
+    )
+    short = [(theirs[:-2], theirs) for _, theirs in pairs]
+    assert near(found(short), sacre(short)), (
+        "for references whose last two words are left out it is "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, so that "
+        "only the brevity penalty counts, with the words of all sentences in it."
+    )
+    long = [(theirs + ["and", "so", "on"], theirs) for _, theirs in pairs]
+    assert near(found(long), sacre(long)), (
+        "for references with three words more at the end it is "
+        f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at most "
+        "1, and the four shares are joined by their geometric mean."
+    )
+    first = pairs[:2]
+    assert near(found(first), sacre(first)), (
+        f"for {SENTENCES[0][0]!r} and {SENTENCES[1][0]!r} it is {sacre(first):.2f}, not "
+        f"{found(first):.2f}. Hint: 'the' counts at most as often as the reference of "
+        "its own sentence has it, and counts are summed before they are divided."
+    )
+    assert near(found(pairs), sacre(pairs)), (
+        f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
+        "a mean of sentences' BLEU is another figure."
+    )
+    none = [("a b c d".split(), "e f g h".split())]
+    assert found(none) == 0, "where no word is shared it is 0."
+
+
+@exercise("3.4")
+def a_corpus_that_does_not_fit(answer):
+    draw = torch.Generator().manual_seed(0)
+    sizes = torch.randint(3, 30, (230, 2), generator=draw).tolist()
+    lengths = [(a, b) for a, b in sizes]
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        for pair in lengths * 1000:
+            taken += 1
+            yield pair
+
+    batches = iter(answer(endless(), 120, 50))
+    next(batches)
+    assert taken <= 51, (
+        f"before its first batch it has read {taken} lengths, with a pool of 50. Hint: "
+        "`itertools.islice` takes the next fifty of an iterator, and no more."
+    )
+    found = [list(group) for group in answer(iter(lengths), 120, 50)]
+    seen = sorted(i for group in found for i in group)
+    assert max(seen, default=0) >= 50, (
+        "of 230 lengths in pools of 50 no index reaches 50. Hint: indices count from "
+        "the beginning of the stream, not of the pool."
+    )
+    assert seen == list(range(230)), (
+        f"of 230 lengths in pools of 50, {len(set(seen))} occur, in {len(seen)} places. "
+        "Hint: what becomes of the last, shorter pool?"
+    )
+    for group in found:
+        assert len({i // 50 for i in group}) == 1, (
+            f"the batch {group} mixes two pools of 50."
+        )
+        area = len(group) * max(max(lengths[i]) for i in group)
+        assert area <= 120, f"a batch has {area} positions, over the budget of 120."
+    pools = [range(start, min(start + 50, 230)) for start in range(0, 230, 50)]
+    packed = sum(
+        len(at.token_budget_batches([lengths[i] for i in pool], 120)) for pool in pools
+    )
+    assert len(found) == packed, (
+        f"there are {len(found)} batches, {packed} would do. Hint: each pool is packed "
+        "as a whole, sorted by length."
+    )
+
+
+@exercise("3.5")
+def the_nearest_training_sentence(answer):
+    corpus = [
+        line.split()
+        for line in (
+            "a cat sleeps", "a dog runs in the park", "a dog runs", "a dog runs",
+            "the the the dog",
+        )
+    ]  # fmt: skip
+    for line, expected, share, hint in (
+        ("a dog runs", 2, 1.0, "of several equally near ones the first counts"),
+        ("the dog", 4, 1.0, "a word counts once, however often it stands there"),
+        ("a dog runs in the rain", 1, 5 / 7, "seven different words, five of both"),
+        ("a bird sleeps", 0, 0.5, "divide by the words that either sentence has"),
+        ("in the dark", 1, 2 / 7, "divide by the words that either sentence has"),
+        ("zebra", 0, 0.0, "without a common word the nearness is 0"),
+    ):
+        found = answer(line.split(), corpus)
+        assert isinstance(found, tuple | list) and len(found) == 2, (
+            "an index and a nearness are asked for, (index, nearness)."
+        )
+        assert near(float(found[1]), share), (
+            f"for {line!r} the nearness is {share:.3f}, not {found[1]:.3f}. Hint: {hint}."
+        )
+        assert found[0] == expected, (
+            f"for {line!r} the index is {expected}, not {found[0]}. Hint: {hint}."
+        )
+
+
+@exercise("3.6")
+def mended_collate(answer):
+    vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
+    ids = {
+        word: [at.START, *vocab(word), at.END] for word in ("abc", "f", "gh", "abcdef")
+    }
+
+    def rows(pairs, limit):
+        src, tgt = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
+        return src.tolist(), tgt.tolist()
+
+    def bare(row):
+        """A row without the marks and whatever fills it up."""
+        return [i for i in row if i > at.UNK]
+
+    src, tgt = rows([("abc", "gh"), ("f", "abc")], 9)
+    given = "for the pairs (abc, gh) and (f, abc)"
+    pairs = [tuple(map(bare, pair)) for pair in zip(src, tgt)]
+    expected = [(bare(ids["abc"]), bare(ids["gh"])), (bare(ids["f"]), bare(ids["abc"]))]
+    assert sorted(p[0] for p in pairs) == sorted(p[0] for p in expected), (
+        f"{given} the sources are not those of the pairs any more."
+    )
+    assert pairs == expected, (
+        f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. Hint: "
+        "what becomes of a pair when each side is sorted for itself?"
+    )
+    short = src[1]
+    assert short.count(at.START) == 1, (
+        f"{given} the short source row is {short}. Hint: which id fills up?"
+    )
+    assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
+        f"{given} the short source row is {short}; behind </s> stand blanks, {at.PAD}."
+    )
+    src, tgt = rows([("f", "abcdef"), ("f", "gh")], 9)
+    assert tgt[0][: len(ids["abcdef"])] == ids["abcdef"], (
+        f"for the pair (f, abcdef) the target row is {tgt[0]}: its end is gone. Hint: "
+        "the two sides of a batch have different widths."
+    )
+    assert len(src[0]) == 3 and len(tgt[0]) == 8, (
+        "for the pairs (f, abcdef) and (f, gh) src is 3 and tgt 8 positions wide, each as "
+        f"wide as its longest row; yours {len(src[0])} and {len(tgt[0])}."
+    )
+    src, tgt = rows([("abcdef", "gh"), ("f", "gh"), ("f", "abcdef")], 6)
+    assert len(src) == len(tgt) and [bare(r) for r in src] == [bare(ids["f"])], (
+        "with max_tokens=6, of the pairs (abcdef, gh), (f, gh) and (f, abcdef) only the "
+        f"second is short enough on both sides; you keep {len(src)} rows. Hint: half a "
+        "sentence is not a translation, so a long pair is left out, not cut."
     )
 
 
