@@ -739,6 +739,229 @@ def mended_collate(answer):
     )
 
 
+# chapter 4
+
+
+@exercise("4.1")
+def what_is_computed(answer):
+    assert isinstance(answer, tuple | list) and len(answer) == 3, (
+        "three numbers are asked for, (without a cache, with a cache, source keys)."
+    )
+    words, source = 20, 12
+    model = at.make_model(9, 9, N=1, d_model=8, d_ff=16, h=2)
+    seen = []
+    layer = model.decoder.layers[0].feed_forward
+    layer.register_forward_hook(lambda _, x, y: seen.append(x[0].shape[:-1].numel()))
+    src = torch.full((1, source), 4)
+    at.greedy_decode(model, src, torch.ones(1, 1, source), words + 1, 0)
+    keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0][0].size(2)
+    assert answer[0] == sum(seen), (
+        f"without a cache it is not {answer[0]}. Hint: to write word t, all t words "
+        "from the start symbol on are computed; add up 1, 2, … for 20 words."
+    )
+    assert answer[1] == words, (
+        f"with a cache it is not {answer[1]}. Hint: each word is computed when it is "
+        "the newest, and never again."
+    )
+    assert answer[2] == keys, (
+        f"the cache does not hold keys of {answer[2]} positions of the source. Hint: "
+        "the hypotheses of a sentence share them."
+    )
+
+
+@exercise("4.2")
+def where_the_longer_one_wins(answer):
+    assert is_number(answer), "one number is asked for, such as 0.6."
+
+    def long_wins(alpha):
+        return -5.2 / at.penalty(9, alpha) > -4.0 / at.penalty(6, alpha)
+
+    assert long_wins(answer), (
+        f"with alpha {answer} the short one still wins. Hint: divide each sum by the "
+        "penalty of its own length, and remember that both are negative."
+    )
+    assert not long_wins(answer - 0.1), (
+        f"the longer one wins with alpha {answer}, but not for the first time: it does "
+        f"with {answer - 0.1:.1f}, too."
+    )
+    tenths = 10 * answer
+    assert near(tenths, round(tenths)), (
+        f"steps of one tenth are asked for, not {answer}."
+    )
+
+
+@exercise("4.3")
+def cut_by_merges(answer):
+    merges = [("n", "d"), ("u", "nd"), ("Ġ", "h"), ("Ġh", "und")]
+    cases = {
+        "hund": ["Ġhund"],
+        "und": ["Ġ", "und"],
+        "handhund": ["Ġh", "a", "nd", "h", "und"],
+        "x": ["Ġ", "x"],
+    }
+    shown = ", ".join(" + ".join(pair) for pair in merges)
+    for word, expected in cases.items():
+        found = list(answer(word, list(merges)))
+        assert found == expected, (
+            f"with the merges {shown} the word {word!r} becomes {expected}, not {found}. "
+            "Hint: go through the merges one by one, and for each through the word."
+        )
+    found, expected = answer("abcab", [("b", "c"), ("a", "b")]), ["Ġ", "a", "bc", "ab"]
+    assert list(found) == expected, (
+        f"with the merges b + c, a + b the word 'abcab' becomes {expected}, not {found}. "
+        "Hint: an early merge takes its symbols away from later ones."
+    )
+    words = ["hund", "handball", "ballhund", "unter", "aa", "aaa", "aaaa", "lalalal"]
+    encoding = at.BytePairEncoding.train([" ".join(words * 3)], 290)
+    merges = [tuple(m) for m in at.json.loads(encoding.to_json())["model"]["merges"]]
+    for word in [*words, "bundhall", "lallaa", "aaaaa"]:
+        found, expected = list(answer(word, merges)), encoding.tokenize(word)
+        assert found == expected, (
+            f"with {len(merges)} learnt merges {word!r} becomes {expected}, not {found}. "
+            "Hint: after a merge, go on behind the joined pair."
+        )
+
+
+@exercise("4.4")
+def mean_of_probabilities(answer):
+    p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]])
+    found = answer(list(p.log()))
+    hint = "what is averaged are probabilities, and the result is a logarithm"
+    given = "for one word of probability 0.9 and 0.3"
+    agree(found, torch.tensor([[0.6, 0.4]]).log(), given, hint)
+    many = [torch.randn(4, 7).log_softmax(-1) for _ in range(3)]
+    expected = torch.stack(many).double().exp().mean(0).log()
+    agree(answer(many), expected, "for three models", "divide by their number")
+    far = torch.tensor([[0.0, -200.0]])
+    found = answer([far, far - torch.tensor([[0.0, 300.0]])])
+    expected = torch.tensor([[0.0, -200 - math.log(2)]])
+    small = "for log-probabilities of -200 and -500"
+    agree(found, expected, small, "torch.logsumexp takes the largest one out first")
+
+
+@exercise("4.5")
+def what_it_would_have_said(answer):
+    model = at.make_model(9, 9, N=1, d_model=16, d_ff=32, h=2, dropout=0.3)
+    for p in model.parameters():
+        p.data += 0.3 * torch.randn_like(p)
+    model.train()
+    src, mask = torch.tensor([[4, 5, 6, 7]]), torch.ones(1, 1, 4).bool()
+    for alpha in (0.0, 1.0):
+        [(ids, rating)] = at.beam_search(
+            model, src, mask, 9, 0, end_symbol=1, beam_size=3, length_penalty=alpha
+        )
+        ids = ids[:7]  # where the search was cut, it has no end symbol
+        expected = -sum(surprises(model, src, mask, [0, *ids, 1]))
+        found = answer(model, src, mask, ids, 0, 1)
+        assert is_number(found), (
+            f"a plain number is needed, not {type(found).__name__}. Hint: .item()"
+        )
+        given = f"for the output {ids}"
+        parts = surprises(model, src, mask, [0, *ids, 1])
+        assert not near(found, -sum(parts[:-1])), (
+            f"{given} the end symbol is missing: to stop is a decision, too."
+        )
+        assert not near(found, -sum(parts) / len(parts)), (
+            f"{given} this is a mean; the sum over the words is asked for."
+        )
+        assert near(found, answer(model, src, mask, ids, 0, 1)), (
+            "a second call gives another number. Hint: dropout is on."
+        )
+        assert near(found, expected), (
+            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads the "
+            "start symbol and the ids; it is asked for the ids and the end symbol."
+        )
+    assert model.training, "the model was in training mode before, and is not any more."
+
+
+def surprises(model, src, mask, ids):
+    """The negative log-probability of each id but the first, by one step at a time."""
+    with at.in_mode(model, training=False):
+        cache = at.DecoderCache(model, src, mask)
+        return [
+            -at.decode_step(model, cache, torch.tensor([[last]]))[0, 0, new].item()
+            for last, new in zip(ids, ids[1:])
+        ]
+
+
+class Table:
+    """A `step` for exercise 4.6: probabilities by what has been written."""
+
+    def __init__(self, rows: dict[tuple[int, ...], list[float]]):
+        self.rows = rows
+        self.after_the_end = False
+
+    def __call__(self, ids: list[int]) -> Tensor:
+        self.after_the_end |= 1 in ids
+        row = self.rows.get(tuple(ids[1:]), [0.01, 0.97, 0.01, 0.01])
+        return torch.tensor(row).double().log()
+
+    def best(self, max_len: int, alpha: float) -> list[int]:
+        """By trying everything."""
+        rated, live = [], [(0.0, [0])]
+        for length in range(1, max_len + 1):
+            live = [
+                (total + logp, [*ids, token])
+                for total, ids in live
+                for token, logp in enumerate(self(ids).tolist())
+            ]
+            over = [each for each in live if each[1][-1] == 1 or length == max_len]
+            rated += [(s / at.penalty(length, alpha), ids) for s, ids in over]
+            live = [each for each in live if each[1][-1] != 1]
+        return max(rated)[1][1:]
+
+
+@exercise("4.6")
+def four_faults_of_a_search(answer):
+    late = Table({(): [0.0, 0.4, 0.6, 0.0]})
+    found = list(answer(late, 2, 4, 0.0))
+    assert found == [2, 1], (
+        "`1` has 0.4, `2 1` has 0.6 · 0.97; the search says "
+        f"{found}. Hint: what ends first need not be the best."
+    )
+    asked = Table({(): [0.01, 0.6, 0.38, 0.01]})
+    answer(asked, 3, 4, 0.0)
+    assert not asked.after_the_end, (
+        "the search asks what follows the end symbol: a hypothesis that has ended "
+        "stays among the live ones, and takes the place of another."
+    )
+    close = Table({(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]})
+    found = list(answer(close, 4, 2, 4.0))
+    assert found == close.best(2, 4.0), (
+        "with alpha 4, `1` is rated log 0.5 / (6/6)^4 = -0.69, and `2 1`, of two words, "
+        f"log 0.29 / (7/6)^4 = -0.67; the search says {found}. Hint: nobody wrote the "
+        "start symbol."
+    )
+    flat = Table(
+        {
+            (): [0.0, 0.45, 0.55, 0.0],
+            (2,): [0, 0.02, 0.49, 0.49],
+            (2, 2): [0, 0.02, 0.97, 0.01],
+            (2, 3): [0, 0.02, 0.97, 0.01],
+        }
+    )
+    for alpha in (0.0, 4.0):
+        found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
+        assert found == best, (
+            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: what "
+            "is cut there is rated like what has ended, by the length that it has."
+        )
+    for seed in range(12):
+        torch.manual_seed(seed)
+        bodies = [(), *((a,) for a in (0, 2, 3))]
+        bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
+        free = Table(
+            {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
+        )
+        for alpha in (0.0, 0.6, 1.5):
+            found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
+            assert found == best, (
+                f"with a beam that holds everything and alpha {alpha} the best of all "
+                f"outputs is {best}, not {found}. Hint: the rating is the sum divided by "
+                "the penalty of the number of words, the end symbol included."
+            )
+
+
 # chapter 5
 
 

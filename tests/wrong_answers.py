@@ -401,6 +401,140 @@ WRONG["3.6"] = [
     faulty_collate(apart=False, filled=at.PAD, cut=False, one_width=True),
 ]
 
+# chapter 4
+
+WRONG["4.1"] = [
+    (400, 20, 12),  # the square in place of the triangle
+    (190, 20, 12),  # one word too few
+    (210, 210, 12),
+    (210, 20, 48),  # the source's keys once for each hypothesis
+    210,
+]
+
+WRONG["4.2"] = [
+    1.0,  # one step too early
+    1.2,  # not the first
+    0.6,
+    1.15,
+    "1.1",
+]
+
+
+def longest_known(word, merges):
+    """Takes the longest token that fits, from the left."""
+    known, rest, pieces = {a + b for a, b in merges}, "Ġ" + word, []
+    while rest:
+        sizes = [n for n in range(len(rest), 1, -1) if rest[:n] in known] + [1]
+        pieces, rest = [*pieces, rest[: sizes[0]]], rest[sizes[0] :]
+    return pieces
+
+
+def first_of_each(word, merges):
+    """Joins each pair once only."""
+    pieces = ["Ġ", *word]
+    for pair in merges:
+        for i in range(len(pieces) - 1):
+            if (pieces[i], pieces[i + 1]) == tuple(pair):
+                pieces[i : i + 2] = ["".join(pair)]
+                break
+    return pieces
+
+
+def without_the_blank(word, merges):
+    return first_of_each(word, merges)[1:]
+
+
+def from_the_end(word, merges):
+    """All of each pair, the last learnt first."""
+    pieces = " ".join(["Ġ", *word])
+    for a, b in reversed(merges):
+        pieces = pieces.replace(f"{a} {b}", f"{a}{b}")
+    return pieces.split(" ")
+
+
+WRONG["4.3"] = [
+    from_the_end,
+    longest_known,
+    first_of_each,
+    without_the_blank,
+    lambda word, merges: ["Ġ", *word],
+    lambda word, merges: ["Ġ" + word],
+]
+
+WRONG["4.4"] = [
+    lambda log_p: torch.stack(log_p).mean(0),  # a mean of logarithms
+    lambda log_p: torch.stack(log_p).exp().mean(0).log(),  # minus infinity
+    lambda log_p: torch.stack(log_p).logsumexp(0),  # not divided
+    lambda log_p: torch.stack(log_p).exp().mean(0),  # no logarithm
+    lambda log_p: log_p[0],
+]
+
+
+def judging(end=True, mean=False, off=True, shift=True, number=True, restore=True):
+    """What 4.5 asks for, with faults by choice."""
+
+    def log_probability(model, src, src_mask, ids, start, end_symbol):
+        before = model.training
+        if off:
+            model.eval()
+        read = [start, *ids] if shift else [*ids, end_symbol]
+        asked = torch.tensor([*ids, end_symbol])
+        tgt = torch.tensor([read])
+        out = model(src, tgt, src_mask, at.subsequent_mask(len(read)))
+        each = model.generator(out)[0].gather(1, asked.unsqueeze(1)).squeeze(1)
+        each = each if end else each[:-1]
+        model.train(before if restore else False)
+        total = each.mean() if mean else each.sum()
+        return total.item() if number else total
+
+    return log_probability
+
+
+WRONG["4.5"] = [
+    judging(end=False),
+    judging(mean=True),
+    judging(off=False),
+    judging(shift=False),
+    judging(number=False),
+    judging(restore=False),
+]
+
+
+def plain_search(hasty=False, undead=False, start=False, raw=False):
+    """A beam search that has some of the faults of 4.6."""
+
+    def search(step, width, max_len, alpha):
+        live, ended = [(0.0, [0])], []
+
+        def rated(total, ids):
+            return total / at.penalty(len(ids) - (not start), alpha), ids
+
+        for _ in range(max_len):
+            offers = [
+                (total + logp, [*ids, token])
+                for total, ids in live
+                for token, logp in enumerate(step(ids).tolist())
+            ]
+            live = sorted(offers, reverse=True)[:width]
+            ended += [rated(*each) for each in live if each[1][-1] == 1]
+            if not undead:
+                live = [each for each in live if each[1][-1] != 1]
+            if hasty and ended:
+                break
+        return max(ended + [each if raw else rated(*each) for each in live])[1][1:]
+
+    return search
+
+
+WRONG["4.6"] = [
+    plain_search(True, True, True, True),  # as planted
+    plain_search(hasty=True),
+    plain_search(undead=True),
+    plain_search(start=True),
+    plain_search(raw=True),
+    lambda step, width, max_len, alpha: [1],
+]
+
 
 # chapter 5
 
