@@ -594,8 +594,17 @@ def text_to_score() -> Figure:
         station(22 + 138 * i, 182, number, name, below, "output")
         f.line((158 + 138 * i, 213), (146 + 138 * i, 213))
     f.text(22, 22, "in training, both sides go in", 13, "start", colour=LINE)
-    f.text(22, 164, "in translating, the other side comes out", 13, "start", colour=LINE)
-    f.text(22, 270, "the text is compared with what a person wrote", 13, "start", colour=LINE)
+    f.text(
+        22, 164, "in translating, the other side comes out", 13, "start", colour=LINE
+    )
+    f.text(
+        22,
+        270,
+        "the text is compared with what a person wrote",
+        13,
+        "start",
+        colour=LINE,
+    )
     return f
 
 
@@ -612,29 +621,45 @@ def one_update() -> Figure:
     for i, (rows, columns) in enumerate(((7, 4), (5, 6), (3, 9))):
         x, middle = 62 + 222 * i, 78
         fills = [
-            [FILL["embed"] if c < columns - (r == 0) else HIDDEN for c in range(columns)]
+            [
+                FILL["embed"] if c < columns - (r == 0) else HIDDEN
+                for c in range(columns)
+            ]
             for r in range(rows)
         ]
         f.grid(x + 66 - 6 * columns, middle - 6 * rows, fills, 12)
         words = rows * columns - 1
         f.text(x + 66, 136, f"n_{{{i + 1}}} = {words} words", 13)
         f.line((x + 66, 146), (x + 66, 160))
-        f.box(x - 24, 162, 180, 44, "forward, backward\nproducts in 16 bits", "attention", 13)
+        f.box(
+            x - 24,
+            162,
+            180,
+            44,
+            "forward, backward\nproducts in 16 bits",
+            "attention",
+            13,
+        )
         f.line((x + 66, 206), (x + 66, 226))
         f.text(x + 84, 217, "∇ / n", 13, "start")
     f.box(38, 228, 624, 34, "gradients add up, in 32 bits", "feed", 14, True)
     f.line((350, 262), (350, 282))
     f.box(
-        218, 284, 264, 46, "one step of Adam\nweights and averages in 32 bits", "norm", 13, True
+        218,
+        284,
+        264,
+        46,
+        "one step of Adam\nweights and averages in 32 bits",
+        "norm",
+        13,
+        True,
     )
     f.line((482, 307), (560, 307))
     f.text(570, 298, "gradients cleared,", 13, "start")
     f.text(570, 316, "next window", 13, "start")
     f.text(200, 298, "n = 27 + 29 + 26", 13, "end")
     f.text(200, 316, "= 82 words", 13, "end")
-    f.text(
-        350, 352, "one batch's activations are in memory at a time", 13, colour=LINE
-    )
+    f.text(350, 352, "one batch's activations are in memory at a time", 13, colour=LINE)
     return f
 
 
