@@ -231,7 +231,7 @@ def test_a_description_that_is_no_description(prepared):
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_half_a_store_is_none_and_is_made_anew(config, monkeypatch, count):
-    """Killed at each renaming but the last: the vocabulary's, and those of four files."""
+    """Killed at each renaming but the last: the vocabulary's, those of four files."""
     real, calls = os.replace, []
 
     def replace(*paths):
