@@ -1125,8 +1125,8 @@ def batches(
     groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
         src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
-        mine = (side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt))
-        yield Batch(*mine, PAD)
+        mine = [side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt)]
+        yield Batch(mine[0], mine[1], PAD)
 
 
 @dataclass
@@ -2641,8 +2641,10 @@ def keep_freed_memory() -> None:
 
     What lies idle goes back to the system after every 50th update of an optimizer.
     """
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if not hasattr(library, "mallopt"):
+    if sys.platform != "linux":
+        return
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):  # another C library
         return
     library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
@@ -2914,10 +2916,9 @@ def train_command(arguments: argparse.Namespace) -> int:
         do = f"`translate --model {run.folder}` uses it, --restart begins anew."
         note(f"{run.folder}: this run is finished. {do}")
         return 0
-    if saved_steps(run.folder / "resume") and not restart:
-        text = load_text(run.folder)
-    elif config.store:
-        text = load_text(config.store)
+    goes_on = saved_steps(run.folder / "resume") and not restart
+    if known := run.folder if goes_on else config.store:
+        text = load_text(known)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
     try:
@@ -4060,7 +4061,7 @@ def id_type(text: Sequence) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def text_of(folder: str, fingerprint: str) -> Any:
+def text_of(folder: str, fingerprint: str) -> Text:
     """Vocabularies and tokenizers of a folder, kept while they are the same."""
     return load_text(folder)
 
@@ -4164,7 +4165,7 @@ def origin(config: TrainingConfig) -> dict[str, Any]:
     return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
 
 
-def fingerprint_of(text: Any) -> str:
+def fingerprint_of(text: Text) -> str:
     """SHA-256 of vocabularies and merges."""
     packed = json.dumps(pack_text(*text), sort_keys=True)
     return hashlib.sha256(packed.encode()).hexdigest()
@@ -4242,7 +4243,7 @@ class Store(Sequence):
         )
 
     @property
-    def lengths(self) -> numpy.ndarray:
+    def lengths(self) -> Any:
         """Source and target length of each example, an array (N, 2)."""
         np = optional_import("numpy")
         lengths = np.empty((len(self), 2), np.int32)
@@ -4261,7 +4262,7 @@ def map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
     return np.memmap(path, kind, "r")
 
 
-def open_store(config: TrainingConfig, text: Any) -> Store:
+def open_store(config: TrainingConfig, text: Text) -> Store:
     """The store of a configuration; DataError where it is not one for this text."""
     np = optional_import("numpy")
     folder = Path(str(config.store))
@@ -4288,7 +4289,7 @@ def open_store(config: TrainingConfig, text: Any) -> Store:
     return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
 
 
-def in_drawn_order(examples: Sequence, draw: random.Random) -> Sequence:
+def in_drawn_order(examples: Sequence, draw: random.Random) -> Any:
     """All examples in the order of draw.sample; those of a store stay in its files."""
     if not isinstance(examples, Store):
         return draw.sample(examples, len(examples))
@@ -4297,7 +4298,7 @@ def in_drawn_order(examples: Sequence, draw: random.Random) -> Sequence:
     return examples[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
 
 
-def array_batches(lengths: numpy.ndarray, batch_tokens: int) -> list[numpy.ndarray]:
+def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
     """What token_budget_batches returns, for lengths (N, 2) in an array."""
     np = optional_import("numpy")
     longest = lengths.max(1)
@@ -4411,7 +4412,9 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     return read_parallel(files[0], files[1])
 
 
-def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+def load_examples(
+    config: TrainingConfig, split: str, text: Text
+) -> list[Example] | Store:
     """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 96.
 
     Notes how many pairs were too long; DataError where none is left.

@@ -134,9 +134,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--bpe-size", type=int, default=37_000)
     parser.add_argument("--config", default="small")
-    parser.add_argument(
-        "--folder", help="keep text and store here, and use what is there"
-    )
+    parser.add_argument("--folder", help="keep text and store here, and use them again")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as path:
         folder = Path(arguments.folder or path)
@@ -160,9 +158,7 @@ def main() -> None:
         at.keep_freed_memory()
         figures |= train(config, arguments.steps)
     for name, value in figures.items():
-        print(
-            f"{name:36} {value:12,.3f}" if value < 1000 else f"{name:36} {value:12,.0f}"
-        )
+        print(f"{name:36} {value:12,.{0 if value > 1000 else 3}f}")
     path = Path(__file__).resolve().parent.parent / "results" / "loading.json"
     rounded = {name: round(value, 4) for name, value in figures.items()}
     at.write_json(path, {**rounded, "environment": at.describe_environment()})

@@ -231,7 +231,7 @@ def test_a_description_that_is_no_description(prepared):
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_half_a_store_is_none_and_is_made_anew(config, monkeypatch, count):
-    """Killed at each of the renamings: the vocabulary's, four files', the last one's."""
+    """Killed at each renaming but the last: the vocabulary's, those of four files."""
     real, calls = os.replace, []
 
     def replace(*paths):
@@ -327,9 +327,10 @@ def test_a_store_is_the_sequence_that_went_in(examples, draw):
 
 
 def test_a_run_from_a_store_is_the_run_from_lists(config, tmp_path):
-    plain = dataclasses.replace(config, store=None, epochs=2, run_dir=str(tmp_path / "a"))
+    one, two = (str(tmp_path / name) for name in "ab")
+    plain = dataclasses.replace(config, store=None, epochs=2, run_dir=one)
     assert main(["train", *flags(plain)]) == 0
-    stored = dataclasses.replace(plain, store=config.store, run_dir=str(tmp_path / "b"))
+    stored = dataclasses.replace(plain, store=config.store, run_dir=two)
     assert main(["prepare", *flags(stored)]) == 0
     Path(config.train_tgt).rename(tmp_path / "elsewhere")  # no longer needed
     valid = tmp_path / "valid.en"
