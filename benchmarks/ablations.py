@@ -1,0 +1,307 @@
+"""What each part of the system is worth: one change at a time, a short training each.
+
+    python benchmarks/ablations.py [--only NAME …] [--steps 600]
+
+Every variant is trained for the same number of updates on Multi30k, German to English,
+with one thread, and translates the *validation* split; the test split is not read.
+Each is compared with the reference over the same 1,000 resamples of the sentences.
+Translations and figures lie in runs/ablations/, a folder for each variant; what is
+there is not made again. results/ablations.json sums up; appendix chapter 97 shows it.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import shutil
+import signal
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sacrebleu
+import torch
+from tqdm import tqdm
+
+import annotated_transformer as at
+
+REFERENCE = dataclasses.replace(
+    at.SMALL, run_dir="runs/ablations/reference", bpe_size=4000, batch_tokens=1000,
+    N=2, d_model=128, d_ff=256, h=4, dropout=0.1, base_lr=3e-3, warmup=60,
+    threads=1, device="cpu",
+)  # fmt: skip
+STEPS = 600  # updates of each training
+DECODED_TOKENS = 4000  # positions in a batch when translating
+ROUNDS = 20  # parts of a training; the weights after the last few are averaged
+RESAMPLES, SEED = 1000, 12345  # of the bootstrap, as sacreBLEU's own
+
+# name -> (group, what differs from the reference's configuration); two keys are ours:
+# share: part of the training pairs; average: rounds whose weights are averaged
+TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "reference": ("reference", {}),
+    "another seed": ("chance", {"seed": 1}),
+    "post-norm": ("model", {"norm_first": False}),
+    "no warm-up": ("training", {"warmup": 1}),
+    "no smoothing": ("training", {"smoothing": 0.0}),
+    "no positions": ("model", {"positions": "none"}),
+    "learned positions": ("model", {"positions": "learned"}),
+    "no tying": ("model", {"tie": "none"}),
+    "10 % of the data": ("data", {"share": 0.1}),
+    "30 % of the data": ("data", {"share": 0.3}),
+    "words": ("text", {"bpe_size": 0, "tie": "target"}),  # two vocabularies
+    "BPE 1000": ("text", {"bpe_size": 1000}),
+    "BPE 8000": ("text", {"bpe_size": 8000}),
+    "BPE 16000": ("text", {"bpe_size": 16000}),
+    "post-norm, no warm-up": ("training", {"norm_first": False, "warmup": 1}),
+    "a third seed": ("chance", {"seed": 2}),
+}
+DECODINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "no averaging": ("training", {"average": 1}),
+    "greedy": ("beam", {"beam_size": 1}),
+    "beam 2": ("beam", {"beam_size": 2}),
+    "beam 4": ("beam", {"beam_size": 4}),
+    "beam 10": ("beam", {"beam_size": 10}),
+    "penalty 0": ("penalty", {"length_penalty": 0.0}),
+    "penalty 0.6": ("penalty", {"length_penalty": 0.6}),
+    "penalty 1.0": ("penalty", {"length_penalty": 1.0}),
+    "penalty 1.8": ("penalty", {"length_penalty": 1.8}),
+}
+FIRST, *OTHERS = TRAININGS
+VARIANTS = {FIRST: TRAININGS[FIRST], **DECODINGS} | {n: TRAININGS[n] for n in OTHERS}
+
+
+def settings_of(name: str, steps: int) -> dict[str, Any]:
+    """All that a variant depends on; a result of other settings is made anew."""
+    settings = dataclasses.asdict(REFERENCE) | {"steps": steps, "share": 1.0}
+    return settings | VARIANTS[name][1]
+
+
+def training_pairs(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """The share of the training pairs: the same few of every ten."""
+    pairs = at.load_pairs(REFERENCE, "train")
+    return [p for i, p in enumerate(pairs) if i % 10 < 10 * settings["share"]]
+
+
+def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
+    """A translator after its training, and its weights after the last rounds."""
+    fields = {f.name for f in dataclasses.fields(at.TrainingConfig)}
+    known = {name: value for name, value in settings.items() if name in fields}
+    blind = known["positions"] == "none"
+    config = at.TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
+    device, pairs = torch.device("cpu"), training_pairs(settings)
+    text = at.prepare_text(config, pairs)
+    examples, _ = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    torch.manual_seed(config.seed)
+    model = at.build_model(config, *text[:2])
+    if blind:
+        for embed in (model.src_embed, model.tgt_embed):
+            embed[1].pe.zero_()
+    at.draw_cheaply(model)
+    steps = settings["steps"]
+    optimizer, scheduler = at.build_optimizer(model, config, steps)
+    criterion = at.LabelSmoothing(len(text[1]), at.PAD, config.smoothing)
+    loss = at.SimpleLossCompute(model.generator, criterion)
+    passes = (
+        at.batches(examples, config, epoch, device, shuffle=True)
+        for epoch in itertools.count()
+    )
+    stream = itertools.islice(itertools.chain.from_iterable(passes), steps)
+    last: deque[dict] = deque(maxlen=config.average)
+    with tqdm(stream, total=steps, unit="step", leave=False, disable=None) as bar:
+        batches = iter(bar)
+        for begun in range(ROUNDS):
+            length = (begun + 1) * steps // ROUNDS - begun * steps // ROUNDS
+            part = itertools.islice(batches, length)
+            with at.autocast(at.choose_precision(config.precision, device), device):
+                at.run_epoch(
+                    part, model, loss, optimizer, scheduler, max_norm=config.max_norm
+                )
+            state = model.state_dict().items()
+            last.append({name: weights.clone() for name, weights in state})
+    return at.Translator(model, *text, config), list(last)
+
+
+def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
+    """A variant's translator with averaged weights, and figures of its training."""
+    started, busy = time.perf_counter(), time.process_time()
+    translator, last = train(settings_of(name, steps))
+    figures = {
+        "training_seconds": round(time.perf_counter() - started, 1),
+        "training_cpu_seconds": round(time.process_time() - busy, 1),
+        "parameters": at.count_parameters(translator.model),
+    }
+    if name == FIRST:
+        at.save_translator(folder / "last", translator)
+    mean = at.mean_state((f"round {i}", state) for i, state in enumerate(last))
+    translator.model.load_state_dict(mean)
+    if name == FIRST:
+        at.save_translator(folder, translator)
+    valid = at.load_examples(translator.config, "valid", text_of(translator))
+    criterion = at.LabelSmoothing(len(translator.vocab_tgt), at.PAD)
+    _, judged = at.run_epoch(
+        at.batches(valid, REFERENCE, 0, "cpu", shuffle=False), translator.model,
+        at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
+    )  # fmt: skip
+    figures |= {"nll": round(judged.nll, 4), "valid_tokens": judged.epoch_tokens}
+    return translator, figures
+
+
+def text_of(translator: at.Translator) -> tuple:
+    """Vocabularies and tokenizers, as ``prepare_text`` returned them."""
+    t = translator
+    return t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt
+
+
+def compare(
+    translations: list[str], other: list[str], references: list[str]
+) -> dict[str, Any]:
+    """How much better than ``other``, over resamples of the sentences that both share.
+
+    ``difference`` in BLEU with the 95 % ``interval`` of its bootstrap, and ``p``, the
+    paired bootstrap's as sacreBLEU computes it.
+    """
+    metric = sacrebleu.BLEU()
+    draws = np.random.default_rng(SEED).choice(
+        len(references), size=(RESAMPLES, len(references)), replace=True
+    )
+    now, resampled = [], []
+    for lines in (translations, other):
+        counts = np.array(metric._extract_corpus_statistics(lines, [references]))
+        now.append(metric.corpus_score(lines, [references]))
+        sums = (counts[draw].sum(0) for draw in draws)
+        resampled.append([metric._compute_score_from_stats(s).score for s in sums])
+    difference = now[0].score - now[1].score
+    apart = np.sort(np.subtract(*resampled))
+    size = np.abs(apart)
+    by_chance = (size - size.mean() > abs(difference)).sum().item()
+    cut = RESAMPLES // 40
+    return {
+        "bleu": round(now[0].score, 2),
+        "length": round(now[0].sys_len / now[0].ref_len, 4),
+        "difference": round(difference, 2),
+        "interval": [round(apart[i].item(), 2) for i in (cut, -cut - 1)],
+        "p": round((by_chance + 1) / (RESAMPLES + 1), 4),
+        "signature": str(metric.get_signature()),
+    }
+
+
+def is_done(folder: Path, settings: dict[str, Any]) -> bool:
+    """Whether a folder holds the result of these settings."""
+    path = folder / "result.json"
+    return path.exists() and at.read_json(path)["settings"] == settings
+
+
+def make(name: str, steps: int, runs: Path) -> None:
+    """Train or decode a variant, and leave its folder in ``runs``, result last."""
+    folder, first = runs / name, runs / FIRST
+    pairs = at.load_pairs(REFERENCE, "valid")
+    sources, references = map(list, zip(*pairs, strict=True))
+    settings = settings_of(name, steps)
+    figures: dict[str, Any]
+    if name in DECODINGS:
+        kind = "last" if settings["average"] == 1 else "."
+        translator = at.load_translator(first / kind, "cpu")
+        figures = {"parameters": at.count_parameters(translator.model)}
+    else:
+        translator, figures = trained(name, steps, folder)
+    config = dataclasses.replace(translator.config, batch_tokens=DECODED_TOKENS)
+    translator = dataclasses.replace(translator, config=config)
+    started, busy = time.perf_counter(), time.process_time()
+    lines = translator.translate(
+        sources, settings["beam_size"], settings["length_penalty"]
+    )
+    lines = [" ".join(line.split()) for line in lines]
+    figures["decoding_seconds"] = round(time.perf_counter() - started, 1)
+    figures["decoding_cpu_seconds"] = round(time.process_time() - busy, 1)
+    text = "".join(f"{line}\n" for line in lines)
+    at.write_atomically(folder / "valid.en", text.encode())
+    base = at.read_lines(first / "valid.en")
+    result = {
+        "variant": name,
+        "group": VARIANTS[name][0],
+        "changed": VARIANTS[name][1],
+        **compare(lines, base, references),
+        **figures,
+        "seed": settings["seed"],
+        "commit": at.current_commit(),
+        "settings": settings,
+    }
+    at.write_json(folder / "result.json", result)
+
+
+def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
+    """Write the figures of all variants that are done into one file."""
+    done = [n for n in VARIANTS if is_done(runs / n, settings_of(n, steps))]
+    records = [at.read_json(runs / name / "result.json") for name in done]
+    reference, signature = records[0]["settings"], records[0]["signature"]
+    for record in records:
+        del record["settings"], record["signature"]
+    for name in ("difference", "interval", "p"):
+        del records[0][name]  # it was compared with itself
+    summary = {
+        **at.describe_environment(),
+        "split": "valid",
+        "precision": at.choose_precision(REFERENCE.precision, torch.device("cpu")),
+        "signature": signature,
+        "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
+        "reference": reference,
+        "variants": records,
+    }
+    at.write_json(out, summary)
+    return records
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """The figures as lines of text."""
+    head = f"{'':22} {'BLEU':>6} {'difference, 95 %':>22} {'p':>6} {'CPU s':>6}"
+    lines = [head]
+    for r in records:
+        compared = ""
+        if "p" in r:
+            low, high = r["interval"]
+            change = f"{r['difference']:+.2f} [{low:+.2f}, {high:+.2f}]"
+            compared = f"{change:>22} {r['p']:6.3f}"
+        seconds = r.get("training_cpu_seconds", r["decoding_cpu_seconds"])
+        row = f"{r['variant']:22} {r['bleu']:6.2f} {compared:29} {seconds:6.0f}"
+        lines.append(row)
+    return "\n".join(lines)
+
+
+def run(names: list[str], steps: int, runs: Path, out: Path) -> None:
+    """Make each variant that is not done, and sum up after each."""
+    for name in dict.fromkeys([FIRST, *names]):
+        folder = runs / name
+        if is_done(folder, settings_of(name, steps)):
+            continue
+        at.note(f"{name} …")
+        shutil.rmtree(folder, ignore_errors=True)  # of other settings, or broken off
+        make(name, steps, runs)
+        sum_up(runs, steps, out)
+    print(table(sum_up(runs, steps, out)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = at.project_folder()
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, metavar="NAME")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--runs", type=Path, default=folder / "runs" / "ablations")
+    out = folder / "results" / "ablations.json"
+    parser.add_argument("--out", type=Path, default=out)
+    given = parser.parse_args()
+    if given.steps < ROUNDS:
+        parser.error(f"--steps: at least {ROUNDS}, a step a round")
+    torch.set_num_threads(REFERENCE.threads)
+    at.keep_freed_memory()
+    try:
+        with at.heeding_signals():
+            run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
+    except KeyboardInterrupt as stop:
+        at.note("Stopped. The same command goes on; what is done is kept.")
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,164 @@
+"""The weights in models/: their size, their card, and what they reach today."""
+
+import dataclasses
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import annotated_transformer as at
+
+ROOT = at.project_folder()
+CAPTIONS = ROOT / "models" / "captions"
+SAID = ["A man reads a book.", "Two dogs run.", "A woman is singing.", "A red car."]
+SCORES = {
+    "bleu": 41.5,
+    "interval": [40.02, 43.13],
+    "chrf": 60.86,
+    "sentences": 1000,
+    "signature": "nrefs:1|case:mixed",
+    "seconds": 1.0,
+}
+
+
+def size(folder: Path) -> float:
+    """Megabytes of a folder's files."""
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+
+
+def rows(card: str) -> dict[str, list[float]]:
+    """The numbers of the card's table of scores: split to BLEU, low, high, chrF."""
+    number = r"(\d+\.\d)"
+    line = rf"\| (\w+) \| [\d,]+ \| {number} \({number}–{number}\) \| {number} \|"
+    return {split: list(map(float, rest)) for split, *rest in re.findall(line, card)}
+
+
+def tenths(scores: dict) -> list[float]:
+    """What the card says of these scores."""
+    return [round(x, 1) for x in (scores["bleu"], *scores["interval"], scores["chrf"])]
+
+
+# --- what is there -----------------------------------------------------------------
+
+
+def test_the_captions_model_is_small():
+    assert size(CAPTIONS) <= 3
+
+
+# --- the program that packs ---------------------------------------------------------
+
+
+def program():
+    """tools/ship.py as a module."""
+    specification = importlib.util.spec_from_file_location(
+        "ship", ROOT / "tools" / "ship.py"
+    )
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The folder of a tiny finished run, on four pairs, as if they were Multi30k."""
+    pairs = list(zip(["Ein Mann.", "Zwei Hunde.", "Eine Frau.", "Ein Auto."], SAID))
+    monkeypatch.setattr(at, "load_pairs", lambda config, split: pairs)
+    config = dataclasses.replace(
+        at.SMALL, run_dir="/somewhere/runs/mine", bpe_size=300, N=1, d_model=16,
+        d_ff=16, h=2, max_tokens=40, epochs=2,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    text = at.prepare_text(config, pairs)
+    model = at.build_model(config, *text[:2])
+    folder = tmp_path / "runs" / "mine"
+    at.save_translator(folder, at.Translator(model, *text, config))
+    settings = at.read_json(folder / "config.json")
+    command = "annotated_transformer.py train --run-dir /somewhere/runs/mine"
+    settings["starts"][0]["command"] = command
+    at.write_json(folder / "config.json", settings)
+    for _ in range(2):
+        at.append_line(folder / "metrics.jsonl", {"seconds": 90, "precision": "auto"})
+    at.write_json(folder / "evaluate.json", SCORES)
+    return folder
+
+
+def test_a_run_is_packed_with_its_card(run, tmp_path):
+    ship, into = program(), tmp_path / "models" / "multi30k"
+    card = ship.ship(run, into, run / "evaluate.json")
+    names = {"README.md", "config.json", "evaluate.json", "model.safetensors"}
+    assert {file.name for file in into.iterdir()} == names | {"vocabulary.json"}
+    assert (into / "README.md").read_text(encoding="utf-8") == card
+    assert rows(card)["test"] == tenths(SCORES) == [41.5, 40.0, 43.1, 60.9]
+    assert "3 minutes at 2 threads" in card and "{" not in card
+    assert "/somewhere" not in (into / "config.json").read_text() + card
+    command = at.saved_settings(into)["starts"][0]["command"]
+    assert command == "annotated_transformer.py train --run-dir runs/mine"
+
+
+def test_packing_halves_the_file_rounds_and_keeps_ties(run, tmp_path):
+    ship, into = program(), tmp_path / "packed"
+    ship.ship(run, into, run / "evaluate.json")
+    before, after = (at.load_translator(folder, "cpu") for folder in (run, into))
+    bytes_of = [(f / "model.safetensors").stat().st_size for f in (run, into)]
+    count = at.count_parameters(before.model)
+    assert bytes_of[0] - bytes_of[1] == pytest.approx(2 * count, rel=0.02)
+    pairs = zip(before.model.parameters(), after.model.parameters(), strict=True)
+    for one, two in pairs:
+        assert two.dtype == torch.float32 and torch.equal(one.half().float(), two)
+    tables = after.model.src_embed[0].lut, after.model.generator.proj
+    assert tables[0].weight is tables[1].weight
+
+
+@pytest.mark.parametrize(
+    "command, shown",
+    [
+        ("a.py train --run-dir /x/y/runs/b", "a.py train --run-dir runs/b"),
+        ("a.py train --run-dir=/x/y/runs/b -v", "a.py train --run-dir=runs/b -v"),
+        ("a.py train --train-src /x/de.txt", "a.py train --train-src de.txt"),
+        ("a.py train --run-dir runs/b", "a.py train --run-dir runs/b"),
+        ("a.py train --run-dir ../runs/b", "a.py train --run-dir ../runs/b"),
+    ],
+)
+def test_commands_are_shown_without_folders_of_the_machine(command, shown):
+    assert program().without_paths(command) == shown
+
+
+def spoil_scores(run):
+    (run / "evaluate.json").write_text(json.dumps({"bleu": 41.6}))
+
+
+def spoil_dataset(run):
+    settings = at.read_json(run / "config.json")
+    settings["config"]["dataset"] = "captions"
+    at.write_json(run / "config.json", settings)
+
+
+def spoil_weights(run):
+    translator = at.load_translator(run, "cpu")
+    translator.model.generator.proj.bias.data[0] = 1e5
+    at.save_tensors(run / "model.safetensors", translator.model.state_dict())
+
+
+@pytest.mark.parametrize(
+    "spoil, complaint",
+    [
+        (spoil_scores, "evaluate.json: lacks one of bleu, chrf"),
+        (spoil_dataset, "was trained on captions"),
+        (spoil_weights, "float16's largest number"),
+        (shutil.rmtree, "can't be read"),
+    ],
+)
+def test_what_cannot_be_shipped_is_refused_before_anything_is_written(
+    run, tmp_path, monkeypatch, capsys, spoil, complaint
+):
+    spoil(run)
+    into = tmp_path / "into"
+    monkeypatch.setattr("sys.argv", ["ship.py", str(run), "--into", str(into)])
+    assert program().main() == 2
+    said = capsys.readouterr().err
+    assert complaint in said and said.count("\n") == 1
+    assert not into.exists()

@@ -1,0 +1,203 @@
+"""Pack a finished training on Multi30k into models/multi30k, at half precision.
+
+    python tools/ship.py runs/multi30k [--into models/multi30k] [--scores FILE]
+
+FILE, by default evaluate.json in the run's folder, is what `evaluate --model
+runs/multi30k --dataset multi30k --split test` printed. Both the weights as they are
+and the packed ones translate the validation split; the card says what that changed.
+"""
+
+import argparse
+import copy
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import annotated_transformer as at
+
+LIMIT = 25e6  # bytes of the whole folder
+INTO = "models/multi30k"
+CARD = """\
+# multi30k: German to English, {millions:.1f} million parameters
+
+Trained from scratch on the 29,000 sentence pairs of Multi30k and nothing else.
+
+| | |
+|---|---|
+| architecture | {N} + {N} layers, `d_model` {d_model}, `d_ff` {d_ff}, {h} heads, \
+{norm}-norm, {tie}, {parameters:,} parameters |
+| weights | float16, {megabytes:.1f} MB; `load_translator` makes them float32 |
+| text | {bpe_size:,} byte-pair subwords for both languages, cased, learnt from the \
+training split |
+| training | {epochs} passes in batches of {batch_tokens:,} positions, {minutes:.0f} \
+minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
+after {warmup} updates, dropout {dropout:g}, label smoothing {smoothing:g}, R-Drop \
+{r_drop:g}, {mean}; seed {seed} |
+| command | `python {command}` |
+| data and terms | [Multi30k](https://github.com/multi30k/dataset), task 1: captions \
+of pictures from Flickr30k, translated by people. It is for research and education, \
+not for commercial use, and so are these weights |
+
+Scores of beam search with {beam_size} hypotheses and length penalty \
+{length_penalty:g}, which the validation split chose; cased and detokenised
+(`python annotated_transformer.py evaluate --model {into} --dataset multi30k \
+--split test`):
+
+| split | sentences | sacreBLEU (95 % interval) | chrF |
+|---|---|---|---|
+{rows}
+
+Signature: `{signature}`.
+
+**Half precision.** {same:,} of the {count:,} validation sentences are translated word \
+for word as by the float32 weights, which reach {bleu:.2f} BLEU there, the packed ones \
+{packed:.2f}.
+
+**Limits.** It has read picture captions: short sentences in the present tense about \
+people, dogs and what they do. Letters, news and questions come out as nonsense in \
+the words of captions, and nothing says so. Subwords can spell every word, but a name \
+or a rare word is often replaced. A sentence may have {max_tokens} subwords, and the \
+longest in training had {longest}: give it one sentence at a time, for the end of a \
+long line gets lost. It may repeat what the captions' writers took for granted about \
+people (van Miltenburg, 2016, *Stereotyping and Bias in the Flickr30K Dataset*).
+"""
+
+
+def packed_model(model: at.EncoderDecoder) -> at.EncoderDecoder:
+    """A copy at half precision; what is tied stays tied.
+
+    Raises DataError where a weight is too large for float16.
+    """
+    half = copy.deepcopy(model).half()
+    if not all(weights.isfinite().all() for weights in half.parameters()):
+        what = "holds a weight above 65,504, float16's largest number"
+        raise at.DataError("model", what, "Ship it in bfloat16.")
+    return half
+
+
+def without_paths(command: str) -> str:
+    """A command line in which folders are named from the project on."""
+    return re.sub(
+        r"(?<![\w.])/(?:[^\s/]+/)*?(runs/\S+|[^\s/]+)(?=\s|$)", r"\1", command
+    )
+
+
+def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
+    """What config.json is to say: the run's, with no folder of this machine."""
+    shipped = dataclasses.replace(config, run_dir="runs/multi30k")
+    starts = at.saved_settings(run)["starts"]
+    for start in starts:
+        start["command"] = without_paths(start["command"])
+    return {"config": dataclasses.asdict(shipped), "starts": starts}
+
+
+def compare(
+    translator: at.Translator, packed: at.Translator
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The packed model's scores on validation, and how far they are the other's."""
+    sources, references = zip(*at.load_pairs(packed.config, "valid"), strict=True)
+    said = [each.translate(sources) for each in (translator, packed)]
+    scores = [at.score(lines, references) for lines in said]
+    same = sum(a == b for a, b in zip(*said, strict=True))
+    parity = {"same": same, "count": len(sources), "bleu": scores[0]["bleu"]}
+    return scores[1], parity | {"packed": scores[1]["bleu"]}
+
+
+def checked_scores(path: Path) -> dict[str, Any]:
+    """The scores on the test split; DataError where they are not of all of it."""
+    scores = at.read_json(path)
+    wanted = {"bleu", "interval", "chrf", "sentences", "signature"}
+    if not isinstance(scores, dict) or not wanted <= scores.keys():
+        what = f"lacks one of {', '.join(sorted(wanted))}"
+        raise at.DataError(path, what, "Store what `evaluate` printed.")
+    return {name: scores[name] for name in sorted(wanted)}
+
+
+def row(split: str, scores: dict[str, Any]) -> str:
+    """A line of the card's table."""
+    low, high = scores["interval"]
+    bleu = f"{scores['bleu']:.1f} ({low:.1f}–{high:.1f})"
+    return f"| {split} | {scores['sentences']:,} | {bleu} | {scores['chrf']:.1f} |"
+
+
+def card(
+    run: Path, into: Path, model: at.Translator, scores: dict[str, Any], parity: dict
+) -> str:
+    """The text of README.md."""
+    config, metrics = model.config, at.read_metrics(run)
+    text = (model.vocab_src, model.vocab_tgt, model.tokenizer_src, model.tokenizer_tgt)
+    examples = at.load_examples(config, "train", text)
+    start = at.saved_settings(into)["starts"][0]
+    ties = {"all": "one table of embeddings", "target": "target tables tied"}
+    count = at.count_parameters(model.model)
+    averaged = config.average > 1
+    weights = f"mean of the last {config.average} passes' weights"
+    return CARD.format(
+        **dataclasses.asdict(config)
+        | {
+            "millions": count / 1e6,
+            "parameters": count,
+            "norm": "pre" if config.norm_first else "post",
+            "tie": ties.get(config.tie, "no tables tied"),
+            "megabytes": (into / "model.safetensors").stat().st_size / 1e6,
+            "minutes": sum(epoch["seconds"] for epoch in metrics) / 60,
+            "threads": f"{config.threads} thread" + "s" * (config.threads > 1)
+            + f" of {start['processor']}",
+            "precision": f"{metrics[-1]['precision']} products",
+            "mean": weights if averaged else "weights of the best pass",
+            "command": start["command"],
+            "into": INTO,
+            "rows": "\n".join(row(split, each) for split, each in scores.items()),
+            "signature": scores["test"]["signature"],
+            "longest": max(max(pair) for pair in at.lengths_of(examples)),
+            **parity,
+        }
+    )  # fmt: skip
+
+
+def ship(run: Path, into: Path, scores: Path) -> str:
+    """Write the model's folder; returns its card."""
+    test = checked_scores(scores)
+    translator = at.load_translator(run, "cpu")
+    config = translator.config
+    if config.dataset != "multi30k":
+        what = f"was trained on {config.dataset}, and the card tells of Multi30k"
+        raise at.DataError(run, what, "Name a run on Multi30k.")
+    half = packed_model(translator.model).state_dict()
+    at.write_json(into / "config.json", settings_of(run, config))
+    at.write_atomically(
+        into / "vocabulary.json", (run / "vocabulary.json").read_bytes()
+    )
+    at.save_tensors(into / "model.safetensors", half, {"epochs": config.epochs})
+    valid, parity = compare(translator, at.load_translator(into, "cpu"))
+    both = {"valid": valid, "test": test}
+    at.write_json(into / "evaluate.json", {**both, "half precision": parity})
+    text = card(run, into, translator, both, parity)
+    at.write_atomically(into / "README.md", text.encode())
+    size = sum(file.stat().st_size for file in into.iterdir())
+    if size > LIMIT:
+        what = f"holds {size / 1e6:.1f} MB, more than {LIMIT / 1e6:.0f}"
+        raise at.DataError(into, what, "Ship a smaller model.")
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--into", type=Path, default=at.project_folder() / INTO)
+    parser.add_argument("--scores", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        print(ship(given.run, given.into, given.scores or given.run / "evaluate.json"))
+    except at.DataError as error:
+        at.note(f"error: {error}")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
