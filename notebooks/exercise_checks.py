@@ -688,8 +688,8 @@ def the_nearest_training_sentence(answer):
             "divided by those in either; a word counts once however often it is there."
         )
         assert found[0] == expected, (
-            f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. Hint: "
-            "of several equally near ones the first counts."
+            f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
+            "Hint: of several equally near ones the first counts."
         )
 
 
