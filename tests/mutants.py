@@ -149,8 +149,8 @@ MUTANTS = [
     Mutant(
         "train_worker: batches and model on different devices",
         "batches stay on the processor",
-        "yield Batch(src[rank::world].to(device), tgt[rank::world].to(device), PAD)",
-        "yield Batch(src[rank::world], tgt[rank::world], PAD)",
+        "mine = [side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt)]",
+        "mine = [side[rank::world].repeat(copies, 1) for side in (src, tgt)]",
         "test_distributed.py::test_batches_arrive_on_their_device",
     ),
     Mutant(
@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant(
         "train_worker: no validation",
         "the training pairs' figures pass as validation",
-        '_, judged = run_epoch(unseen, model, loss, None, None, "eval")',
+        '_, judged = run_epoch(unseen, model, judge, None, None, "eval")',
         "judged = state",
         "test_real_world.py::test_the_best_epoch_by_validation_is_kept",
     ),
