@@ -147,11 +147,13 @@ def main() -> None:
             train_src=files[0], train_tgt=files[1], bpe_size=arguments.bpe_size,
             threads=arguments.threads,
         )  # fmt: skip
+        known = (folder / "store" / "store.json").exists()
         start = time.perf_counter()
         pairs = at.prepare_store(config, arguments.workers)
         figures = {"pairs": pairs, "words a sentence": arguments.words}
         figures |= {"workers": arguments.workers, "threads": arguments.threads}
-        figures["seconds to prepare"] = time.perf_counter() - start
+        if not known:
+            figures["seconds to prepare"] = time.perf_counter() - start
         sizes = (file.stat().st_size for file in (folder / "store").iterdir())
         figures["store, GiB"] = sum(sizes) / 2**30
         torch.set_num_threads(arguments.threads)
