@@ -2997,9 +2997,8 @@ def translate_command(arguments: argparse.Namespace) -> int:
     search = search_settings(arguments, translator.config)
     number, refused = 1, 0
     for lines in pieces:
-        sentences = [
-            accepted(translator, i, line) for i, line in enumerate(lines, number)
-        ]
+        numbered = enumerate(lines, number)
+        sentences = [accepted(translator, i, line) for i, line in numbered]
         wanted = [sentence or "" for sentence in sentences]
         for text in translator.translate(wanted, *search):
             sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
