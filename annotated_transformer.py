@@ -4237,9 +4237,8 @@ class Store(Sequence):
         if chosen.ndim:  # a slice, or an array of indices
             return Store(self.sides, chosen)
         i = int(chosen)
-        return tuple(
-            ids[starts[i] : starts[i + 1]].tolist() for ids, starts in self.sides
-        )
+        cut = (ids[starts[i] : starts[i + 1]] for ids, starts in self.sides)
+        return tuple(ids.tolist() for ids in cut)
 
     @property
     def lengths(self) -> Any:
