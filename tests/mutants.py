@@ -598,8 +598,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "translations land in other rows after a blank one",
-        "yield from zip(chosen, (ids for ids, _ in found), strict=True)",
-        "yield from zip(group, (ids for ids, _ in found), strict=True)",
+        "yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))",
+        "yield from ((i, ids) for i, (ids, _) in zip(group, found))",
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
@@ -695,8 +695,9 @@ MUTANTS = [
     Mutant(
         OWN,
         "a file is overwritten in place",
-        '    temporary = path.with_name(path.name + ".tmp")\n',
-        "    temporary = path\n",
+        '    temporary = path.with_name(path.name + ".tmp")\n'
+        "    try:\n        path.parent",
+        "    temporary = path\n    try:\n        path.parent",
         "test_files_and_runs.py::test_a_failing_disk_leaves_the_old_file",
     ),
     Mutant(
