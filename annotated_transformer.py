@@ -4362,7 +4362,6 @@ CONFIGS = {
         base_lr=4e-3, warmup=50, average=1,
     ),
     "small": SMALL,
-    "multi30k": dataclasses.replace(SMALL, run_dir="runs/multi30k", r_drop=5.0),
     "base": PAPER,
     "big": dataclasses.replace(
         PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
