@@ -118,10 +118,11 @@ __all__ = [
     "Product", "FEW_ROWS", "QuickLinear", "multiply_quickly", "quicken",
     "side_by_side", "process_group", "distribute", "train_distributed_model",
     "field_comments", "add_fields", "LIMITS", "check_settings",
-    "DEFAULT_MODEL", "CommandLine", "command_line", "config_of",
-    "train_command", "prepare_command", "arriving_lines", "accepted",
-    "search_settings", "translate_command", "model_folder", "TEST_2016",
-    "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
+    "DEFAULT_MODEL", "CAPTIONS_MODEL", "CommandLine", "command_line",
+    "config_of", "train_command", "prepare_command", "arriving_lines",
+    "accepted", "search_settings", "translate_command", "model_folder",
+    "TEST_2016", "evaluate_command", "record_look", "attend_command",
+    "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
@@ -2844,7 +2845,8 @@ def check_settings(config: TrainingConfig) -> TrainingConfig:
     return config
 
 
-DEFAULT_MODEL = "models/captions"
+DEFAULT_MODEL = "models/multi30k"
+CAPTIONS_MODEL = "models/captions"
 
 
 class CommandLine(argparse.ArgumentParser):
@@ -3267,8 +3269,8 @@ def one_by_one(
 
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
-    """The trained model, and its translations of validation sentences."""
-    ours = load_translator(project_folder() / DEFAULT_MODEL)
+    """The captions model, and its translations of validation sentences."""
+    ours = load_translator(project_folder() / CAPTIONS_MODEL)
     text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
     return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
@@ -3948,8 +3950,8 @@ def visualize_model(
 
 
 def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The shipped model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / DEFAULT_MODEL)
+    """The captions model after the first test sentence, with its tokens."""
+    translator = load_translator(project_folder() / CAPTIONS_MODEL)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
