@@ -38,10 +38,13 @@ import time
 import typing
 import warnings
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -52,11 +55,13 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 if TYPE_CHECKING:
     import altair
+    import numpy
     import pandas
     import tokenizers
     from spacy.language import Language
@@ -78,15 +83,11 @@ __all__ = [
     "check_finite", "window_norm", "gather", "rate", "linear_rate",
     "greedy_decode", "data_gen",
     # 03_real_world_example
-    "read_parallel", "load_tokenizers", "tokenize", "yield_tokens", "REJOIN",
-    "detokenize", "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary",
-    "build_vocabulary", "Example", "encode_pairs", "lengths_of",
-    "token_budget_batches", "padded", "batches", "TextConfig", "ModelConfig",
-    "TrainingConfig", "CHOICES", "unknown", "PAPER", "SMALL", "CONFIGS",
-    "load_pairs", "Text", "prepare_text", "build_model", "build_optimizer",
-    "load_examples", "count_steps", "progress", "train", "epoch_record",
-    "train_worker", "train_model", "Translator", "decode_rows", "score",
-    "evaluate",
+    "read_parallel", "load_tokenizers", "tokenize", "REJOIN", "detokenize",
+    "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary",
+    "Example", "encode_pairs", "lengths_of", "token_budget_batches", "padded",
+    "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
+    "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
     "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
     "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
@@ -113,18 +114,21 @@ __all__ = [
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "CheapDropout", "draw_cheaply", "keep_freed_memory", "process_group",
-    "distribute", "train_distributed_model", "field_comments", "add_fields",
-    "LIMITS", "check_settings", "DEFAULT_MODEL", "CommandLine", "command_line",
-    "config_of", "train_command", "arriving_lines", "accepted",
-    "search_settings", "translate_command", "model_folder", "TEST_2016",
-    "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
+    "CheapDropout", "draw_cheaply", "GIVE_BACK_EVERY", "keep_freed_memory",
+    "Product", "FEW_ROWS", "QuickLinear", "multiply_quickly", "quicken",
+    "side_by_side", "process_group", "distribute", "train_distributed_model",
+    "field_comments", "add_fields", "LIMITS", "check_settings",
+    "DEFAULT_MODEL", "CAPTIONS_MODEL", "CommandLine", "command_line",
+    "config_of", "train_command", "prepare_command", "arriving_lines",
+    "accepted", "search_settings", "translate_command", "model_folder",
+    "TEST_2016", "evaluate_command", "record_look", "attend_command",
+    "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "load_vocab", "collate_batch",
-    "create_dataloaders", "from_2022", "check_outputs", "load_trained_model",
-    "one_by_one", "run_model_example", "field_ids", "translate_sentence",
-    "calculate_bleu",
+    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
+    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
+    "load_trained_model", "one_by_one", "run_model_example", "field_ids",
+    "translate_sentence", "calculate_bleu",
     # 94_resuming
     "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
     "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
@@ -138,6 +142,17 @@ __all__ = [
     "sentence_pair", "visualize_layer", "visualize_model",
     "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
     "viz_decoder_src", "PAGE", "attention_page",
+    # 96_large_corpora
+    "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
+    "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
+    "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
+    "prepare_store", "Store", "map_file", "open_store", "in_drawn_order",
+    "array_batches", "target_tokens",
+    # 98_around_the_loop
+    "CHOICES", "unknown", "check_choices", "PAPER", "SMALL", "CONFIGS",
+    "build_model", "build_losses", "load_pairs", "load_examples",
+    "count_steps", "progress", "epoch_record", "train_worker", "train_model",
+    "decode_rows", "evaluate",
 ]
 # fmt: on
 
@@ -968,12 +983,6 @@ def tokenize(text: str, tokenizer: Language | BytePairEncoding) -> list[str]:
     return [token.text for token in tokenizer.tokenizer(text) if not token.is_space]
 
 
-def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
-    """The tokens of one side (0 source, 1 target) of every pair."""
-    for pair in data_iter:
-        yield tokenizer(pair[index])
-
-
 REJOIN = [
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
@@ -1035,7 +1044,7 @@ class Vocabulary:
 
 def build_vocabulary(
     spacy_de: Language, spacy_en: Language, *,
-    pairs: Sequence[tuple[str, str]] | None = None, min_freq: int = 2,
+    pairs: Iterable[tuple[str, str]] | None = None, min_freq: int = 2,
 ) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
     """Source and target vocabulary of the words that occur ``min_freq`` times.
 
@@ -1045,10 +1054,7 @@ def build_vocabulary(
     pairs = load_pairs(TrainingConfig(), "train") if pairs is None else pairs
     vocabs = []
     for index, tokenizer in enumerate((spacy_de, spacy_en)):
-        cut = functools.partial(tokenize, tokenizer=tokenizer)
-        counter: Counter[str] = Counter()
-        for tokens in yield_tokens(pairs, cut, index):
-            counter.update(tokens)
+        counter = Counter(w for pair in pairs for w in tokenize(pair[index], tokenizer))
         counted = torchtext_vocab.Vocab(counter, min_freq=min_freq, specials=SPECIALS)
         vocabs.append(Vocabulary(counted.itos))
     return vocabs[0], vocabs[1]
@@ -1076,6 +1082,8 @@ def encode_pairs(
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
     """Source and target length of each example."""
+    if isinstance(examples, Store):
+        return examples.lengths
     return [(len(src), len(tgt)) for src, tgt in examples]
 
 
@@ -1087,6 +1095,8 @@ def token_budget_batches(
     lengths holds (source, target) lengths. Every index occurs once; a sentence
     longer than the budget is a batch of its own. Ties keep their order.
     """
+    if hasattr(lengths, "shape"):  # the array of a store
+        return array_batches(lengths, batch_tokens)
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
@@ -1112,12 +1122,12 @@ def batches(
     rows stand in the batch ``copies`` times, one block after the other.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    shuffled = draw.sample(examples, len(examples)) if shuffle else examples
+    shuffled = in_drawn_order(examples, draw) if shuffle else examples
     groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
         src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
-        mine = (side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt))
-        yield Batch(*mine, PAD)
+        mine = [side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt)]
+        yield Batch(mine[0], mine[1], PAD)
 
 
 @dataclass
@@ -1130,6 +1140,7 @@ class TextConfig:
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
+    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
     min_freq: int = 2  # how often a word must occur to get a number
     max_tokens: int = 128  # longest sentence, <s> and </s> included
     batch_tokens: int = 1500  # positions in a batch, of its longer side
@@ -1174,9 +1185,7 @@ class TrainingConfig(ModelConfig):
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise unknown(name, value, choices)
+        check_choices(self)
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
@@ -1188,66 +1197,11 @@ class TrainingConfig(ModelConfig):
         return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
-CHOICES = {
-    "dataset": ("captions", "multi30k", "files"),
-    "positions": ("sinusoidal", "learned"),
-    "tie": ("none", "target", "all"),
-    "schedule": ("linear", "inverse_sqrt"),
-    "precision": ("float32", "bfloat16", "auto"),
-}
-
-
-def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
-    """The error for a setting that is none of its choices."""
-    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
-
-
-PAPER = TrainingConfig(
-    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
-    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
-    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
-    beam_size=4, length_penalty=0.6,
-)  # fmt: skip
-SMALL = TrainingConfig(
-    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
-    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
-    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
-)  # fmt: skip
-CONFIGS = {
-    "tiny": TrainingConfig(
-        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
-        base_lr=4e-3, warmup=50, average=1,
-    ),
-    "small": SMALL,
-    "multi30k": dataclasses.replace(SMALL, run_dir="runs/multi30k", r_drop=5.0),
-    "base": PAPER,
-    "big": dataclasses.replace(
-        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
-    ),
-}  # fmt: skip
-
-
-def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
-    """The pairs of a split: train, valid or test (your own files have no test)."""
-    if config.dataset == "files":
-        src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
-        if src is None or tgt is None:
-            do = f"Give {split}_src and {split}_tgt."
-            raise DataError(f"{split} split", "has no files", do)
-        return read_parallel(src, tgt)
-    name, suffix = split, ""
-    if config.dataset == "multi30k":
-        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
-        suffix = ".gz"
-    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
-    return read_parallel(files[0], files[1])
-
-
 Text = tuple[Vocabulary, Vocabulary, Any, Any]
 
 
 def prepare_text(
-    config: TrainingConfig, train_pairs: Sequence[tuple[str, str]]
+    config: TrainingConfig, train_pairs: Iterable[tuple[str, str]]
 ) -> Text:
     """Source and target vocabulary and tokenizer, from training pairs alone.
 
@@ -1262,18 +1216,6 @@ def prepare_text(
     de, en = load_tokenizers()
     vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
     return *vocabs, de, en
-
-
-def build_model(
-    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
-) -> EncoderDecoder:
-    """A model with fresh weights, as a configuration describes it."""
-    return make_model(
-        len(vocab_src), len(vocab_tgt),
-        config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        norm_first=config.norm_first, positions=config.positions,
-        tie=config.tie, max_len=config.max_tokens,
-    )  # fmt: skip
 
 
 def build_optimizer(
@@ -1292,46 +1234,6 @@ def build_optimizer(
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate)
 
 
-def load_examples(config: TrainingConfig, split: str, text: Text) -> list[Example]:
-    """A split as ids; text is what ``prepare_text`` returns.
-
-    Notes how many pairs were too long; DataError where none is left.
-    """
-    pairs = load_pairs(config, split)
-    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
-    if left_out:
-        limit = f"longer than max_tokens={config.max_tokens}"
-        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
-    if not examples:
-        what = "holds no pair that is short enough"
-        raise DataError(f"{split} split", what, "Raise max_tokens.")
-    return examples
-
-
-def count_steps(examples: Sequence, config: TrainingConfig) -> int:
-    """Updates of the optimizer in a whole run."""
-    a_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
-    return config.epochs * math.ceil(a_epoch / config.accum_iter)
-
-
-def progress(
-    data_iter: Iterable[Batch], examples: Sequence, epoch: int, state: TrainState
-) -> Iterator[Batch]:
-    """Pass batches on while a bar on standard error counts target tokens.
-
-    examples are those that this process will see, from which the total comes.
-    """
-    tqdm = optional_import("tqdm").tqdm
-    total = sum(len(tgt) - 1 for _, tgt in examples)
-    silent = None if is_main_process() else True  # None: where there is no terminal
-    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
-        for batch in data_iter:
-            yield batch
-            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(state.epoch_tokens - bar.n)
-
-
 def train(
     config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
 ) -> None:
@@ -1340,27 +1242,22 @@ def train(
     precision = choose_precision(config.precision, device)
     train, valid = (load_examples(config, split, text) for split in ("train", "valid"))
     model = build_model(config, text[0], text[1]).to(device)
-    draw_cheaply(model)
+    quicken(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
-    share, copies = {"rank": rank, "world": world}, 2 if config.r_drop else 1
-    criterion = LabelSmoothing(len(text[1]), PAD, config.smoothing)
-    judge = SimpleLossCompute(model.generator, criterion)
-    if config.r_drop:
-        criterion = RDrop(len(text[1]), PAD, config.smoothing, config.r_drop)
-    loss = SimpleLossCompute(model.generator, criterion)
+    loss, judge = build_losses(model, config)
+    share, n = {"rank": rank, "world": world}, 2 if config.r_drop else 1
     run, state, shared = Run(config), TrainState(), distribute(model)
     run.save_text(*text)
     for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
         started = time.perf_counter() - run.place.seconds
-        seen = batches(
-            train, config, epoch, device, shuffle=True, **share, copies=copies
-        )
+        seen = batches(train, config, epoch, device, shuffle=True, copies=n, **share)
+        seen = going_on(run, seen, epoch)
+        seen = progress(seen, n * target_tokens(train[rank::world]), epoch, state)
         with autocast(precision, device), naming_the_batch(run):
             run_epoch(
-                progress(going_on(run, seen, epoch), train[rank::world] * copies, epoch, state),
-                shared, loss, optimizer, scheduler, "train", config.accum_iter, state,
-                max_norm=config.max_norm,
+                seen, shared, loss, optimizer, scheduler, "train", config.accum_iter,
+                state, max_norm=config.max_norm,
             )  # fmt: skip
         seconds = time.perf_counter() - started
         unseen = batches(valid, config, epoch, device, shuffle=False, **share)
@@ -1372,50 +1269,6 @@ def train(
         if device.type == "cuda":
             note("; ".join(gpu_report()))
     run.finish(model)
-
-
-def epoch_record(
-    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
-) -> dict[str, Any]:
-    """The figures of one epoch; tokens are target tokens without padding."""
-    return {
-        "epoch": epoch + 1, "step": state.accum_step,
-        "train_criterion": state.criterion,
-        "valid_nll": judged.nll, "perplexity": judged.perplexity,
-        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
-        "precision": precision,
-    }  # fmt: skip
-
-
-def train_worker(
-    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
-) -> None:  # fmt: skip
-    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
-    config = TrainingConfig.of(config)
-    torch.set_num_threads(config.threads)
-    keep_freed_memory()
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    device = choose_device(config.device)
-    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
-        train(config, text, *place)
-
-
-def train_model(
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    spacy_de: Any,
-    spacy_en: Any,
-    config: Any,
-) -> Translator:
-    """Train in this process or, if ``config.distributed``, in several."""
-    config = TrainingConfig.of(config)
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    if config.distributed:
-        train_distributed_model(*text, config)
-    else:
-        train_worker(0, 1, *text, config)
-    return load_translator(config.run_dir, config.device)
 
 
 @dataclass
@@ -1454,26 +1307,6 @@ class Translator:
         return translations
 
 
-def decode_rows(
-    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
-    beam_size: int, length_penalty: float,
-) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Best output ids for each row of source ids; pairs of row and output."""
-    keys, device = list(rows), next(model.parameters()).device
-    lengths = [(len(rows[key]), 0) for key in keys]
-    tqdm = optional_import("tqdm").tqdm
-    with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
-        for group in token_budget_batches(lengths, config.batch_tokens // beam_size):
-            chosen = [keys[i] for i in group]
-            src = padded([rows[key] for key in chosen]).to(device)
-            found = beam_search(
-                model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
-                end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
-            )  # fmt: skip
-            yield from zip(chosen, (ids for ids, _ in found), strict=True)
-            bar.update(len(group))
-
-
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """sacreBLEU with signature and 95 % bootstrap interval, and chrF.
 
@@ -1495,22 +1328,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
         "chrf": round(chrf.score, 2),
         "sentences": len(references),
     }
-
-
-def evaluate(
-    translator: Translator, pairs: Sequence[tuple[str, str]],
-    beam_size: int | None = None, length_penalty: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Translate the source side of pairs and score it against the target side.
-
-    What ``score`` returns, and the seconds that translating took.
-    """
-    started = time.perf_counter()
-    sources = [src for src, _ in pairs]
-    translations = translator.translate(sources, beam_size, length_penalty)
-    seconds = time.perf_counter() - started
-    scores = score(translations, [tgt for _, tgt in pairs])
-    return {**scores, "seconds": round(seconds, 1)}
 
 
 # -----------------------------------------------------------------------------
@@ -1625,7 +1442,7 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Ten
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
             rows = x.view(len(cache.mask), -1, x.size(-1))  # (B, W, D)
-            q, _, _ = attn.project(rows, rows[:, :0], rows[:, :0])
+            q = attn.linears[0](rows).unflatten(-1, (attn.h, -1)).transpose(1, 2)
             heads = attn.attend(q, *cache.source[i], cache.mask)  # (B, H, W, K)
             return attn.merge(heads).view_as(x)
 
@@ -1785,7 +1602,8 @@ class RDrop(LabelSmoothing):
     """The smoothed criterion, and how far two passes of dropout disagree.
 
     x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values. ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    Raises ValueError where the two halves of the targets differ.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
@@ -1793,9 +1611,13 @@ class RDrop(LabelSmoothing):
         self.weight = weight
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        half = len(target) // 2
+        if not torch.equal(target[:half], target[half:]):
+            problem = "the second half of the rows must answer what the first answers"
+            raise ValueError(f"R-Drop: {problem}; build the batch with copies=2")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
-        counts = target[: len(first)] != self.padding_idx
+        counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
@@ -2723,6 +2545,7 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
+    multiply_quickly(model)
     return Translator(model.to(choose_device(device)), *text, config)
 
 
@@ -2810,14 +2633,95 @@ def draw_cheaply(model: nn.Module) -> None:
                 setattr(module, name, CheapDropout(child.p))
 
 
+GIVE_BACK_EVERY = 50  # updates
+
+
+@functools.cache  # settings of the whole process, made once
 def keep_freed_memory() -> None:
-    """Let this process reuse large freed blocks (glibc only; else nothing)."""
+    """Let this process reuse large freed blocks (glibc only; else nothing).
+
+    What lies idle goes back to the system after every 50th update of an optimizer.
+    """
     if sys.platform != "linux":
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
-        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):  # another C library
+        return
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+    library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
+    updates = itertools.count(1)
+
+    def give_back(*_: object) -> None:
+        if next(updates) % GIVE_BACK_EVERY == 0:
+            library.malloc_trim(0)
+
+    register_optimizer_step_post_hook(give_back)
+
+
+class Product(torch.autograd.Function):
+    """x (…, K) times weight (N, K) transposed, plus bias (N), by oneDNN."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
+        d_x = Product.apply(grad, weight.t(), None)
+        return d_x, Product.apply(flat.t(), rows.t(), None), flat.sum(0)
+
+
+FEW_ROWS = 8  # for so many PyTorch's own product is quicker
+
+
+class QuickLinear(nn.Linear):
+    """A linear layer whose float32 products oneDNN computes on a CPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (…, in_features) to (…, out_features)."""
+        few = x.numel() <= FEW_ROWS * self.in_features
+        single = x.dtype == self.weight.dtype == torch.float32 and x.is_cpu
+        if few or not single or torch.is_autocast_enabled("cpu"):
+            return super().forward(x)
+        return Product.apply(x, self.weight, self.bias)
+
+
+def multiply_quickly(model: nn.Module) -> None:
+    """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
+    here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
+    if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+        for module in model.modules():
+            if type(module) is nn.Linear:
+                module.__class__ = QuickLinear
+
+
+def quicken(model: nn.Module) -> None:
+    """Cheap dropout and quick products for a model that trains on a CPU."""
+    draw_cheaply(model)
+    multiply_quickly(model)
+
+
+def side_by_side(
+    work: Callable[[Any], Any], groups: Sequence, device: torch.device
+) -> Iterator[Any]:
+    """``work(group)`` for each group, in order.
+
+    On a CPU as many at once as PyTorch has threads, with one thread each.
+    """
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(
+        threads if device.type == "cpu" else 1,
+        initializer=torch.set_num_threads, initargs=(1,),
+    )  # fmt: skip
+    try:
+        yield from pool.map(work, groups)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -2843,6 +2747,11 @@ def process_group(
     dist.init_process_group(backend, rank=rank, world_size=world)
     try:
         yield device, rank, world
+    except RuntimeError as error:
+        if not re.search("[Cc]onnection|remote process", str(error)):
+            raise
+        do = "Its own message says why. The same command goes on with the run."
+        raise DataError("another process of this run", "has ended", do) from error
     finally:
         dist.destroy_process_group()
 
@@ -2936,7 +2845,8 @@ def check_settings(config: TrainingConfig) -> TrainingConfig:
     return config
 
 
-DEFAULT_MODEL = "models/captions"
+DEFAULT_MODEL = "models/multi30k"
+CAPTIONS_MODEL = "models/captions"
 
 
 class CommandLine(argparse.ArgumentParser):
@@ -2956,7 +2866,13 @@ def command_line() -> CommandLine:
     train.add_argument(
         "--restart", action="store_true", help="delete the run in this folder first"
     )
+    prepare = commands.add_parser(
+        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
+    )
+    prepare.add_argument("--config", help=presets)
+    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
     add_fields(train)
+    add_fields(prepare)
     translate = commands.add_parser("translate", help="translate lines of text")
     translate.add_argument("sentences", nargs="*", help="default: standard input")
     score = commands.add_parser("evaluate", help="score translations, as JSON")
@@ -3002,8 +2918,9 @@ def train_command(arguments: argparse.Namespace) -> int:
         do = f"`translate --model {run.folder}` uses it, --restart begins anew."
         note(f"{run.folder}: this run is finished. {do}")
         return 0
-    if saved_steps(run.folder / "resume") and not restart:
-        text = load_text(run.folder)
+    goes_on = saved_steps(run.folder / "resume") and not restart
+    if known := run.folder if goes_on else config.store:
+        text = load_text(known)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
     try:
@@ -3017,6 +2934,14 @@ def train_command(arguments: argparse.Namespace) -> int:
         note(f"Stopped. {goes_on_from(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    return 0
+
+
+def prepare_command(arguments: argparse.Namespace) -> int:
+    """Write the training pairs into the folder that --store names."""
+    if arguments.workers < 1:
+        raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
+    prepare_store(config_of(arguments), arguments.workers)
     return 0
 
 
@@ -3074,9 +2999,8 @@ def translate_command(arguments: argparse.Namespace) -> int:
     search = search_settings(arguments, translator.config)
     number, refused = 1, 0
     for lines in pieces:
-        sentences = [
-            accepted(translator, i, line) for i, line in enumerate(lines, number)
-        ]
+        numbered = enumerate(lines, number)
+        sentences = [accepted(translator, i, line) for i, line in numbered]
         wanted = [sentence or "" for sentence in sentences]
         for text in translator.translate(wanted, *search):
             sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
@@ -3147,6 +3071,7 @@ def attend_command(arguments: argparse.Namespace) -> int:
 
 COMMANDS = {
     "train": train_command,
+    "prepare": prepare_command,
     "translate": translate_command,
     "evaluate": evaluate_command,
     "attend": attend_command,
@@ -3167,6 +3092,8 @@ def main(argv: list[str] | None = None) -> int:
     except torch.multiprocessing.ProcessRaisedException as error:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
         note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
+    except torch.multiprocessing.ProcessExitedException as error:
+        note(f"error: {error}. The same command goes on with the run.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
         line = str(error).replace("\n", " ")  # a name may hold anything
         note(f"error: {line}")
@@ -3224,6 +3151,12 @@ def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Voca
     vocabs = build_vocabulary(spacy_de, spacy_en)
     print("Vocabulary sizes:", *map(len, vocabs))
     return vocabs
+
+
+def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
+    """The tokens of one side (0 source, 1 target) of every pair."""
+    for pair in data_iter:
+        yield tokenizer(pair[index])
 
 
 def collate_batch(
@@ -3336,8 +3269,8 @@ def one_by_one(
 
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
-    """The trained model, and its translations of validation sentences."""
-    ours = load_translator(project_folder() / DEFAULT_MODEL)
+    """The captions model, and its translations of validation sentences."""
+    ours = load_translator(project_folder() / CAPTIONS_MODEL)
     text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
     return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
@@ -4017,8 +3950,8 @@ def visualize_model(
 
 
 def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The shipped model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / DEFAULT_MODEL)
+    """The captions model after the first test sentence, with its tokens."""
+    translator = load_translator(project_folder() / CAPTIONS_MODEL)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
@@ -4078,6 +4011,532 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
         program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
         charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
     )
+
+
+# -----------------------------------------------------------------------------
+# notebooks/96_large_corpora.md
+# -----------------------------------------------------------------------------
+
+
+def stream_lines(path: str | Path) -> Iterator[str]:
+    """What read_lines returns, one line at a time."""
+    try:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                yield decode_line(path, number, line.removesuffix(b"\n"))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = f"is a damaged or cut off gzip file ({error})"
+        raise DataError(path, what, "Fetch or compress it again.") from error
+    except (OSError, ValueError) as error:
+        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
+        raise DataError(path, what, "Check its name and place.") from error
+
+
+@dataclass
+class ParallelText:
+    """The pairs of two line-aligned files; each loop over it reads them anew.
+
+    every: of how many pairs one is taken. Raises DataError like read_parallel,
+    except for a blank line.
+    """
+
+    src: str
+    tgt: str
+    every: int = 1
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        both = itertools.zip_longest(stream_lines(self.src), stream_lines(self.tgt))
+        for number, (src, tgt) in enumerate(both):
+            if src is None or tgt is None:
+                ended = self.src if src is None else self.tgt
+                what = f"ends after {number} lines, the other file goes on"
+                raise DataError(ended, what, "Find the missing line.")
+            if number % self.every == 0:
+                yield src, tgt
+
+
+def id_type(text: Sequence) -> str:
+    """The narrowest type for ids of these vocabularies, as NumPy spells it."""
+    return "<u2" if max(len(text[0]), len(text[1])) <= 2**16 else "<u4"
+
+
+@functools.lru_cache(maxsize=1)
+def text_of(folder: str, fingerprint: str) -> Text:
+    """Vocabularies and tokenizers of a folder, kept while they are the same."""
+    return load_text(folder)
+
+
+def pack_chunk(
+    pairs: Sequence[tuple[str, str]], folder: str, fingerprint: str, max_tokens: int
+) -> tuple[list[tuple[numpy.ndarray, numpy.ndarray]], int]:
+    """Ids and lengths of each side, and how many pairs were left out."""
+    np = optional_import("numpy")
+    text = text_of(folder, fingerprint)
+    whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    examples, _ = encode_pairs(whole, *text, max_tokens=max_tokens)
+    sides = []
+    for rows in zip(*examples, strict=True) if examples else ((), ()):
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = itertools.chain.from_iterable(rows)
+        sides.append((np.fromiter(ids, id_type(text), lengths.sum()), lengths))
+    return sides, len(pairs) - len(examples)
+
+
+def in_order(function: Callable, items: Iterable, workers: int, *more: Any) -> Iterator:
+    """function(item, *more) of each item, in order, by so many processes."""
+    if workers == 1:
+        yield from (function(item, *more) for item in items)
+        return
+    waiting: deque = deque()
+    try:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            for item in items:
+                waiting.append(pool.submit(function, item, *more))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        do = "Is memory short? Use fewer --workers."
+        raise DataError("prepare", "a worker ended without an answer", do) from error
+
+
+def chunks(pairs: Iterable, size: int) -> Iterator[list]:
+    """The pairs in lists of this size; the last one may be shorter."""
+    rest = iter(pairs)
+    while chunk := list(itertools.islice(rest, size)):
+        yield chunk
+
+
+SIDES, STORED = ("src", "tgt"), ("ids", "starts")
+
+
+@contextmanager
+def growing(path: Path) -> Iterator[BinaryIO]:
+    """A new file to write, which gets its name when the block ends without error."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            to_disk(file)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise not_written(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
+    """Write the four files of a store; the tokens of each side, and pairs left out."""
+    np = optional_import("numpy")
+    tokens, left_out = [0, 0], 0
+    with ExitStack() as stack:
+        files = [
+            [stack.enter_context(growing(folder / f"{side}.{name}")) for name in STORED]
+            for side in SIDES
+        ]
+        for _, starts in files:
+            starts.write(np.zeros(1, "<i8").tobytes())
+        for sides, missing in packed:
+            left_out += missing
+            for side, (ids, lengths) in enumerate(sides):
+                ends = tokens[side] + np.cumsum(lengths)
+                files[side][0].write(ids.tobytes())
+                files[side][1].write(ends.astype("<i8").tobytes())
+                tokens[side] += len(ids)
+            bar.update(len(sides[0][1]) + missing)
+    return tokens, left_out
+
+
+LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
+
+
+def origin(config: TrainingConfig) -> dict[str, Any]:
+    """The settings that decide on a store's content, and the size of the files."""
+    if not (config.train_src and config.train_tgt and config.store):
+        do = "Give --train-src, --train-tgt and --store."
+        raise DataError("prepare", "needs two files of text, and a folder", do)
+    names = ("train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens")
+    try:
+        sizes = [os.path.getsize(file) for file in (config.train_src, config.train_tgt)]
+    except OSError as error:
+        what = f"can't be read ({error.strerror})"
+        raise DataError(error.filename, what, "Check its name and place.") from error
+    return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
+
+
+def fingerprint_of(text: Text) -> str:
+    """SHA-256 of vocabularies and merges."""
+    packed = json.dumps(pack_text(*text), sort_keys=True)
+    return hashlib.sha256(packed.encode()).hexdigest()
+
+
+def is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
+    """Whether a folder holds this store; DataError where it holds another one."""
+    path = folder / "store.json"
+    if path.exists() and described_store(path).get("made_from") != made_from:
+        what = "was made from other text, or by other settings"
+        raise DataError(path, what, "Choose another --store, or delete this one.")
+    return path.exists()
+
+
+def described_store(path: Path) -> dict[str, Any]:
+    """What a store.json says; DataError where it is no object of JSON."""
+    known = read_json(path)
+    if not isinstance(known, dict):
+        what = "does not describe a store"
+        raise DataError(path, what, "Delete the store and prepare it again.")
+    return known
+
+
+def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000) -> int:
+    """Write a configuration's training pairs into its store; how many there are.
+
+    Raises DataError for text that can't be used and a folder that is not free.
+    """
+    made_from, folder = origin(config), Path(str(config.store))
+    if is_prepared(folder, made_from):
+        note(f"{folder}: is prepared already.")
+        return described_store(folder / "store.json").get("pairs", 0)
+    text = ParallelText(str(config.train_src), str(config.train_tgt))
+    pairs = sum(1 for _ in text)
+    every = max(1, -(-pairs // LEARN_FROM))
+    learnt = prepare_text(config, dataclasses.replace(text, every=every))
+    write_json(folder / "vocabulary.json", pack_text(*learnt))
+    own = (str(folder), fingerprint_of(learnt), config.max_tokens)
+    tqdm = optional_import("tqdm").tqdm
+    with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
+        packed = in_order(pack_chunk, chunks(text, chunk), workers, *own)
+        tokens, left_out = write_sides(folder, packed, bar)
+    if left_out == pairs:
+        what = "hold no pair that is short enough"
+        raise DataError(f"{text.src}, {text.tgt}", what, "Raise max_tokens.")
+    note(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
+    write_json(folder / "store.json", {
+        "pairs": pairs - left_out, "left_out": left_out, "tokens": tokens,
+        "ids": id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
+        "made_from": made_from,
+    })  # fmt: skip
+    return pairs - left_out
+
+
+class Store(Sequence):
+    """Examples that stay in files until they are asked for.
+
+    sides: for source and target all ids, and where each sentence begins; order: the
+    numbers of the pairs it stands for.
+    """
+
+    def __init__(self, sides: Any, order: numpy.ndarray) -> None:
+        self.sides, self.order = sides, order
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.order[index]
+        if chosen.ndim:  # a slice, or an array of indices
+            return Store(self.sides, chosen)
+        i = int(chosen)
+        cut = (ids[starts[i] : starts[i + 1]] for ids, starts in self.sides)
+        return tuple(ids.tolist() for ids in cut)
+
+    @property
+    def lengths(self) -> Any:
+        """Source and target length of each example, an array (N, 2)."""
+        np = optional_import("numpy")
+        lengths = np.empty((len(self), 2), np.int32)
+        for side, (_, starts) in enumerate(self.sides):
+            lengths[:, side] = np.diff(starts)[self.order]
+        return lengths
+
+
+def map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
+    """A file of numbers as an array, read when it is looked at."""
+    np = optional_import("numpy")
+    found = path.stat().st_size if path.exists() else 0
+    if found != count * np.dtype(kind).itemsize:
+        what = f"has {found} bytes, not {count} numbers of type {kind}"
+        raise DataError(path, what, "Delete the store and prepare it again.")
+    return np.memmap(path, kind, "r")
+
+
+def open_store(config: TrainingConfig, text: Text) -> Store:
+    """The store of a configuration; DataError where it is not one for this text."""
+    np = optional_import("numpy")
+    folder = Path(str(config.store))
+    path = folder / "store.json"
+    if not path.exists():
+        what = "holds no prepared corpus, or only half of one"
+        raise DataError(folder, what, "Write it with `prepare`.")
+    known = described_store(path)
+    try:
+        wanted = {"vocabulary": fingerprint_of(text), "max_tokens": config.max_tokens}
+        for name, value in wanted.items():
+            if known[name] != value:
+                what = f"was made with another {name} than this run's"
+                raise DataError(path, what, "Prepare one for it: `prepare`.")
+        counts = [(tokens, known["pairs"] + 1) for tokens in known["tokens"]]
+        sides = [
+            [map_file(folder / f"{side}.{name}", kind, count)
+             for name, kind, count in zip(STORED, (known["ids"], "<i8"), numbers)]
+            for side, numbers in zip(SIDES, counts, strict=True)
+        ]  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"does not describe a store ({error!r})"
+        raise DataError(path, what, "Delete the store and prepare it again.") from error
+    return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
+
+
+def in_drawn_order(examples: Sequence, draw: random.Random) -> Any:
+    """All examples in the order of draw.sample; those of a store stay in its files."""
+    if not isinstance(examples, Store):
+        return draw.sample(examples, len(examples))
+    np = optional_import("numpy")
+    n = len(examples)
+    return examples[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
+
+
+def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
+    """What token_budget_batches returns, for lengths (N, 2) in an array."""
+    np = optional_import("numpy")
+    longest = lengths.max(1)
+    order = np.lexsort((lengths[:, 1], lengths[:, 0], longest)).astype(np.uint32)
+    longest = longest[order]
+    rows = np.arange(1, batch_tokens + 1)
+    groups, start = [], 0
+    while start < len(order):
+        ahead = longest[start : start + batch_tokens // longest[start]]
+        fit = np.count_nonzero(ahead * rows[: len(ahead)] <= batch_tokens)
+        groups.append(order[start : start + max(fit, 1)])
+        start += max(fit, 1)
+    return groups
+
+
+def target_tokens(examples: Sequence) -> int:
+    """How many answers the decoder gives: target ids, without the first of each."""
+    if isinstance(examples, Store):
+        return int(examples.lengths[:, 1].sum()) - len(examples)
+    return sum(len(tgt) - 1 for _, tgt in examples)
+
+
+# -----------------------------------------------------------------------------
+# notebooks/98_around_the_loop.md
+# -----------------------------------------------------------------------------
+
+
+CHOICES = {
+    "dataset": ("captions", "multi30k", "files"),
+    "positions": ("sinusoidal", "learned"),
+    "tie": ("none", "target", "all"),
+    "schedule": ("linear", "inverse_sqrt"),
+    "precision": ("float32", "bfloat16", "auto"),
+}
+
+
+def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
+    """The error for a setting that is none of its choices."""
+    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
+
+
+def check_choices(config: TextConfig) -> None:
+    """Raise DataError for a field of a configuration that is none of its CHOICES."""
+    for name, choices in CHOICES.items():
+        if (value := getattr(config, name)) not in choices:
+            raise unknown(name, value, choices)
+
+
+PAPER = TrainingConfig(
+    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
+    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
+    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
+    beam_size=4, length_penalty=0.6,
+)  # fmt: skip
+SMALL = TrainingConfig(
+    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
+    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
+    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
+)  # fmt: skip
+CONFIGS = {
+    "tiny": TrainingConfig(
+        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
+        base_lr=4e-3, warmup=50, average=1,
+    ),
+    "small": SMALL,
+    "base": PAPER,
+    "big": dataclasses.replace(
+        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
+    ),
+}  # fmt: skip
+
+
+def build_model(
+    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
+) -> EncoderDecoder:
+    """A model with fresh weights, as a configuration describes it."""
+    return make_model(
+        len(vocab_src), len(vocab_tgt),
+        config.N, config.d_model, config.d_ff, config.h, config.dropout,
+        norm_first=config.norm_first, positions=config.positions,
+        tie=config.tie, max_len=config.max_tokens,
+    )  # fmt: skip
+
+
+def build_losses(
+    model: EncoderDecoder, config: TrainingConfig
+) -> tuple[SimpleLossCompute, SimpleLossCompute]:
+    """The loss that training lowers, and the one that judges what it reached."""
+    size, strength = model.generator.proj.out_features, config.smoothing
+    judge = lowered = LabelSmoothing(size, PAD, strength)
+    if config.r_drop:
+        lowered = RDrop(size, PAD, strength, config.r_drop)
+    generator = model.generator
+    return SimpleLossCompute(generator, lowered), SimpleLossCompute(generator, judge)
+
+
+def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
+    """The pairs of a split: train, valid or test (your own files have no test)."""
+    if config.dataset == "files":
+        src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
+        if src is None or tgt is None:
+            do = f"Give {split}_src and {split}_tgt."
+            raise DataError(f"{split} split", "has no files", do)
+        return read_parallel(src, tgt)
+    name, suffix = split, ""
+    if config.dataset == "multi30k":
+        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
+        suffix = ".gz"
+    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
+    return read_parallel(files[0], files[1])
+
+
+def load_examples(
+    config: TrainingConfig, split: str, text: Text
+) -> list[Example] | Store:
+    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 96.
+
+    Notes how many pairs were too long; DataError where none is left.
+    """
+    if config.store and split == "train":
+        return open_store(config, text)
+    pairs = load_pairs(config, split)
+    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    if left_out:
+        limit = f"longer than max_tokens={config.max_tokens}"
+        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
+    if not examples:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+    return examples
+
+
+def count_steps(examples: Sequence, config: TrainingConfig) -> int:
+    """Updates of the optimizer in a whole run."""
+    a_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
+    return config.epochs * math.ceil(a_epoch / config.accum_iter)
+
+
+def progress(
+    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState
+) -> Iterator[Batch]:
+    """Pass batches on while a bar on standard error counts target tokens.
+
+    total: the target tokens that this process will see.
+    """
+    tqdm = optional_import("tqdm").tqdm
+    silent = None if is_main_process() else True  # None: where there is no terminal
+    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
+        for batch in data_iter:
+            yield batch
+            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
+            bar.update(state.epoch_tokens - bar.n)
+
+
+def epoch_record(
+    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
+) -> dict[str, Any]:
+    """The figures of one epoch; tokens are target tokens without padding."""
+    return {
+        "epoch": epoch + 1, "step": state.accum_step,
+        "train_criterion": state.criterion,
+        "valid_nll": judged.nll, "perplexity": judged.perplexity,
+        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
+        "precision": precision,
+    }  # fmt: skip
+
+
+def train_worker(
+    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
+    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
+) -> None:  # fmt: skip
+    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
+    config = TrainingConfig.of(config)
+    torch.set_num_threads(config.threads)
+    keep_freed_memory()
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    device = choose_device(config.device)
+    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
+        train(config, text, *place)
+
+
+def train_model(
+    vocab_src: Vocabulary,
+    vocab_tgt: Vocabulary,
+    spacy_de: Any,
+    spacy_en: Any,
+    config: Any,
+) -> Translator:
+    """Train in this process or, if ``config.distributed``, in several."""
+    config = TrainingConfig.of(config)
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    if config.distributed:
+        train_distributed_model(*text, config)
+    else:
+        train_worker(0, 1, *text, config)
+    return load_translator(config.run_dir, config.device)
+
+
+def decode_rows(
+    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
+    beam_size: int, length_penalty: float,
+) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
+    """Best output ids for each row of source ids; pairs of row and output."""
+    keys, device = list(rows), next(model.parameters()).device
+    lengths = [(len(rows[key]), 0) for key in keys]
+    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)
+
+    def decode(group: list[int]) -> list[tuple[list[int], float]]:
+        src = padded([rows[keys[i]] for i in group]).to(device)
+        return beam_search(
+            model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
+            end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
+        )  # fmt: skip
+
+    tqdm = optional_import("tqdm").tqdm
+    bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
+    with bar, in_mode(model, training=False):
+        decoded = side_by_side(decode, groups, device)
+        for group, found in zip(groups, decoded, strict=True):
+            yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
+            bar.update(len(group))
+
+
+def evaluate(
+    translator: Translator, pairs: Sequence[tuple[str, str]],
+    beam_size: int | None = None, length_penalty: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Translate the source side of pairs and score it against the target side.
+
+    What ``score`` returns, and the seconds that translating took.
+    """
+    started = time.perf_counter()
+    sources = [src for src, _ in pairs]
+    translations = translator.translate(sources, beam_size, length_penalty)
+    seconds = time.perf_counter() - started
+    scores = score(translations, [tgt for _, tgt in pairs])
+    return {**scores, "seconds": round(seconds, 1)}
 
 
 if __name__ == "__main__":

@@ -84,9 +84,8 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     return found
 
 
-def as_ctranslate2(translator: at.Translator, folder: Path, threads: int) -> Any:
-    """Our weights in CTranslate2's specification of a Transformer."""
-    import ctranslate2
+def as_ctranslate2(translator: at.Translator, folder: Path) -> None:
+    """Write our weights in CTranslate2's specification of a Transformer."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     model, config = translator.model, translator.config
@@ -123,11 +122,16 @@ def as_ctranslate2(translator: at.Translator, folder: Path, threads: int) -> Any
     spec.config.decoder_start_token = words[at.START]
     spec.validate()
     spec.optimize()
-    folder.mkdir(parents=True)
     spec.save(str(folder))
+
+
+def ctranslate2_of(folder: str, batches: int, threads: int) -> Any:
+    """The decoder of such a folder: batches at once, and threads for each."""
+    import ctranslate2
+
     return ctranslate2.Translator(
-        str(folder), device="cpu", compute_type="float32",
-        inter_threads=1, intra_threads=threads,
+        folder, device="cpu", compute_type="float32",
+        inter_threads=batches, intra_threads=threads,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Decoding speed beside what people would use instead, in sentences per second.
 
-    python benchmarks/decoding.py [--model runs/multi30k-small] [--rounds 3]
+    python benchmarks/decoding.py [--model models/multi30k] [--rounds 5]
 
 All sentences of test_2016_flickr, each until it ends by itself; the same trained
 weights in every system. Greedy in batches of 100, beam 5 in batches of 50, and
@@ -21,6 +21,11 @@ import annotated_transformer as at
 SINGLE = 40  # sentences decoded one by one in a turn
 OLD = 3  # sentences that the post's way decodes in a turn
 WIDTH_2022 = 72
+THREADS = {  # batches at once, threads for each
+    "1 thread": (1, 1),
+    "2 threads": (1, 2),
+    "2 batches at once": (2, 1),
+}
 
 
 def groups(rows: Sequence, size: int) -> list[list]:
@@ -50,13 +55,32 @@ def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
     return [[i for i in row if i > at.UNK or i == at.UNK] for row in out.tolist()]
 
 
-def ctranslate(translator, words, rows: Sequence, beam_size: int) -> list[list[int]]:
-    """CTranslate2 over one batch; its tokens back as ids."""
-    tokens = [words.tokens(row) for row in rows]
-    done = translator.translate_batch(
-        tokens, beam_size=beam_size, max_decoding_length=127, max_batch_size=0
-    )
-    return [words(result.hypotheses[0]) for result in done]
+def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
+    """A step that gives CTranslate2 all batches at once, to share out as it likes."""
+    tokens = [words.tokens(row) for batch in batches for row in batch]
+
+    def step() -> int:
+        engine.translate_batch(
+            tokens, beam_size=beam_size, max_decoding_length=127,
+            max_batch_size=len(batches[0]),
+        )  # fmt: skip
+        return len(tokens)
+
+    return step
+
+
+def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
+    """The same weights must write the same: in nearly all sentences, see there."""
+    engine, alike = next(iter(fast.values())), 0
+    for batch in groups(rows, 50):
+        done = engine.translate_batch(
+            [words.tokens(row) for row in batch], beam_size=1, max_decoding_length=127
+        )
+        theirs = [words(result.hypotheses[0]) for result in done]
+        outputs = ours(model, batch, 1), generate(hugging, batch, 1), theirs
+        alike += sum(a == b == c for a, b, c in zip(*outputs, strict=True))
+    at.note(f"greedy outputs alike in all three: {alike} of {len(rows)}")
+    assert alike >= 0.95 * len(rows)
 
 
 def old(model, row: Sequence[int]) -> None:
@@ -78,75 +102,103 @@ def over(batches: list, decode: Callable) -> Callable[[], int]:
     return step
 
 
+def together(batches: list, decode: Callable) -> Callable[[], int]:
+    """A step that decodes all batches as `translate` does, two at a time."""
+
+    def step() -> int:
+        for _ in at.side_by_side(decode, batches, torch.device("cpu")):
+            pass
+        return sum(map(len, batches))
+
+    return step
+
+
+def search_quality(translator: at.Translator) -> dict[str, float]:
+    """How a beam of 5 rates its outputs beside greedy decoding, on validation."""
+    pairs = at.load_pairs(at.CONFIGS["small"], "valid")
+    ratings: dict[int, list[float]] = {1: [], 5: []}
+    for batch in groups([translator.check(src) for src, _ in pairs], 50):
+        for beam_size, found in ratings.items():
+            src = at.padded(batch)
+            outputs = at.beam_search(
+                translator.model, src, (src != at.PAD).unsqueeze(-2), 128, at.START,
+                end_symbol=at.END, beam_size=beam_size, length_penalty=1.0,
+            )  # fmt: skip
+            found += [rating for _, rating in outputs]
+    greedy, beam = (torch.tensor(ratings[size]) for size in (1, 5))
+    worse = (beam < greedy - 1e-4).float().mean().item()
+    assert beam.mean() >= greedy.mean()
+    return {
+        "mean rating, greedy": round(greedy.mean().item(), 4),
+        "mean rating, beam 5": round(beam.mean().item(), 4),
+        "share rated worse than greedily": round(worse, 4),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="runs/multi30k-small")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", default="models/multi30k")
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
     at.keep_freed_memory()
     translator = at.load_translator(arguments.model, "cpu")
-    model, words = translator.model, translator.vocab_tgt
+    model, words = translator.model.eval(), translator.vocab_tgt
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
     with tempfile.TemporaryDirectory() as folder:
+        decoders.as_ctranslate2(translator, Path(folder))
         fast = {
-            threads: decoders.as_ctranslate2(
-                translator, Path(folder) / str(threads), threads
-            )
-            for threads in (1, 2)
+            f"CTranslate2 float32, {name}": decoders.ctranslate2_of(folder, *threads)
+            for name, threads in THREADS.items()
         }
-        agree = sum(
-            a == b == c
-            for batch in groups(rows[:100], 50)
-            for a, b, c in zip(
-                ours(model, batch, 1),
-                generate(hugging, batch, 1),
-                ctranslate(fast[1], words, batch, 1),
-                strict=True,
-            )  # fmt: skip
-        )
-        at.note(f"greedy outputs alike in all three: {agree} of 100")
-        assert agree >= 95
-        tables = {}
-        for name, size, beam in (("greedy", 100, 1), ("beam 5", 50, 5)):
-            batches = groups(rows, size)
-            systems = {
-                "ours": over(batches, lambda b, k=beam: ours(model, b, k)),
+
+        def systems(batches: list, beam: int) -> dict[str, Callable[[], int]]:
+            """What takes turns: each decodes all batches."""
+            made = {
+                "ours": together(batches, lambda b: ours(model, b, beam)),
                 "generate of transformers": over(
-                    batches, lambda b, k=beam: generate(hugging, b, k)
+                    batches, lambda b: generate(hugging, b, beam)
                 ),
             }
-            for threads, engine in fast.items():
-                systems[f"CTranslate2 float32, {threads} threads"] = over(
-                    batches, lambda b, k=beam, e=engine: ctranslate(e, words, b, k)
-                )
-            if beam == 1:
-                few = [[row] for row in rows[:: len(rows) // OLD][:OLD]]
-                systems["the 2022 post's greedy_decode"] = over(
-                    few, lambda b: old(model, b[0])
-                )
-            tables[name] = turns.compare(
-                turns.take_turns(systems, 0.0, arguments.rounds), "ours"
-            )
+            for name, engine in fast.items():
+                made[name] = at_once(engine, words, batches, beam)
+            return made
+
+        check_agreement(model, hugging, fast, words, rows[:100])
+        greedy = systems(groups(rows, 100), 1)
+        few = [[row] for row in rows[:: len(rows) // OLD][:OLD]]
+        greedy["the 2022 post's greedy_decode"] = over(few, lambda b: old(model, b[0]))
         single = [[row] for row in rows[:: len(rows) // SINGLE][:SINGLE]]
-        systems = {
-            "ours": over(single, lambda b: ours(model, b, 1)),
-            "generate of transformers": over(single, lambda b: generate(hugging, b, 1)),
+        alone = {
+            name: over(single, step)
+            for name, step in {
+                "ours": lambda b: together([b], lambda b: ours(model, b, 1))(),
+                "generate of transformers": lambda b: generate(hugging, b, 1),
+                **{
+                    name: lambda b, e=engine: at_once(e, words, [b], 1)()
+                    for name, engine in fast.items()
+                },
+            }.items()
         }
-        for threads, engine in fast.items():
-            systems[f"CTranslate2 float32, {threads} threads"] = over(
-                single, lambda b, e=engine: ctranslate(e, words, b, 1)
-            )
-        tables["one sentence"] = turns.compare(
-            turns.take_turns(systems, 0.0, arguments.rounds), "ours"
-        )
+        kinds = {
+            "greedy": greedy, "beam 5": systems(groups(rows, 50), 5),
+            "one sentence": alone,
+        }  # fmt: skip
+        tables = {}
+        for name, made in kinds.items():
+            timed = turns.take_turns(made, 0.0, arguments.rounds)
+            tables[name] = turns.compare(timed, "ours")
     for name, table in tables.items():
         print(f"\n{name}", end="")
         turns.report(table, "sentences")
-    turns.save("decoding", tables)
+    quality = search_quality(translator)
+    print("\non validation:")
+    for name, value in quality.items():
+        print(f"  {name} {value}")
+    turns.save("decoding", {**tables, "search": quality})
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def rounded(values: torch.Tensor) -> list | float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     folder = at.project_folder()
-    parser.add_argument("--model", type=Path, default=folder / at.DEFAULT_MODEL)
+    parser.add_argument("--model", type=Path, default=folder / at.CAPTIONS_MODEL)
     parser.add_argument("--out", type=Path, default=folder / "results" / "heads.json")
     arguments = parser.parse_args()
     torch.manual_seed(0)

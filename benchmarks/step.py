@@ -17,7 +17,10 @@ from torch.nn import functional as F
 
 import annotated_transformer as at
 
-VARIANTS = ("all", "torch's dropout", "memory given back", "torch's attention kernel")
+VARIANTS = (
+    "all", "torch's dropout", "memory given back", "torch's attention kernel",
+    "float32", "float32, torch's products",
+)  # fmt: skip
 STEPS, ROUNDS, VOCAB, ROWS, LENGTH = 30, 5, 8000, 94, 16
 
 
@@ -36,6 +39,8 @@ def milliseconds(variant: str) -> float:
     model = at.build_model(config, words, words)
     if variant != "torch's dropout":
         at.draw_cheaply(model)
+    if variant != "float32, torch's products":
+        at.multiply_quickly(model)
     if variant != "memory given back":
         at.keep_freed_memory()
     if variant == "torch's attention kernel":
@@ -45,7 +50,8 @@ def milliseconds(variant: str) -> float:
     src, tgt = (torch.randint(4, VOCAB, (ROWS, LENGTH + more)) for more in (0, 1))
     batch = at.Batch(src, tgt)
     device = torch.device("cpu")
-    precision = at.choose_precision("auto", device)
+    asked = "float32" if variant.startswith("float32") else "auto"
+    precision = at.choose_precision(asked, device)
     for steps in (5, STEPS):  # the first few are not counted
         start = time.perf_counter()
         with at.autocast(precision, device):

@@ -27,7 +27,7 @@ def ours(
     """Our model and a training step by ``run_epoch``, as ``train`` takes it."""
     device = torch.device("cpu")
     model = at.build_model(config, words, words)
-    at.draw_cheaply(model)
+    at.quicken(model)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
     loss = at.SimpleLossCompute(
         model.generator, at.LabelSmoothing(len(words), at.PAD, config.smoothing)

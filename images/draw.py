@@ -560,6 +560,109 @@ def teacher_forcing() -> Figure:
     return f
 
 
+def text_to_score() -> Figure:
+    """The way of the data, from two files to a score, with section numbers."""
+    f = Figure("text_to_score", 292, "From two files to a score")
+
+    def station(x, y, number, name, below, fill):
+        f.box(x, y, 122, 62, f"{name}\n{below}", fill, 13, True)
+        pill(f, x + 6, y, number)
+
+    forth = (
+        ("3.1", "pairs", "x^{(i)}, y^{(i)}"),
+        ("3.2", "tokens", "Ein · Hund · ."),
+        ("3.3", "ids", "0 4 17 6 1"),
+        ("3.5", "batches", "rows + blanks"),
+    )
+    for i, (number, name, below) in enumerate(forth):
+        station(22 + 138 * i, 40, number, name, below, "embed")
+        f.line((144 + 138 * i, 71), (158 + 138 * i, 71))
+    f.box(574, 40, 124, 204, "", "attention")
+    pill(f, 580, 40, "3.7")
+    f.text(636, 96, "the model", 15, bold=True)
+    f.text(636, 120, "learns from", 13)
+    f.text(636, 138, "pairs,", 13)
+    f.text(636, 176, "then reads", 13)
+    f.text(636, 194, "one side alone", 13)
+    back = (
+        ("3.9", "score", "BLEU, interval"),
+        ("3.8", "text", "A dog."),
+        ("3.2", "tokens", "A · dog · ."),
+        ("3.3", "ids", "5 19 4 1"),
+    )
+    for i, (number, name, below) in enumerate(back):
+        station(22 + 138 * i, 182, number, name, below, "output")
+        f.line((158 + 138 * i, 213), (146 + 138 * i, 213))
+    f.text(22, 22, "in training, both sides go in", 13, "start", colour=LINE)
+    f.text(
+        22, 164, "in translating, the other side comes out", 13, "start", colour=LINE
+    )
+    f.text(
+        22,
+        270,
+        "the text is compared with what a person wrote",
+        13,
+        "start",
+        colour=LINE,
+    )
+    return f
+
+
+def pill(f, x, y, number) -> None:
+    """The number of a section at a corner of a box."""
+    f.part("rect", x=x - 17, y=y - 10, width=34, height=20, rx=10, fill=INK)
+    f.text(x, y, number, 13, bold=True, colour=PAPER)
+
+
+def one_update() -> Figure:
+    """What one update is made of: a window of batches, two precisions, a step."""
+    f = Figure("one_update", 372, "One update from a window of batches")
+    f.text(20, 24, "a window of three batches", 13, "start", colour=LINE)
+    for i, (rows, columns) in enumerate(((7, 4), (5, 6), (3, 9))):
+        x, middle = 62 + 222 * i, 78
+        fills = [
+            [
+                FILL["embed"] if c < columns - (r == 0) else HIDDEN
+                for c in range(columns)
+            ]
+            for r in range(rows)
+        ]
+        f.grid(x + 66 - 6 * columns, middle - 6 * rows, fills, 12)
+        words = rows * columns - 1
+        f.text(x + 66, 136, f"n_{{{i + 1}}} = {words} words", 13)
+        f.line((x + 66, 146), (x + 66, 160))
+        f.box(
+            x - 24,
+            162,
+            180,
+            44,
+            "forward, backward\nproducts in 16 bits",
+            "attention",
+            13,
+        )
+        f.line((x + 66, 206), (x + 66, 226))
+        f.text(x + 84, 217, "∇ / n", 13, "start")
+    f.box(38, 228, 624, 34, "gradients add up, in 32 bits", "feed", 14, True)
+    f.line((350, 262), (350, 282))
+    f.box(
+        218,
+        284,
+        264,
+        46,
+        "one step of Adam\nweights and averages in 32 bits",
+        "norm",
+        13,
+        True,
+    )
+    f.line((482, 307), (560, 307))
+    f.text(570, 298, "gradients cleared,", 13, "start")
+    f.text(570, 316, "next window", 13, "start")
+    f.text(200, 298, "n = 27 + 29 + 26", 13, "end")
+    f.text(200, 316, "= 82 words", 13, "end")
+    f.text(350, 352, "one batch's activations are in memory at a time", 13, colour=LINE)
+    return f
+
+
 FIGURES = (
     transformer,
     attention,
@@ -569,6 +672,8 @@ FIGURES = (
     masks,
     schedule,
     teacher_forcing,
+    text_to_score,
+    one_update,
 )
 
 

@@ -8,6 +8,7 @@ calls the answer with small inputs and asserts what must hold; the text behind a
 
 from __future__ import annotations
 
+import functools
 import math
 import traceback
 from collections.abc import Callable
@@ -474,6 +475,492 @@ def four_faults(answer):
         "the forward pass recorded a graph for gradients that nobody asks for. Hint: "
         "the chapter has a helper that cares for the mode and for this."
     )
+
+
+# chapter 3
+
+
+def german_words(*sentences: str) -> at.Vocabulary:
+    """The source vocabulary that section 3.3 builds from these sentences."""
+    words, english = at.load_tokenizers()
+    pairs = [(sentence, "x") for sentence in sentences]
+    return at.build_vocabulary(words, english, pairs=pairs)[0]
+
+
+@exercise("3.1")
+def from_a_word_to_its_number(answer):
+    assert isinstance(answer, list | tuple | Tensor), "a list of ids is asked for."
+    ids = listed(answer)
+    vocab = german_words(
+        "der Hund bellt", "der Hund schläft", "der Vogel schläft", "der Hund frisst"
+    )  # fmt: skip
+    expected = [at.START, *vocab("der Vogel schläft nie".split()), at.END]
+    assert len(ids) == len(expected), (
+        f"your row has {len(ids)} ids. Four words and the two marks make six."
+    )
+    assert ids[0] == at.START and ids[-1] == at.END, (
+        f"the row runs from <s>, {at.START}, to </s>, {at.END}; yours from {ids[0]} to "
+        f"{ids[-1]}."
+    )
+    assert at.PAD not in ids, "2 is the blank, which fills up short rows of a batch."
+    assert ids[4] == at.UNK, (
+        f"nie never occurs in training, so its id is that of <unk>, not {ids[4]}."
+    )
+    assert ids[2] == at.UNK, (
+        f"the id of Vogel is not {ids[2]}. Hint: how often does it occur in training, "
+        "and what does min_freq=2 ask for?"
+    )
+    assert ids == expected, (
+        f"the row is not {ids}. Hint: the special tokens have 0 to 3, then come the "
+        "words that stay, the most frequent first."
+    )
+
+
+@functools.cache
+def caption_lengths() -> list[tuple[int, int]]:
+    """Source and target length of the training pairs, as in section 3.5."""
+    pairs = at.load_pairs(at.CONFIGS["tiny"], "train")
+    tokenizers = at.load_tokenizers()
+    sides = zip(*pairs, strict=True)
+    cut = [
+        [len(at.tokenize(text, tokenizer)) + 2 for text in side]
+        for side, tokenizer in zip(sides, tokenizers, strict=True)
+    ]
+    return list(zip(*cut, strict=True))
+
+
+def blanks(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
+    """Share of blanks in the batches of a budget."""
+    lengths, real, positions = caption_lengths(), 0, 0
+    for group in at.token_budget_batches(lengths, batch_tokens):
+        for side in sides:
+            widths = [lengths[i][side] for i in group]
+            real, positions = real + sum(widths), positions + len(group) * max(widths)
+    return 1 - real / positions
+
+
+@exercise("3.2")
+def a_smaller_and_a_larger_budget(answer):
+    pair = isinstance(answer, tuple | list) and len(answer) == 2
+    assert pair and all(is_number(part) for part in answer), (
+        "two numbers are asked for, (share with 300, share with 12,000)."
+    )
+    assert all(0 < part < 1 for part in answer), (
+        "a share lies between 0 and 1; five per cent are 0.05."
+    )
+    shares = blanks(300), blanks(12_000)
+    assert not all(abs(a - b) < 6e-4 for a, b in zip(answer, shares[::-1])), (
+        "these are the two shares the other way round."
+    )
+    for budget, found, expected in zip(("300", "12,000"), answer, shares):
+        assert abs(found - expected) < 6e-4, (
+            f"with a budget of {budget} the share is not {found:.4f}. Hint: both sides "
+            "count, and `token_budget_batches` takes the budget as its second argument."
+        )
+
+
+SENTENCES = [
+    ("the dog runs through the green park .", "the dog runs through a green park ."),
+    ("the the the the the", "a man sees the dog in the park"),
+    ("a woman is reading a long book on a bench", "a woman reads a book on a bench ."),
+]
+
+
+def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
+    """BLEU of sentences that are cut already, by sacreBLEU."""
+    ours, theirs = ([" ".join(words) for words in side] for side in zip(*pairs))
+    metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
+    return metric.corpus_score(ours, [theirs]).score
+
+
+@exercise("3.3")
+def bleu_by_hand(answer):
+    pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
+
+    def found(some):
+        value = answer(*(list(side) for side in zip(*some)))
+        assert is_number(value), (
+            f"a plain number is needed, not {type(value).__name__}."
+        )
+        return value
+
+    right = [(theirs, theirs) for _, theirs in pairs]
+    assert near(found(right), 100), (
+        f"for translations equal to their references it is 100, not {found(right):.4g}."
+    )
+    short = [(theirs[:-2], theirs) for _, theirs in pairs]
+    assert near(found(short), sacre(short)), (
+        "for references whose last two words are left out it is "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, and "
+        "only the brevity penalty counts, with the words of all sentences in it."
+    )
+    long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
+    assert near(found(long), sacre(long)), (
+        "for references with three words more at the end it is "
+        f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
+        "most 1, and the shares of runs of 1, 2, 3 and 4 words are joined by their "
+        "geometric mean."
+    )
+    first = pairs[:2]
+    assert near(found(first), sacre(first)), (
+        f"for {SENTENCES[0][0]!r} and {SENTENCES[1][0]!r} it is {sacre(first):.2f}, "
+        f"not {found(first):.2f}. Hint: 'the' counts at most as often as the reference "
+        "of its own sentence has it, and counts are summed before they are divided."
+    )
+    assert near(found(pairs), sacre(pairs)), (
+        f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
+        "a mean of sentences' BLEU is another figure."
+    )
+    none = [("a b c d".split(), "e f g h".split())]
+    assert found(none) == 0, "where no word is shared it is 0."
+
+
+@exercise("3.4")
+def a_corpus_that_does_not_fit(answer):
+    draw = torch.Generator().manual_seed(0)
+    sizes = torch.randint(3, 30, (230, 2), generator=draw).tolist()
+    lengths = [(a, b) for a, b in sizes]
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        for pair in lengths * 1000:
+            taken += 1
+            yield pair
+
+    batches = iter(answer(endless(), 120, 50))
+    assert next(batches, None), "of a stream without end it gives no batch."
+    assert taken <= 51, (
+        f"before its first batch it has read {taken} lengths, with a pool of 50. Hint: "
+        "`itertools.islice` takes the next fifty of an iterator, and no more."
+    )
+    found = [list(group) for group in answer(iter(lengths), 120, 50)]
+    seen = sorted(i for group in found for i in group)
+    assert max(seen, default=0) >= 50, (
+        "of 230 lengths in pools of 50 no index reaches 50. Hint: indices count from "
+        "the beginning of the stream, not of the pool."
+    )
+    assert seen == list(range(230)), (
+        f"of 230 lengths in pools of 50, {len(set(seen))} occur, {len(seen)} times. "
+        "Hint: what becomes of the last, shorter pool?"
+    )
+    for group in found:
+        assert len({i // 50 for i in group}) == 1, (
+            f"the batch {group} mixes two pools of 50."
+        )
+        area = len(group) * max(max(lengths[i]) for i in group)
+        assert area <= 120, f"a batch has {area} positions, over the budget of 120."
+    pools = [range(start, min(start + 50, 230)) for start in range(0, 230, 50)]
+    packed = sum(
+        len(at.token_budget_batches([lengths[i] for i in pool], 120)) for pool in pools
+    )
+    assert len(found) == packed, (
+        f"there are {len(found)} batches, {packed} would do. Hint: each pool is packed "
+        "as a whole, sorted by length."
+    )
+
+
+@exercise("3.5")
+def the_nearest_training_sentence(answer):
+    corpus = [
+        line.split()
+        for line in (
+            "a cat sleeps", "a dog runs in the park", "a dog runs", "a dog runs",
+            "the the the dog",
+        )
+    ]  # fmt: skip
+    for line, expected, share in (
+        ("a bird sleeps", 0, 0.5),
+        ("a dog runs in the rain", 1, 5 / 7),
+        ("in the dark", 1, 2 / 7),
+        ("the dog", 4, 1.0),
+        ("a dog runs", 2, 1.0),
+        ("zebra", 0, 0.0),
+    ):
+        found = answer(line.split(), corpus)
+        assert isinstance(found, tuple | list) and len(found) == 2, (
+            "an index and a nearness are asked for, (index, nearness)."
+        )
+        near_one = " ".join(corpus[expected])
+        assert near(float(found[1]), share), (
+            f"for {line!r} the nearness is {share:.3f}, to {near_one!r}, not "
+            f"{found[1]:.3f}. Hint: count different words, those in both sentences "
+            "divided by those in either; a word counts once however often it is there."
+        )
+        assert found[0] == expected, (
+            f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
+            "Hint: of several equally near ones the first counts."
+        )
+
+
+@exercise("3.6")
+def mended_collate(answer):
+    vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
+    ids = {
+        word: [at.START, *vocab(word), at.END] for word in ("abc", "f", "gh", "abcdef")
+    }
+
+    def rows(pairs, limit):
+        src, tgt = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
+        return src.tolist(), tgt.tolist()
+
+    def bare(row):
+        """A row without the marks and whatever fills it up."""
+        return [i for i in row if i > at.UNK]
+
+    src, tgt = rows([("abc", "gh"), ("f", "abc")], 9)
+    given = "for the pairs (abc, gh) and (f, abc)"
+    pairs = [tuple(map(bare, pair)) for pair in zip(src, tgt)]
+    expected = [(bare(ids["abc"]), bare(ids["gh"])), (bare(ids["f"]), bare(ids["abc"]))]
+    assert sorted(p[0] for p in pairs) == sorted(p[0] for p in expected), (
+        f"{given} the sources are not those of the pairs any more."
+    )
+    assert pairs == expected, (
+        f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
+        "Hint: what becomes of a pair when each side is sorted for itself?"
+    )
+    short = src[1]
+    assert short.count(at.START) == 1, (
+        f"{given} the short source row is {short}. Hint: which id fills up?"
+    )
+    assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
+        f"{given} the short source row is {short}; behind </s> stand blanks, {at.PAD}."
+    )
+    src, tgt = rows([("f", "abcdef"), ("f", "gh")], 9)
+    assert tgt[0][: len(ids["abcdef"])] == ids["abcdef"], (
+        f"for the pair (f, abcdef) the target row is {tgt[0]}: its end is gone. Hint: "
+        "the two sides of a batch have different widths."
+    )
+    assert len(src[0]) == 3 and len(tgt[0]) == 8, (
+        "for the pairs (f, abcdef) and (f, gh) src is 3 and tgt 8 positions wide, each "
+        f"as wide as its longest row; yours {len(src[0])} and {len(tgt[0])}."
+    )
+    src, tgt = rows([("abcdef", "gh"), ("f", "gh"), ("f", "abcdef")], 6)
+    assert len(src) == len(tgt) and [bare(r) for r in src] == [bare(ids["f"])], (
+        "with max_tokens=6, of the pairs (abcdef, gh), (f, gh) and (f, abcdef) only "
+        f"the second is short enough on both sides; you keep {len(src)} rows. Hint: "
+        "half a sentence is not a translation, so a long pair is left out, not cut."
+    )
+
+
+# chapter 4
+
+
+@exercise("4.1")
+def what_is_computed(answer):
+    assert isinstance(answer, tuple | list) and len(answer) == 3, (
+        "three numbers are asked for, (without a cache, with a cache, source keys)."
+    )
+    words, source = 20, 12
+    model = at.make_model(9, 9, N=1, d_model=8, d_ff=16, h=2)
+    seen = []
+    layer = model.decoder.layers[0].feed_forward
+    layer.register_forward_hook(lambda _, x, y: seen.append(x[0].shape[:-1].numel()))
+    src = torch.full((1, source), 4)
+    at.greedy_decode(model, src, torch.ones(1, 1, source), words + 1, 0)
+    keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0][0].size(2)
+    assert answer[0] == sum(seen), (
+        f"without a cache it is not {answer[0]}. Hint: to write word t, all t words "
+        "from the start symbol on are computed; add up 1, 2, … for 20 words."
+    )
+    assert answer[1] == words, (
+        f"with a cache it is not {answer[1]}. Hint: each word is computed when it is "
+        "the newest, and never again."
+    )
+    assert answer[2] == keys, (
+        f"the cache does not hold keys of {answer[2]} positions of the source. Hint: "
+        "the hypotheses of a sentence share them."
+    )
+
+
+@exercise("4.2")
+def where_the_longer_one_wins(answer):
+    assert is_number(answer), "one number is asked for, such as 0.6."
+
+    def long_wins(alpha):
+        return -5.2 / at.penalty(9, alpha) > -4.0 / at.penalty(6, alpha)
+
+    assert long_wins(answer), (
+        f"with alpha {answer} the short one still wins. Hint: divide each sum by the "
+        "penalty of its own length, and remember that both are negative."
+    )
+    assert not long_wins(answer - 0.1), (
+        f"the longer one wins with alpha {answer}, but not for the first time: it does "
+        f"with {answer - 0.1:.1f}, too."
+    )
+    tenths = 10 * answer
+    assert near(tenths, round(tenths)), f"{answer} is no whole number of tenths."
+
+
+@exercise("4.3")
+def cut_by_merges(answer):
+    merges = [("n", "d"), ("u", "nd"), ("Ġ", "h"), ("Ġh", "und")]
+    cases = {
+        "hund": ["Ġhund"],
+        "und": ["Ġ", "und"],
+        "handhund": ["Ġh", "a", "nd", "h", "und"],
+        "x": ["Ġ", "x"],
+    }
+    shown = ", ".join(" + ".join(pair) for pair in merges)
+    for word, expected in cases.items():
+        found = list(answer(word, list(merges)))
+        assert found == expected, (
+            f"with the merges {shown} {word!r} becomes {expected}, not {found}. "
+            "Hint: go through the merges one by one, and for each through the word."
+        )
+    found, expected = answer("abcab", [("b", "c"), ("a", "b")]), ["Ġ", "a", "bc", "ab"]
+    assert list(found) == expected, (
+        f"with the merges b + c, a + b 'abcab' becomes {expected}, not {found}. "
+        "Hint: an early merge takes its symbols away from later ones."
+    )
+    words = ["hund", "handball", "ballhund", "unter", "aa", "aaa", "aaaa", "lalalal"]
+    encoding = at.BytePairEncoding.train([" ".join(words * 3)], 290)
+    merges = [tuple(m) for m in at.json.loads(encoding.to_json())["model"]["merges"]]
+    for word in [*words, "bundhall", "lallaa", "aaaaa"]:
+        found, expected = list(answer(word, merges)), encoding.tokenize(word)
+        assert found == expected, (
+            f"with {len(merges)} merges {word!r} becomes {expected}, not {found}. "
+            "Hint: after a merge, go on behind the joined pair."
+        )
+
+
+@exercise("4.4")
+def mean_of_probabilities(answer):
+    p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]])
+    found = answer(list(p.log()))
+    hint = "what is averaged are probabilities, and the result is a logarithm"
+    given = "for one word of probability 0.9 and 0.3"
+    agree(found, torch.tensor([[0.6, 0.4]]).log(), given, hint)
+    many = [torch.randn(4, 7).log_softmax(-1) for _ in range(3)]
+    expected = torch.stack(many).double().exp().mean(0).log()
+    agree(answer(many), expected, "for three models", "divide by their number")
+    far = torch.tensor([[0.0, -200.0]])
+    found = answer([far, far - torch.tensor([[0.0, 300.0]])])
+    expected = torch.tensor([[0.0, -200 - math.log(2)]])
+    small = "for log-probabilities of -200 and -500"
+    agree(found, expected, small, "torch.logsumexp takes the largest one out first")
+
+
+@exercise("4.5")
+def what_it_would_have_said(answer):
+    model = at.make_model(9, 9, N=1, d_model=16, d_ff=32, h=2, dropout=0.3)
+    for p in model.parameters():
+        p.data += 0.3 * torch.randn_like(p)
+    model.train()
+    src, mask = torch.tensor([[4, 5, 6, 7]]), torch.ones(1, 1, 4).bool()
+    for alpha in (0.0, 1.0):
+        [(ids, rating)] = at.beam_search(
+            model, src, mask, 9, 0, end_symbol=1, beam_size=3, length_penalty=alpha
+        )
+        ids = ids[:7]  # where the search was cut, it has no end symbol
+        expected = -sum(surprises(model, src, mask, [0, *ids, 1]))
+        found = answer(model, src, mask, ids, 0, 1)
+        assert is_number(found), (
+            f"a plain number is needed, not {type(found).__name__}. Hint: .item()"
+        )
+        given = f"for the output {ids}"
+        parts = surprises(model, src, mask, [0, *ids, 1])
+        assert not near(found, -sum(parts[:-1])), (
+            f"{given} the end symbol is missing: to stop is a decision, too."
+        )
+        assert not near(found, -sum(parts) / len(parts)), (
+            f"{given} this is a mean; the sum over the words is asked for."
+        )
+        assert near(found, answer(model, src, mask, ids, 0, 1)), (
+            "a second call gives another number. Hint: dropout is on."
+        )
+        assert near(found, expected), (
+            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads "
+            "the start symbol and the ids; it is asked for the ids and the end symbol."
+        )
+    assert model.training, "the model was in training mode before, and is not any more."
+
+
+def surprises(model, src, mask, ids):
+    """The negative log-probability of each id but the first, by one step at a time."""
+    with at.in_mode(model, training=False):
+        cache = at.DecoderCache(model, src, mask)
+        return [
+            -at.decode_step(model, cache, torch.tensor([[last]]))[0, 0, new].item()
+            for last, new in zip(ids, ids[1:])
+        ]
+
+
+class Table:
+    """A `step` for exercise 4.6: probabilities by what has been written."""
+
+    def __init__(self, rows: dict[tuple[int, ...], list[float]]):
+        self.rows = rows
+        self.after_the_end = False
+
+    def __call__(self, ids: list[int]) -> Tensor:
+        self.after_the_end |= 1 in ids
+        row = self.rows.get(tuple(ids[1:]), [0.01, 0.97, 0.01, 0.01])
+        return torch.tensor(row).double().log()
+
+    def best(self, max_len: int, alpha: float) -> list[int]:
+        """By trying everything."""
+        rated, live = [], [(0.0, [0])]
+        for length in range(1, max_len + 1):
+            live = [
+                (total + logp, [*ids, token])
+                for total, ids in live
+                for token, logp in enumerate(self(ids).tolist())
+            ]
+            over = [each for each in live if each[1][-1] == 1 or length == max_len]
+            rated += [(s / at.penalty(length, alpha), ids) for s, ids in over]
+            live = [each for each in live if each[1][-1] != 1]
+        return max(rated)[1][1:]
+
+
+@exercise("4.6")
+def four_faults_of_a_search(answer):
+    late = Table({(): [0.0, 0.4, 0.6, 0.0]})
+    found = list(answer(late, 2, 4, 0.0))
+    assert found == [2, 1], (
+        "`1` has 0.4, `2 1` has 0.6 · 0.97; the search says "
+        f"{found}. Hint: what ends first need not be the best."
+    )
+    asked = Table({(): [0.01, 0.6, 0.38, 0.01]})
+    answer(asked, 3, 4, 0.0)
+    assert not asked.after_the_end, (
+        "the search asks what follows the end symbol: a hypothesis that has ended "
+        "stays among the live ones, and takes the place of another."
+    )
+    close = Table({(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]})
+    found = list(answer(close, 4, 2, 4.0))
+    assert found == close.best(2, 4.0), (
+        "with alpha 4, `1` is rated log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
+        f"log 0.29 / (7/6)^4 = -0.67; the search says {found}. Hint: nobody wrote the "
+        "start symbol."
+    )
+    flat = Table(
+        {
+            (): [0.0, 0.45, 0.55, 0.0],
+            (2,): [0, 0.02, 0.49, 0.49],
+            (2, 2): [0, 0.02, 0.97, 0.01],
+            (2, 3): [0, 0.02, 0.97, 0.01],
+        }
+    )
+    for alpha in (0.0, 4.0):
+        found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
+        assert found == best, (
+            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: "
+            "what is cut there is rated like what has ended, by the length that it has."
+        )
+    for seed in range(12):
+        torch.manual_seed(seed)
+        bodies = [(), *((a,) for a in (0, 2, 3))]
+        bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
+        rows = {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
+        free = Table(rows)
+        for alpha in (0.0, 0.6, 1.5):
+            found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
+            assert found == best, (
+                f"with a beam that holds everything and alpha {alpha} the best of all "
+                f"outputs is {best}, not {found}. Hint: the rating is the sum divided "
+                "by the penalty of the number of words, the end symbol included."
+            )
 
 
 # chapter 5

@@ -149,8 +149,8 @@ MUTANTS = [
     Mutant(
         "train_worker: batches and model on different devices",
         "batches stay on the processor",
-        "yield Batch(src[rank::world].to(device), tgt[rank::world].to(device), PAD)",
-        "yield Batch(src[rank::world], tgt[rank::world], PAD)",
+        ".repeat(copies, 1).to(device) for side in (src, tgt)]",
+        ".repeat(copies, 1) for side in (src, tgt)]",
         "test_distributed.py::test_batches_arrive_on_their_device",
     ),
     Mutant(
@@ -163,7 +163,7 @@ MUTANTS = [
     Mutant(
         "train_worker: no validation",
         "the training pairs' figures pass as validation",
-        '_, judged = run_epoch(unseen, model, loss, None, None, "eval")',
+        '_, judged = run_epoch(unseen, model, judge, None, None, "eval")',
         "judged = state",
         "test_real_world.py::test_the_best_epoch_by_validation_is_kept",
     ),
@@ -598,8 +598,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "translations land in other rows after a blank one",
-        "yield from zip(chosen, (ids for ids, _ in found), strict=True)",
-        "yield from zip(group, (ids for ids, _ in found), strict=True)",
+        "yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))",
+        "yield from ((i, ids) for i, (ids, _) in zip(group, found))",
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
@@ -695,8 +695,9 @@ MUTANTS = [
     Mutant(
         OWN,
         "a file is overwritten in place",
-        '    temporary = path.with_name(path.name + ".tmp")\n',
-        "    temporary = path\n",
+        '    temporary = path.with_name(path.name + ".tmp")\n'
+        "    try:\n        path.parent",
+        "    temporary = path\n    try:\n        path.parent",
         "test_files_and_runs.py::test_a_failing_disk_leaves_the_old_file",
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Chapter 4: subwords, cached decoding, beam search, averages."""
+"""Chapter 4: subwords, cached decoding, beam search, averages, R-Drop."""
 
 from __future__ import annotations
 
@@ -509,3 +509,87 @@ def test_models_that_do_not_match_are_refused(tmp_path):
     at.save_tensors(tmp_path / "b.safetensors", {"w": torch.zeros(3)})
     with pytest.raises(at.DataError, match="b.safetensors"):
         at.average_checkpoints([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
+
+
+# --- R-Drop ------------------------------------------------------------------
+
+
+def two_passes(rows=6, size=7, seed=0):
+    """Log-probabilities of two passes (2, rows, size), double, and their target."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(2, rows, size, generator=generator, dtype=torch.double)
+    target = torch.randint(0, size, (rows,), generator=generator)
+    target[1::3] = 2  # padding
+    return logits.log_softmax(-1), target
+
+
+def test_equal_passes_cost_twice_the_smoothed_criterion():
+    (x, _), target = two_passes()
+    twice = at.RDrop(7, 2, 0.1, weight=5.0)(x.repeat(2, 1), target.repeat(2))
+    once = at.LabelSmoothing(7, 2, 0.1)(x, target)
+    assert torch.allclose(twice, 2 * once, rtol=1e-12)
+    one_half = at.RDrop(7, 2, 0.1, weight=5.0)(x, torch.full_like(target, 2))
+    assert one_half == 0  # nothing but padding
+
+
+@given(seed=st.integers(0, 10**6), weight=st.sampled_from([0.0, 0.5, 5.0]))
+@settings(max_examples=20)
+def test_the_divergence_is_pytorchs_taken_both_ways(seed, weight):
+    x, target = two_passes(seed=seed)
+    p, q = x[:, target != 2]
+    plain = at.LabelSmoothing(7, 2, 0.1)
+    divergence = sum(
+        torch.nn.functional.kl_div(a, b, reduction="sum", log_target=True)
+        for a, b in ((p, q), (q, p))
+    )
+    expected = plain(x[0], target) + plain(x[1], target) + weight / 2 * divergence
+    found = at.RDrop(7, 2, 0.1, weight)(x.flatten(0, 1), target.repeat(2))
+    assert torch.allclose(found, expected, rtol=1e-12)
+
+
+def test_padding_rows_of_r_drop_count_nothing_and_get_no_gradient():
+    x, target = two_passes()
+    criterion, padding = at.RDrop(7, 2, 0.1, weight=3.0), target == 2
+    leaf = x.flatten(0, 1).clone().requires_grad_()
+    criterion(leaf, target.repeat(2)).backward()
+    assert not leaf.grad[padding.repeat(2)].any()
+    assert leaf.grad[~padding.repeat(2)].any(-1).all()
+    other = x.clone()
+    other[:, padding] = torch.randn(2, int(padding.sum()), 7).double().log_softmax(-1)
+    assert torch.equal(
+        criterion(other.flatten(0, 1), target.repeat(2)),
+        criterion(x.flatten(0, 1), target.repeat(2)),
+    )
+
+
+def test_the_gradient_of_r_drop_is_that_of_finite_differences():
+    x, target = two_passes()
+    criterion = at.RDrop(7, 2, 0.1, weight=3.0)
+    logits = x.flatten(0, 1).clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda z: criterion(z.log_softmax(-1), target.repeat(2)), logits
+    )
+
+
+@pytest.mark.parametrize("rows", [5, 6])
+def test_r_drop_refuses_a_batch_that_was_not_doubled(rows):
+    x = torch.randn(rows, 7).log_softmax(-1)
+    with pytest.raises(ValueError, match="copies=2"):
+        at.RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
+
+
+def test_r_drop_reads_what_doubled_batches_hold():
+    """Both passes agree without dropout, and do not with it."""
+    examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
+    config = at.TrainingConfig(batch_tokens=40)
+    [batch] = at.batches(examples, config, 0, "cpu", shuffle=False, copies=2)
+    assert batch.ntokens == 2 * (4 + 2)
+    model = some_model(dtype=torch.double, dropout=0.3)
+    apart = {}
+    for training in (False, True):
+        model.train(training)
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        x, y = model.generator(out).flatten(0, 1), batch.tgt_y.flatten()
+        criterion = at.RDrop(12, 2, 0.1, weight=2.0)
+        apart[training] = criterion(x, y) - at.LabelSmoothing(12, 2, 0.1)(x, y)
+    assert abs(apart[False]) < 1e-9 < 1e-3 < apart[True]

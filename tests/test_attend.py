@@ -63,7 +63,7 @@ def test_one_translation_a_line_in_the_order_of_the_sentences():
         ((), "the following arguments are required: sentences"),
         ((SENTENCE, "--model", "nowhere"), "holds no trained model"),
         ((SENTENCE, "--out", "/proc/page.html"), "can't be written"),
-        (("Hund " * 200,), "has 202 tokens, the model takes 128"),
+        (("Hund " * 200,), "has 203 tokens, the model takes 128"),
         (("Hund \udcff",), "is not UTF-8"),
     ],
 )

@@ -357,7 +357,7 @@ def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translato
         for cell in drawn_cells(chart.vconcat[1].concat[3]):
             assert cell["row_token"] == rows[cell["row"]]
             assert cell["col_token"] == columns[cell["column"]]
-    assert folders == [at.project_folder() / at.DEFAULT_MODEL] * 3
+    assert folders == [at.project_folder() / at.CAPTIONS_MODEL] * 3
 
 
 # --- recordings of all layers and heads --------------------------------------
@@ -621,7 +621,7 @@ def test_explain_is_the_greedy_translation_with_its_recordings(translator, tmp_p
 
 
 def test_explain_takes_the_folder_of_a_model():
-    folder = at.project_folder() / at.DEFAULT_MODEL
+    folder = at.project_folder() / at.CAPTIONS_MODEL
     [text] = at.explain(folder, "Ein Hund läuft.").translations
     assert (
         text == at.load_translator(folder, "cpu").translate(["Ein Hund läuft."], 1)[0]
@@ -758,7 +758,7 @@ def test_results_are_those_of_the_shipped_model():
     file = at.project_folder() / "results" / "heads.json"
     assert "NaN" not in file.read_text(encoding="utf-8")
     results = at.read_json(file)
-    folder = at.project_folder() / at.DEFAULT_MODEL
+    folder = at.project_folder() / at.CAPTIONS_MODEL
     assert results["weights"] == at.fingerprint(
         (folder / "model.safetensors").read_bytes()
     )

@@ -2,9 +2,12 @@
 
 import dataclasses
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,10 +84,7 @@ def twenty_steps(gpu, world, folder, accum_iter, max_norm):
 
 def spawn(function, world, *arguments):
     """Run a function in several processes, as chapter 91 does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     torch.multiprocessing.spawn(function, (world, *arguments), nprocs=world)
 
 
@@ -93,10 +93,35 @@ def spawn(function, world, *arguments):
 def test_two_processes_take_the_steps_of_one(tmp_path, accum_iter, max_norm):
     twenty_steps(0, 1, tmp_path, accum_iter, max_norm)
     spawn(twenty_steps, 2, tmp_path, accum_iter, max_norm)
-    alone, figures = at.unpack_tensors(tmp_path / "1-0.safetensors")
+    same_as_alone(tmp_path)
+
+
+TWENTY_STEPS = f"""
+import os
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_distributed import twenty_steps
+twenty_steps(int(os.environ["LOCAL_RANK"]), 2, sys.argv[1], 1, None)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_processes_of_torchrun_take_the_steps_of_one(tmp_path, nodes):
+    program = tmp_path / "program.py"
+    program.write_text(TWENTY_STEPS)
+    twenty_steps(0, 1, tmp_path, 1, None)
+    for launcher in launch(nodes, program, str(tmp_path)):
+        assert launcher.returncode == 0, launcher.stderr
+    same_as_alone(tmp_path)
+
+
+def same_as_alone(folder):
+    """What two processes came to is what one came to, to eight decimals."""
+    alone, figures = at.unpack_tensors(folder / "1-0.safetensors")
     assert figures["steps"] == 20
     for rank in (0, 1):
-        shared, same = at.unpack_tensors(tmp_path / f"2-{rank}.safetensors")
+        shared, same = at.unpack_tensors(folder / f"2-{rank}.safetensors")
         assert alone.keys() == shared.keys()
         assert "generator.proj.weight" in alone  # which runs outside the wrapper
         for name, weight in alone.items():
@@ -177,10 +202,42 @@ def config(tmp_path):
     return small_config(tmp_path, PAIRS, **own)
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def launch(nodes, program, *argv):
+    """Two processes, by one torchrun or by two that meet over the loopback device.
+
+    Returns the finished launchers; each one's standard error is in `stderr`.
+    """
+    command = [sys.executable, "-m", "torch.distributed.run"]
+    if nodes == 1:
+        command += ["--standalone", "--nproc-per-node", "2"]
+    else:
+        command += ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
+        command += ["--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
+        command += ["--local-addr", "127.0.0.1"]
+    command += [str(program), *argv]
+    environment = os.environ | {"PYTHONPATH": str(MODULE.parent)}
+    options = {"stderr": subprocess.PIPE, "text": True, "env": environment}
+    launchers = [subprocess.Popen(command, **options) for _ in range(nodes)]
+    try:
+        with ThreadPoolExecutor() as readers:
+            said = readers.map(lambda one: one.communicate(timeout=300)[1], launchers)
+            for launcher, text in zip(launchers, said):
+                launcher.stderr = text
+    finally:
+        for launcher in launchers:
+            launcher.kill()
+    return launchers
+
+
 def torchrun(*argv):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", str(MODULE), *argv]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    (launcher,) = launch(1, MODULE, *argv)
+    return launcher
 
 
 def agree(one, two):
@@ -217,6 +274,78 @@ def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
         done = torchrun("train", *flags(more))
         assert done.returncode == 0, done.stderr
     agree(tmp_path / "alone", tmp_path / "two")
+
+
+KILLED = """
+import os, signal, sys, time
+import annotated_transformer as at
+
+last, moment, *flags = sys.argv[1:]
+real, calls = at.update, []
+
+def update(*args):
+    calls.append(1)
+    if os.environ["RANK"] == "1" and len(calls) == int(last):
+        with open(moment, "w") as file:
+            file.write(str(time.time()))
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*args)
+
+at.update = update
+raise SystemExit(at.main(["train", *flags]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(
+    config, tmp_path, nodes
+):
+    """The second of two is killed at its fifth update: kill -9, no last words."""
+    config = dataclasses.replace(config, save_seconds=0.0)
+    text = at.prepare_text(config, PAIRS)
+    at.train_model(*text, config)
+    two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
+    program, moment = tmp_path / "program.py", tmp_path / "moment"
+    program.write_text(KILLED)
+    died = launch(nodes, program, "5", str(moment), *flags(two))
+    assert time.time() - float(moment.read_text()) < 20
+    assert all(launcher.returncode for launcher in died)
+    said = "".join(launcher.stderr for launcher in died)
+    assert "Signal 9" in said
+    if "error: another process of this run" not in said:  # the launcher was faster
+        assert nodes == 1
+    states = at.saved_steps(tmp_path / "two" / "resume")
+    assert states[-1].stem == "step-000004"
+    for launcher in launch(nodes, program, "0", str(moment), *flags(two)):
+        assert launcher.returncode == 0, launcher.stderr
+    agree(tmp_path / "alone", tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_a_spawned_worker_that_dies_ends_the_others_too(config, tmp_path):
+    config = dataclasses.replace(
+        config, distributed=True, epochs=4000, schedule="inverse_sqrt",
+        run_dir=str(tmp_path / "two"),
+    )  # fmt: skip
+    command = [sys.executable, str(MODULE), "train", *flags(config)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not at.saved_steps(tmp_path / "two" / "resume"):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = [int(child) for child in listed.read_text().split()]
+    commands = {w: Path(f"/proc/{w}/cmdline").read_text() for w in workers}
+    workers = [w for w in workers if "spawn_main" in commands[w]]
+    assert len(workers) == 2
+    os.kill(workers[1], signal.SIGKILL)
+    killed = time.monotonic()
+    said = process.communicate(timeout=60)[1]
+    assert time.monotonic() - killed < 20
+    assert process.returncode == 2 and "Traceback" not in said
+    (last,) = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert last.endswith("The same command goes on with the run.")
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
 @pytest.mark.slow

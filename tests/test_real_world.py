@@ -1,10 +1,13 @@
 """Chapter 3: text to batches, training, translating, scoring."""
 
 import dataclasses
+import inspect
 import math
 import os
 import random
+import unicodedata
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -232,6 +235,37 @@ def test_subwords_share_one_vocabulary():
     assert at.detokenize(tokens, tokenizer_src) == sentence
 
 
+@needs_multi30k
+def test_what_chapter_3_says_of_multi30ks_words(words):
+    """Sizes, unknown words, spoilt sentences, and the ceiling of BLEU."""
+    config = TrainingConfig("multi30k")
+    train, valid = (at.load_pairs(config, split) for split in ("train", "valid"))
+    vocabs = at.build_vocabulary(*words, pairs=train)
+    assert [len(vocab) - 4 for vocab in vocabs] == [8008, 6186]
+    for side, unknown, spoilt in ((0, 0.046, 0.4), (1, 0.02, 0.2)):
+        rows = [at.tokenize(pair[side], words[side]) for pair in valid]
+        ids = [vocabs[side](row) for row in rows]
+        share = sum(row.count(UNK) for row in ids) / sum(map(len, ids))
+        assert round(share, 3) == unknown
+        assert abs(sum(UNK in row for row in ids) / len(ids) - spoilt) < 0.02
+    best = [
+        at.detokenize([w if vocabs[1][w] != UNK else "<unk>" for w in row], words[1])
+        for row in rows
+    ]
+    assert round(at.score(best, [english for _, english in valid])["bleu"]) in (90, 91)
+    counts = Counter(w for src, _ in train for w in at.tokenize(src, words[0]))
+    assert sum(n == 1 for n in counts.values()) > len(counts) / 2
+    assert counts["Schneemobil"] == counts["Luftballonhut"] == 1
+
+
+@needs_multi30k
+@pytest.mark.parametrize("dataset", ["captions", "multi30k"])
+def test_both_data_sets_are_in_composed_form(dataset):
+    for split in ("train", "valid"):
+        for pair in at.load_pairs(TrainingConfig(dataset), split):
+            assert all(unicodedata.is_normalized("NFC", text) for text in pair)
+
+
 # ids and batches
 
 TEXT = st.lists(st.sampled_from(["Hund", "Ei", "rot", "."]), min_size=1, max_size=12)
@@ -366,6 +400,14 @@ def test_processes_share_the_rows_of_each_batch(world):
             assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
 
 
+def test_copies_stand_one_block_after_the_other():
+    once, twice = (epoch_of(some_examples(), copies=n) for n in (1, 2))
+    for batch, double in zip(once, twice, strict=True):
+        assert torch.equal(double.src, torch.cat([batch.src] * 2))
+        assert torch.equal(double.tgt_y, torch.cat([batch.tgt_y] * 2))
+        assert double.ntokens == 2 * batch.ntokens
+
+
 # configuration
 
 
@@ -472,6 +514,22 @@ def test_step_k_uses_the_rate_of_step_k(schedule):
         "inverse_sqrt": lambda step: at.rate(step, config.d_model, 0.5, 3),
     }[schedule]
     assert used == [formula(step) for step in range(1, 9)]
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 5.0])
+def test_what_judges_is_never_r_drop(r_drop):
+    config = TrainingConfig(N=1, d_model=8, d_ff=8, h=2, r_drop=r_drop, smoothing=0.2)
+    vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
+    loss, judge = at.build_losses(at.build_model(config, vocab, vocab), config)
+    assert isinstance(loss.criterion, at.RDrop) == bool(r_drop)
+    assert type(judge.criterion) is at.LabelSmoothing
+    for each in (loss.criterion, judge.criterion):
+        assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, 0.2)
+
+
+def test_the_loop_is_short_enough_to_be_read():
+    """Not counting its docstring, a line."""
+    assert len(inspect.getsource(at.train).splitlines()) - 1 <= 35
 
 
 def test_training_leaves_figures_and_a_translator(trained):

@@ -13,7 +13,7 @@ import torch
 import annotated_transformer as at
 
 ROOT = at.project_folder()
-CAPTIONS = ROOT / "models" / "captions"
+SHIPPED, CAPTIONS = ROOT / "models" / "multi30k", ROOT / "models" / "captions"
 SAID = ["A man reads a book.", "Two dogs run.", "A woman is singing.", "A red car."]
 SCORES = {
     "bleu": 41.5,
@@ -47,6 +47,57 @@ def tenths(scores: dict) -> list[float]:
 
 def test_the_captions_model_is_small():
     assert size(CAPTIONS) <= 3
+
+
+def test_the_multi30k_model_is_small_enough_to_be_fetched_with_the_project():
+    assert size(SHIPPED) <= 25
+    stored = at.load_tensors(SHIPPED / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
+    translator = at.load_translator(SHIPPED, "cpu")
+    weights = list(translator.model.parameters())
+    assert {weight.dtype for weight in weights} == {torch.float32}
+    assert at.count_parameters(translator.model) <= 12_000_000
+
+
+def test_the_card_says_what_was_measured():
+    card = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    scores = at.read_json(SHIPPED / "evaluate.json")
+    assert rows(card) == {split: tenths(scores[split]) for split in ("valid", "test")}
+    assert scores["test"]["sentences"] == 1000 and scores["test"]["signature"] in card
+    translator = at.load_translator(SHIPPED, "cpu")
+    assert f"{at.count_parameters(translator.model):,} parameters" in card
+    for words in ("not for commercial use", "**Limits.**", "Flickr30k", "| command |"):
+        assert words in card
+
+
+def test_half_precision_changes_next_to_nothing():
+    parity = at.read_json(SHIPPED / "evaluate.json")["half precision"]
+    assert abs(parity["bleu"] - parity["packed"]) < 0.1
+    assert parity["same"] > 0.97 * parity["count"]
+
+
+def test_no_folder_of_another_machine_is_named():
+    text = (SHIPPED / "config.json").read_text(encoding="utf-8")
+    assert not re.search(r'[" =]/\w', text)
+
+
+def test_a_sentence_is_translated_by_default():
+    assert at.DEFAULT_MODEL == "models/multi30k"
+    translator = at.load_translator(ROOT / at.DEFAULT_MODEL, "cpu")
+    [text] = translator.translate(["Zwei Hunde laufen über eine Wiese."])
+    assert "dogs" in text and text.endswith(".")
+
+
+@pytest.mark.slow
+def test_it_reaches_what_its_card_says():
+    """All 1,000 sentences again. No choice is made by it, so no look is noted."""
+    translator = at.load_translator(SHIPPED, "cpu")
+    pairs = at.load_pairs(translator.config, "test")
+    card = rows((SHIPPED / "README.md").read_text(encoding="utf-8"))
+    assert len(pairs) == 1000
+    found = at.evaluate(translator, pairs)
+    assert abs(found["bleu"] - card["test"][0]) <= 0.3
+    assert abs(found["chrf"] - card["test"][3]) <= 0.3
 
 
 # --- the program that packs ---------------------------------------------------------

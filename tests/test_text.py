@@ -26,7 +26,7 @@ CHAPTERS = [pytest.param(path, id=name(path)) for path in chapters()]
 MAIN = [path for path in chapters() if not path.name.startswith("9")]
 READERS = [pytest.param(path, id=name(path)) for path in MAIN]
 # Chapters brought to full depth: their sections keep to the five beats.
-DEEP = [pytest.param(path, id=name(path)) for path in (*MAIN[:2], MAIN[4])]
+DEEP = [pytest.param(path, id=name(path)) for path in MAIN[:5]]
 PAGES = [
     *sources(),
     NOTEBOOKS / "glossary.md",
@@ -395,9 +395,11 @@ def test_glossary():
 
 
 FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
+DECODING = runpy.run_path(str(ROOT / "images" / "draw_decoding.py"))
+DRAWN = (*FIGURES["FIGURES"], *DECODING["FIGURES"])
 
 
-@pytest.mark.parametrize("draw", FIGURES["FIGURES"], ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
 def test_figures_are_those_that_the_program_draws(draw):
     """The program refuses words that leave their box or touch others."""
     figure = draw()
@@ -406,11 +408,11 @@ def test_figures_are_those_that_the_program_draws(draw):
 
 
 def test_every_figure_is_shown():
-    shown = "\n".join("\n".join(prose(path)) for path in MAIN[:2])
-    for draw in FIGURES["FIGURES"]:
+    shown = "\n".join("\n".join(prose(path)) for path in MAIN)
+    for draw in DRAWN:
         assert f"../images/{draw.__name__}.svg" in shown
     files = {path.stem for path in (ROOT / "images").glob("*.svg")}
-    assert files == {draw.__name__ for draw in FIGURES["FIGURES"]}
+    assert files == {draw.__name__ for draw in DRAWN}
 
 
 def test_numbers_in_the_figure_of_the_whole_are_those_of_the_sections():
@@ -440,11 +442,11 @@ def test_teachers_see_the_exercises_as_the_chapters_state_them():
     page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
     stated = [
         e.groups()
-        for path in (*MAIN[:2], MAIN[4])
+        for path in MAIN[:5]
         for e in STATED.finditer("\n\n".join(prose(path)))
     ]
     assert [row.groups() for row in ROW.finditer(page)] == stated
-    assert len(stated) == 18
+    assert len(stated) == 30
 
 
 def test_teachers_read_minutes_that_were_counted():

@@ -6,7 +6,9 @@ number must be answered in the check's own words, not by the exception it runs i
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from typing import Any
 
 import torch
@@ -223,6 +225,314 @@ WRONG["2.6"] = [
     validation(restore=False),
     validation(restore="always"),
     validation(graph=True),
+]
+
+
+# chapter 3
+
+WRONG["3.1"] = [
+    [0, 4, 6, 5, 3, 1],  # as if Vogel were counted
+    [4, 3, 6, 3],  # without the marks
+    [0, 4, 3, 6, 1],  # the unknown word left out
+    [1, 4, 3, 6, 3, 2],
+    [0, 1, 3, 3, 3, 1],  # numbers from 1
+    [0, 4, 3, 5, 3, 1],  # the second most frequent in place of the third
+    [0, 4, 3, 6, 2, 1],
+    6,
+]
+
+WRONG["3.2"] = [
+    (0.0687, 0.0050),  # the other way round
+    (0.5, 6.9),  # per cent
+    (0.0034, 0.0520),  # the target side alone
+    (0.0186, 0.0687),
+    0.0687,
+    ("a", "b"),
+]
+
+
+def ngrams(words, n):
+    return Counter(zip(*(words[i:] for i in range(n))))
+
+
+def some_bleu(clip=True, brevity=True, orders=4, mean="geometric", reward=False):
+    """BLEU with one thing or another left out."""
+
+    def bleu(translations, references):
+        shares = []
+        for n in range(1, orders + 1):
+            right = total = 0
+            for ours, theirs in zip(translations, references, strict=True):
+                ours, theirs = ngrams(ours, n), ngrams(theirs, n)
+                total += sum(ours.values())
+                if clip:
+                    right += sum((ours & theirs).values())
+                else:
+                    right += sum(k for run, k in ours.items() if run in theirs)
+            shares.append(right / max(total, 1))
+        if mean == "arithmetic":
+            joined = sum(shares) / orders
+        elif min(shares) == 0:
+            return 0.0
+        else:
+            joined = math.exp(sum(map(math.log, shares)) / orders)
+        c, r = (sum(map(len, side)) for side in (translations, references))
+        penalty = math.exp(1 - r / c)
+        penalty = penalty if reward else min(1, penalty)
+        return 100 * joined * (penalty if brevity else 1)
+
+    return bleu
+
+
+def mean_of_sentences(translations, references):
+    each = [
+        some_bleu()([ours], [theirs])
+        for ours, theirs in zip(translations, references, strict=True)
+    ]
+    return sum(each) / len(each)
+
+
+WRONG["3.3"] = [
+    some_bleu(clip=False),
+    some_bleu(brevity=False),
+    some_bleu(orders=2),
+    some_bleu(mean="arithmetic"),
+    some_bleu(reward=True),
+    mean_of_sentences,
+    lambda translations, references: some_bleu()(translations, references) / 100,
+    lambda translations, references: 100,
+]
+
+
+def pooled(shift=True, last=True, lazy=True, mixed=False, packed=True):
+    """Pools of a stream, with one fault or another."""
+
+    def batches(stream, batch_tokens, pool):
+        stream, start = iter(stream), 0
+        if not lazy:
+            stream = iter(list(itertools.islice(stream, 230)))
+        while lengths := list(itertools.islice(stream, pool)):
+            if len(lengths) < pool and not last:
+                return
+            groups = [[i] for i in range(len(lengths))]
+            if packed:
+                groups = at.token_budget_batches(lengths, batch_tokens)
+            for group in groups:
+                yield [i + start * shift for i in group]
+            start += pool
+
+    return batches
+
+
+def in_given_order(stream, batch_tokens, pool):
+    """Nothing is sorted: a batch is closed when the next sentence does not fit."""
+    group, longest = [], 0
+    for i, pair in enumerate(stream):
+        if group and max(longest, *pair) * (len(group) + 1) > batch_tokens:
+            yield group
+            group, longest = [], 0
+        group, longest = [*group, i], max(longest, *pair)
+    yield group
+
+
+WRONG["3.4"] = [
+    pooled(shift=False),
+    pooled(last=False),
+    pooled(lazy=False),
+    pooled(packed=False),
+    in_given_order,
+    lambda stream, batch_tokens, pool: iter([]) or iter([[0]]),
+]
+
+
+def nearest_by(nearness, last=False):
+    def nearest(sentence, corpus):
+        found = [nearness(sentence, other) for other in corpus]
+        best = max(found)
+        places = [i for i, value in enumerate(found) if value == best]
+        return places[-1 if last else 0], best
+
+    return nearest
+
+
+def jaccard(one, two):
+    return len({*one} & {*two}) / len({*one} | {*two})
+
+
+WRONG["3.5"] = [
+    nearest_by(jaccard, last=True),
+    nearest_by(lambda one, two: len({*one} & {*two}) / len({*one})),
+    nearest_by(lambda one, two: len({*one} & {*two}) / max(len(one), len(two))),
+    nearest_by(lambda one, two: len({*one} & {*two})),
+    nearest_by(lambda one, two: sum(w in two for w in one) / len(one + two)),
+    lambda sentence, corpus: nearest_by(jaccard)(sentence, corpus)[0],
+]
+
+
+def faulty_collate(apart=True, filled=at.START, cut=True, one_width=True):
+    """The function of 3.6 with some of its faults."""
+
+    def collate(pairs, vocab_src, vocab_tgt, max_tokens):
+        rows = [
+            ([0, *vocab_src(src), 1], [0, *vocab_tgt(tgt), 1]) for src, tgt in pairs
+        ]
+        if not cut:
+            rows = [row for row in rows if max(map(len, row)) <= max_tokens]
+        sides = [list(side) for side in zip(*rows, strict=True)]
+        if apart:
+            sides = [sorted(side, key=len) for side in sides]
+        widths = [min(max(map(len, side)), max_tokens) for side in sides]
+        if one_width:
+            widths = widths[:1] * 2
+        return tuple(
+            torch.tensor([(row + [filled] * width)[:width] for row in side])
+            for side, width in zip(sides, widths, strict=True)
+        )
+
+    return collate
+
+
+WRONG["3.6"] = [
+    faulty_collate(),
+    faulty_collate(apart=True, filled=at.PAD, cut=False, one_width=False),
+    faulty_collate(apart=False, filled=at.START, cut=False, one_width=False),
+    faulty_collate(apart=False, filled=at.END, cut=False, one_width=False),
+    faulty_collate(apart=False, filled=at.PAD, cut=True, one_width=False),
+    faulty_collate(apart=False, filled=at.PAD, cut=False, one_width=True),
+]
+
+# chapter 4
+
+WRONG["4.1"] = [
+    (400, 20, 12),  # the square in place of the triangle
+    (190, 20, 12),  # one word too few
+    (210, 210, 12),
+    (210, 20, 48),  # the source's keys once for each hypothesis
+    210,
+]
+
+WRONG["4.2"] = [
+    1.0,  # one step too early
+    1.2,  # not the first
+    0.6,
+    1.15,
+    "1.1",
+]
+
+
+def longest_known(word, merges):
+    """Takes the longest token that fits, from the left."""
+    known, rest, pieces = {a + b for a, b in merges}, "Ġ" + word, []
+    while rest:
+        sizes = [n for n in range(len(rest), 1, -1) if rest[:n] in known] + [1]
+        pieces, rest = [*pieces, rest[: sizes[0]]], rest[sizes[0] :]
+    return pieces
+
+
+def first_of_each(word, merges):
+    """Joins each pair once only."""
+    pieces = ["Ġ", *word]
+    for pair in merges:
+        for i in range(len(pieces) - 1):
+            if (pieces[i], pieces[i + 1]) == tuple(pair):
+                pieces[i : i + 2] = ["".join(pair)]
+                break
+    return pieces
+
+
+def without_the_blank(word, merges):
+    return first_of_each(word, merges)[1:]
+
+
+def from_the_end(word, merges):
+    """All of each pair, the last learnt first."""
+    pieces = " ".join(["Ġ", *word])
+    for a, b in reversed(merges):
+        pieces = pieces.replace(f"{a} {b}", f"{a}{b}")
+    return pieces.split(" ")
+
+
+WRONG["4.3"] = [
+    from_the_end,
+    longest_known,
+    first_of_each,
+    without_the_blank,
+    lambda word, merges: ["Ġ", *word],
+    lambda word, merges: ["Ġ" + word],
+]
+
+WRONG["4.4"] = [
+    lambda log_p: torch.stack(log_p).mean(0),  # a mean of logarithms
+    lambda log_p: torch.stack(log_p).exp().mean(0).log(),  # minus infinity
+    lambda log_p: torch.stack(log_p).logsumexp(0),  # not divided
+    lambda log_p: torch.stack(log_p).exp().mean(0),  # no logarithm
+    lambda log_p: log_p[0],
+]
+
+
+def judging(end=True, mean=False, off=True, shift=True, number=True, restore=True):
+    """What 4.5 asks for, with faults by choice."""
+
+    def log_probability(model, src, src_mask, ids, start, end_symbol):
+        before = model.training
+        if off:
+            model.eval()
+        read = [start, *ids] if shift else [*ids, end_symbol]
+        asked = torch.tensor([*ids, end_symbol])
+        tgt = torch.tensor([read])
+        out = model(src, tgt, src_mask, at.subsequent_mask(len(read)))
+        each = model.generator(out)[0].gather(1, asked.unsqueeze(1)).squeeze(1)
+        each = each if end else each[:-1]
+        model.train(before if restore else False)
+        total = each.mean() if mean else each.sum()
+        return total.item() if number else total
+
+    return log_probability
+
+
+WRONG["4.5"] = [
+    judging(end=False),
+    judging(mean=True),
+    judging(off=False),
+    judging(shift=False),
+    judging(number=False),
+    judging(restore=False),
+]
+
+
+def plain_search(hasty=False, undead=False, start=False, raw=False):
+    """A beam search that has some of the faults of 4.6."""
+
+    def search(step, width, max_len, alpha):
+        live, ended = [(0.0, [0])], []
+
+        def rated(total, ids):
+            return total / at.penalty(len(ids) - (not start), alpha), ids
+
+        for _ in range(max_len):
+            offers = [
+                (total + logp, [*ids, token])
+                for total, ids in live
+                for token, logp in enumerate(step(ids).tolist())
+            ]
+            live = sorted(offers, reverse=True)[:width]
+            ended += [rated(*each) for each in live if each[1][-1] == 1]
+            if not undead:
+                live = [each for each in live if each[1][-1] != 1]
+            if hasty and ended:
+                break
+        return max(ended + [each if raw else rated(*each) for each in live])[1][1:]
+
+    return search
+
+
+WRONG["4.6"] = [
+    plain_search(True, True, True, True),  # as planted
+    plain_search(hasty=True),
+    plain_search(undead=True),
+    plain_search(start=True),
+    plain_search(raw=True),
+    lambda step, width, max_len, alpha: [1],
 ]
 
 

@@ -1,0 +1,77 @@
+"""Does `translate` need more memory for a longer text? And when does it answer?
+
+    python benchmarks/streaming.py [--lines 1000 100000]
+
+Captions of our own through a pipe, greedily. Prints the peak of resident memory
+for each number of lines, and shows that the first answer comes before the last
+line has been sent.
+"""
+
+import argparse
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import annotated_transformer as at
+
+PROGRAM = Path(at.__file__)
+MODEL = PROGRAM.parent / "models" / "captions"
+
+
+def peak_memory(process: subprocess.Popen) -> float:
+    """The most resident memory that a running process has had, in MiB (Linux)."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+def translate(lines: int) -> tuple[float, float, bool]:
+    """Peak memory in MiB, lines per second, and whether answers came meanwhile."""
+    sentences = at.read_lines(at.data_file("captions", "test.de"))
+    command = [sys.executable, str(PROGRAM), "translate", "--model", str(MODEL)]
+    with subprocess.Popen(
+        [*command, "--beam-size", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout
+        sent_all = threading.Event()
+
+        def send() -> None:
+            for sentence in itertools.islice(itertools.cycle(sentences), lines - 1):
+                process.stdin.write(sentence.encode() + b"\n")
+            process.stdin.flush()
+            answered.wait()
+            sent_all.set()
+            process.stdin.write(b"Ein Hund.\n")
+            process.stdin.flush()
+
+        answered = threading.Event()
+        start = time.perf_counter()
+        threading.Thread(target=send, daemon=True).start()
+        process.stdout.readline()
+        early = not sent_all.is_set()
+        answered.set()
+        for _ in range(lines - 1):
+            process.stdout.readline()
+        seconds = time.perf_counter() - start
+        peak = peak_memory(process)
+        process.stdin.close()
+    return peak, lines / seconds, early
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lines", type=int, nargs="+", default=[1000, 100_000])
+    peaks = {}
+    for lines in parser.parse_args().lines:
+        peaks[lines], rate, early = translate(lines)
+        assert early, "no answer before the last line was sent"
+        print(f"{lines:8,} lines  {rate:5,.0f} a second, peak {peaks[lines]:,.0f} MiB")
+    least, most = min(peaks.values()), max(peaks.values())
+    print(f"the largest peak is {most / least - 1:.1%} above the smallest")
+
+
+if __name__ == "__main__":
+    main()

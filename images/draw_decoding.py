@@ -1,0 +1,77 @@
+"""Draw the figures of chapter 4 as SVG, in the style of draw.py.
+
+python images/draw_decoding.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from draw import FILL, HEADS, LINE, Figure  # noqa: E402
+
+
+def cache() -> Figure:
+    """One step of decoding: what is computed, and what is only read."""
+    f = Figure("cache", 330, "One step of decoding with a cache")
+    f.text(120, 26, "computed: position t alone", 14, bold=True)
+    f.text(530, 26, "stored: a pair for each layer", 14, bold=True)
+    names = ("generator", "feed-forward", "attention to the source", "self-attention")
+    fills = ("output", "feed", "attention", "attention")
+    for i, (name, fill) in enumerate(zip(names, fills, strict=True)):
+        f.box(24, 46 + 56 * i, 192, 38, name, fill)
+        f.line((120, 102 + 56 * i), (120, 86 + 56 * i))
+    f.box(24, 270, 192, 38, "newest word, position t", "embed")
+    # the source: computed once
+    f.grid(334, 166, [[FILL["embed"]] * 7] * 2, 19)
+    f.line((330, 185), (218, 185))
+    f.text(274, 172, "read", 13)
+    f.text(484, 178, "keys, values of the source:", 13, "start")
+    f.text(484, 196, "once, for all W hypotheses", 13, "start")
+    # the target: one column a step
+    stored = [FILL["attention"]] * 5 + [HEADS[1]]
+    f.grid(334, 222, [stored] * 2, 19)
+    f.line((330, 234), (218, 234))
+    f.text(274, 218, "read", 13)
+    f.line((218, 246), (274, 282), (438, 282), (438, 264))
+    f.text(356, 298, "the new key and value are added", 13)
+    f.text(484, 232, "keys, values of words 1 … t:", 13, "start")
+    f.text(484, 250, "each row its own past", 13, "start")
+    f.text(500, 120, "Queries are not stored: each is asked once.", 13, colour=LINE)
+    return f
+
+
+def r_drop() -> Figure:
+    """A batch that holds all twice, two criteria and a divergence."""
+    f = Figure("r_drop", 236, "R-Drop: one batch, two draws of dropout")
+    f.text(92, 26, "one batch, copies=2", 14, bold=True)
+    for y, name in ((46, "N sentences"), (134, "the same again")):
+        f.box(20, y, 144, 62, name, "embed")
+        f.line((164, y + 31), (204, y + 31))
+    f.box(206, 46, 130, 150, "model,\ndropout on", "attention")
+    f.text(271, 216, "draws anew for each row", 13)
+    for y, i in ((46, 1), (134, 2)):
+        f.line((336, y + 31), (374, y + 31))
+        f.box(376, y, 110, 62, f"log p_{{{i}}}", "output", 16)
+        f.line((486, y + 31), (540, y + 31))
+        f.box(542, y, 158, 62, f"criterion {i}:\nright words", "plain")
+    f.line((431, 121), (431, 110))
+    f.line((431, 121), (431, 132))
+    f.text(440, 121, "KL, both ways", 13, "start")
+    f.text(541, 216, "sum of all three, the divergence times α / 2", 13)
+    return f
+
+
+FIGURES = (cache, r_drop)
+
+
+def main() -> None:
+    for draw in FIGURES:
+        figure = draw()
+        figure.path.write_text(figure.svg(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""What makes a step quick on a processor changes no result (chapter 91)."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import annotated_transformer as at
+
+CPU = torch.device("cpu")
+ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+needs_onednn = pytest.mark.xfail(
+    not ONEDNN, reason="this PyTorch comes without oneDNN", strict=True
+)
+
+
+@pytest.fixture
+def on_other_chips(monkeypatch):
+    """A processor that is not Intel's."""
+    monkeypatch.setattr(at, "processor_name", lambda: "Some Chip")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+
+
+def small_model(**options):
+    torch.manual_seed(1)
+    return at.make_model(40, 40, 2, 32, 64, 4, **options)
+
+
+def linears(model):
+    return [m for m in model.modules() if isinstance(m, nn.Linear)]
+
+
+@needs_onednn
+def test_only_the_class_of_the_linear_layers_changes(on_other_chips):
+    model = small_model(tie="all")
+    before = dict(model.named_parameters())
+    at.multiply_quickly(model)
+    after = dict(model.named_parameters())
+    assert before.keys() == after.keys()
+    assert all(after[name] is before[name] for name in before)
+    assert {type(m) for m in linears(model)} == {at.QuickLinear}
+    assert model.generator.proj.weight is model.tgt_embed[0].lut.weight
+
+
+@pytest.mark.parametrize(
+    "machine, name", [("x86_64", "Intel(R) Xeon(R)"), ("arm64", "Apple M4")]
+)
+def test_elsewhere_a_model_stays_as_it_is(monkeypatch, machine, name):
+    monkeypatch.setattr(at, "processor_name", lambda: name)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    model = small_model()
+    at.multiply_quickly(model)
+    assert {type(m) for m in linears(model)} == {nn.Linear}
+
+
+@needs_onednn
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_loss_and_gradients_are_those_of_torchs_products(norm_first, on_other_chips):
+    plain = small_model(dropout=0.0, norm_first=norm_first)
+    quick = copy.deepcopy(plain)
+    at.multiply_quickly(quick)
+    src, tgt = torch.randint(4, 40, (6, 9)), torch.randint(4, 40, (6, 8))
+    src[2:, 6:] = tgt[3:, 5:] = at.PAD
+    batch, found = at.Batch(src, tgt), []
+    for model in (plain, quick):
+        criterion = at.LabelSmoothing(40, at.PAD, 0.1)
+        loss = at.SimpleLossCompute(model.generator, criterion)
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        total, node = loss(out, batch.tgt_y, batch.ntokens)
+        node.backward()
+        found.append((total, [p.grad for p in model.parameters()]))
+    (total, grads), (quick_total, quick_grads) = found
+    assert quick_total == pytest.approx(total, rel=1e-5)
+    for a, b in zip(grads, quick_grads, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@needs_onednn
+@pytest.mark.parametrize("rows", [1, at.FEW_ROWS, at.FEW_ROWS + 1, 50])
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_number_of_rows(rows, bias):
+    layer = nn.Linear(24, 10, bias=bias)
+    x = torch.randn(rows, 24)
+    expected = layer(x)
+    layer.__class__ = at.QuickLinear
+    torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-6)
+
+
+@needs_onednn
+def test_other_types_and_autocast_are_left_to_torch():
+    layer = nn.Linear(24, 10)
+    double = copy.deepcopy(layer).double()
+    x = torch.randn(30, 24)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = layer(x)
+    precise = double(x.double())
+    layer.__class__ = double.__class__ = at.QuickLinear
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(layer(x), expected) and expected.dtype == torch.bfloat16
+    assert torch.equal(double(x.double()), precise)
+
+
+# side by side
+
+
+def test_groups_meet_as_many_threads_as_torch_has():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        meeting = threading.Barrier(2, timeout=20)
+
+        def work(n):
+            meeting.wait()  # passes only if two are at work together
+            return n, torch.get_num_threads()
+
+        found = list(at.side_by_side(work, [1, 2, 3, 4], CPU))
+        assert found == [(1, 1), (2, 1), (3, 1), (4, 1)]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_graphics_card_gets_one_group_at_a_time():
+    at_work = threading.Semaphore(1)
+
+    def work(n):
+        assert at_work.acquire(blocking=False)
+        at_work.release()
+        return n
+
+    groups = list(range(50))
+    assert list(at.side_by_side(work, groups, torch.device("cuda"))) == groups
+
+
+def test_an_error_reaches_the_reader_and_stops_the_rest():
+    done = []
+
+    def work(n):
+        if n == 1:
+            raise at.DataError("group 1", "is broken", "Mend it.")
+        done.append(n)
+
+    with pytest.raises(at.DataError, match="group 1"):
+        list(at.side_by_side(work, range(1000), CPU))
+    assert len(done) < 1000
+
+
+def test_threads_translate_as_one_does():
+    translator = at.load_translator(at.project_folder() / "models" / "captions", "cpu")
+    sentences = at.read_lines(at.data_file("captions", "test.de"))[:120]
+    before = torch.get_num_threads()
+    alone = translator.translate(sentences)
+    torch.set_num_threads(3)
+    try:
+        assert translator.translate(sentences) == alone
+    finally:
+        torch.set_num_threads(before)
