@@ -593,3 +593,18 @@ def test_r_drop_reads_what_doubled_batches_hold():
         criterion = at.RDrop(12, 2, 0.1, weight=2.0)
         apart[training] = criterion(x, y) - at.LabelSmoothing(12, 2, 0.1)(x, y)
     assert abs(apart[False]) < 1e-9 < 1e-3 < apart[True]
+
+
+def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
+    results = at.project_folder() / "results"
+    with_it = at.read_json(results / "multi30k-r-drop" / "validation.json")
+    without = at.read_json(
+        at.project_folder() / "models" / "multi30k" / "evaluate.json"
+    )
+    settings = [at.read_json(results / name / "config.json")["config"]
+                for name in ("multi30k-r-drop", "multi30k-small")]  # fmt: skip
+    other = {k for k in settings[0] if settings[0][k] != settings[1].get(k)}
+    assert other == {"r_drop", "run_dir", "threads", "save_seconds"}
+    assert len(at.read_metrics(results / "multi30k-r-drop")) == 24
+    assert round(with_it["bleu"], 1) == 41.9 and settings[0]["r_drop"] == 5
+    assert round(without["valid"]["bleu"], 1) == 42.8
