@@ -189,7 +189,12 @@ def compare(
 def is_done(folder: Path, settings: dict[str, Any]) -> bool:
     """Whether a folder holds the result of these settings."""
     path = folder / "result.json"
-    return path.exists() and at.read_json(path)["settings"] == settings
+    return path.exists() and completed(at.read_json(path)["settings"]) == settings
+
+
+def completed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Stored settings, with the defaults of those that have come since."""
+    return dataclasses.asdict(at.TrainingConfig()) | settings
 
 
 def make(name: str, steps: int, runs: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import os
 import random
 
 import pytest
@@ -15,6 +16,10 @@ import annotated_transformer as at
 ROOT = at.project_folder()
 PAIRS = at.load_pairs(at.TrainingConfig(), "train")[:400]
 TEXT = [english for _, english in PAIRS[:120]]
+needs_multi30k = pytest.mark.skipif(
+    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
+    reason="Multi30k is not fetched for a test",
+)
 STORED = ROOT / "results" / "ablations.json"
 
 
@@ -144,6 +149,19 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
     assert all(torch.equal(last[-1][name], final[name]) for name in final)
 
 
+@needs_multi30k
+@pytest.mark.slow
+def test_the_reference_sees_each_pair_about_once():
+    """As chapter 97 says, and the tenth of the data about ten times."""
+    module = program()
+    config = dataclasses.replace(module.REFERENCE, epochs=1)
+    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    passes = module.STEPS / at.count_steps(
+        at.load_examples(config, "train", text), config
+    )
+    assert 0.9 < passes < 1.2
+
+
 # --- the program --------------------------------------------------------------------
 
 
@@ -210,7 +228,8 @@ def test_the_stored_results_are_of_todays_variants():
     stored = at.read_json(STORED)
     records = {record["variant"]: record for record in stored["variants"]}
     assert list(records) == list(module.VARIANTS)
-    assert stored["reference"] == module.settings_of("reference", module.STEPS)
+    settings = module.settings_of("reference", module.STEPS)
+    assert module.completed(stored["reference"]) == settings
     assert stored["split"] == "valid" and stored["bootstrap"]["resamples"] == 1000
     for name, record in records.items():
         assert [record["group"], record["changed"]] == list(module.VARIANTS[name])
