@@ -396,7 +396,8 @@ def test_glossary():
 
 FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
 DECODING = runpy.run_path(str(ROOT / "images" / "draw_decoding.py"))
-DRAWN = (*FIGURES["FIGURES"], *DECODING["FIGURES"])
+SPEED = runpy.run_path(str(ROOT / "images" / "draw_speed.py"))
+DRAWN = (*FIGURES["FIGURES"], *DECODING["FIGURES"], *SPEED["FIGURES"])
 
 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
