@@ -10,6 +10,7 @@ touches other text. Standard library only.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -677,11 +678,12 @@ FIGURES = (
 )
 
 
-def main() -> None:
-    for draw in FIGURES:
+def write(figures: Iterable[Callable[[], Figure]]) -> None:
+    """Draw each figure into its file."""
+    for draw in figures:
         figure = draw()
         figure.path.write_text(figure.svg(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write(FIGURES)

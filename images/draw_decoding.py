@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from draw import FILL, HEADS, LINE, Figure  # noqa: E402
+from draw import FILL, HEADS, LINE, Figure, write  # noqa: E402
 
 
 def cache() -> Figure:
@@ -67,11 +67,5 @@ def r_drop() -> Figure:
 FIGURES = (cache, r_drop)
 
 
-def main() -> None:
-    for draw in FIGURES:
-        figure = draw()
-        figure.path.write_text(figure.svg(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write(FIGURES)

@@ -1,6 +1,6 @@
 """Draw what results/bench.json holds, in the style of draw.py: how we compare.
 
-    python images/draw_speed.py
+python images/draw_speed.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from draw import FILL, HEADS, LINE, Figure  # noqa: E402
+from draw import FILL, HEADS, LINE, Figure, write  # noqa: E402
 
 BENCH = Path(__file__).parent.parent / "results" / "bench.json"
 TABLES = {  # part and table of bench.json, and what it is called
@@ -85,11 +85,5 @@ def speed() -> Figure:
 FIGURES = (speed,)
 
 
-def main() -> None:
-    for draw in FIGURES:
-        figure = draw()
-        figure.path.write_text(figure.svg(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write(FIGURES)

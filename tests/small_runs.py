@@ -1,7 +1,9 @@
 """A text of a few sentences, and trainings on it that take a moment."""
 
 import dataclasses
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -138,3 +140,12 @@ class Halved:
             self.file.write(part)
             self.file.flush()
             then()
+
+
+def program(path: str) -> ModuleType:
+    """A program of the project, such as tools/ship.py, as a module."""
+    file = at.project_folder() / path
+    specification = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module

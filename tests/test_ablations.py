@@ -1,7 +1,6 @@
 """benchmarks/ablations.py: what it compares, how, and that nothing is done twice."""
 
 import dataclasses
-import importlib.util
 import json
 import os
 import random
@@ -10,6 +9,7 @@ import pytest
 import sacrebleu
 import torch
 from sacrebleu.significance import PairedTest
+from small_runs import program
 
 import annotated_transformer as at
 
@@ -23,20 +23,10 @@ needs_multi30k = pytest.mark.skipif(
 STORED = ROOT / "results" / "ablations.json"
 
 
-def program():
-    """The program as a module."""
-    specification = importlib.util.spec_from_file_location(
-        "ablations", ROOT / "benchmarks" / "ablations.py"
-    )
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def ablations(monkeypatch):
     """The program with a tiny reference and a few captions."""
-    module = program()
+    module = program("benchmarks/ablations.py")
     tiny = dataclasses.replace(
         module.REFERENCE, bpe_size=300, N=1, d_model=16, d_ff=16, h=2, max_tokens=60,
         warmup=5, batch_tokens=400, beam_size=3,
@@ -153,7 +143,7 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
 @pytest.mark.slow
 def test_the_reference_sees_each_pair_about_once():
     """As chapter 97 says, and the tenth of the data about ten times."""
-    module = program()
+    module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
     text = at.prepare_text(config, at.load_pairs(config, "train"))
     passes = module.STEPS / at.count_steps(
@@ -224,7 +214,7 @@ def test_a_wrong_name_is_refused_with_the_right_ones(run, capsys):
 
 
 def test_the_stored_results_are_of_todays_variants():
-    module = program()
+    module = program("benchmarks/ablations.py")
     stored = at.read_json(STORED)
     records = {record["variant"]: record for record in stored["variants"]}
     assert list(records) == list(module.VARIANTS)

@@ -1,7 +1,6 @@
 """The weights in models/: their size, their card, and what they reach today."""
 
 import dataclasses
-import importlib.util
 import json
 import re
 import shutil
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import program
 
 import annotated_transformer as at
 
@@ -103,16 +103,6 @@ def test_it_reaches_what_its_card_says():
 # --- the program that packs ---------------------------------------------------------
 
 
-def program():
-    """tools/ship.py as a module."""
-    specification = importlib.util.spec_from_file_location(
-        "ship", ROOT / "tools" / "ship.py"
-    )
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """The folder of a tiny finished run, on four pairs, as if they were Multi30k."""
@@ -138,7 +128,7 @@ def run(tmp_path, monkeypatch):
 
 
 def test_a_run_is_packed_with_its_card(run, tmp_path):
-    ship, into = program(), tmp_path / "models" / "multi30k"
+    ship, into = program("tools/ship.py"), tmp_path / "models" / "multi30k"
     card = ship.ship(run, into, run / "evaluate.json")
     names = {"README.md", "config.json", "evaluate.json", "model.safetensors"}
     assert {file.name for file in into.iterdir()} == names | {"vocabulary.json"}
@@ -151,7 +141,7 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
 
 
 def test_packing_halves_the_file_rounds_and_keeps_ties(run, tmp_path):
-    ship, into = program(), tmp_path / "packed"
+    ship, into = program("tools/ship.py"), tmp_path / "packed"
     ship.ship(run, into, run / "evaluate.json")
     before, after = (at.load_translator(folder, "cpu") for folder in (run, into))
     bytes_of = [(f / "model.safetensors").stat().st_size for f in (run, into)]
@@ -175,7 +165,7 @@ def test_packing_halves_the_file_rounds_and_keeps_ties(run, tmp_path):
     ],
 )
 def test_commands_are_shown_without_folders_of_the_machine(command, shown):
-    assert program().without_paths(command) == shown
+    assert program("tools/ship.py").without_paths(command) == shown
 
 
 def spoil_scores(run):
@@ -209,7 +199,7 @@ def test_what_cannot_be_shipped_is_refused_before_anything_is_written(
     spoil(run)
     into = tmp_path / "into"
     monkeypatch.setattr("sys.argv", ["ship.py", str(run), "--into", str(into)])
-    assert program().main() == 2
+    assert program("tools/ship.py").main() == 2
     said = capsys.readouterr().err
     assert complaint in said and said.count("\n") == 1
     assert not into.exists()
