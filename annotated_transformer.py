@@ -2712,15 +2712,17 @@ def side_by_side(
 
     On a CPU as many at once as PyTorch has threads, with one thread each.
     """
-    threads = torch.get_num_threads()
-    pool = ThreadPoolExecutor(
-        threads if device.type == "cpu" else 1,
-        initializer=torch.set_num_threads, initargs=(1,),
-    )  # fmt: skip
+    threads, pool = torch.get_num_threads(), None
+    if device.type == "cpu" and min(threads, len(groups)) > 1:
+        pool = ThreadPoolExecutor(
+            threads, initializer=torch.set_num_threads, initargs=(1,)
+        )
+    torch.set_num_threads(1)
     try:
-        yield from pool.map(work, groups)
+        yield from (pool.map if pool else map)(work, groups)
     finally:
-        pool.shutdown(cancel_futures=True)
+        if pool:
+            pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
 
 
@@ -4505,7 +4507,7 @@ def decode_rows(
     """Best output ids for each row of source ids; pairs of row and output."""
     keys, device = list(rows), next(model.parameters()).device
     lengths = [(len(rows[key]), 0) for key in keys]
-    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)
+    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)[::-1]
 
     def decode(group: list[int]) -> list[tuple[list[int], float]]:
         src = padded([rows[keys[i]] for i in group]).to(device)

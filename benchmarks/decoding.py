@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import decoders
+import peers
 import torch
 import turns
 
@@ -20,7 +21,6 @@ import annotated_transformer as at
 
 SINGLE = 40  # sentences decoded one by one in a turn
 OLD = 3  # sentences that the post's way decodes in a turn
-WIDTH_2022 = 72
 THREADS = {  # batches at once, threads for each
     "1 thread": (1, 1),
     "2 threads": (1, 2),
@@ -29,8 +29,8 @@ THREADS = {  # batches at once, threads for each
 
 
 def groups(rows: Sequence, size: int) -> list[list]:
-    """Rows by length, cut into batches."""
-    ordered = sorted(rows, key=len)
+    """Rows by length, cut into batches; the longest first, as CTranslate2 does."""
+    ordered = sorted(rows, key=len, reverse=True)
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
@@ -83,18 +83,38 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
     assert alike >= 0.95 * len(rows)
 
 
+def as_2022(translator: at.Translator) -> torch.nn.Module:
+    """The post's model with our weights."""
+    model = peers.model_of_2022(translator.config, len(translator.vocab_tgt))
+    model.load_state_dict(translator.model.state_dict())
+    return model.eval()
+
+
 def old(model, row: Sequence[int]) -> None:
-    """The post's greedy_decode as its examples call it: 72 steps, all padded."""
-    src = torch.full((1, WIDTH_2022), at.PAD)
+    """The post's greedy_decode as its examples call it.
+
+    A sentence of 72 places, 72 steps, each over all words so far; the gradients'
+    graph is built, too.
+    """
+    src = torch.full((1, peers.WIDTH_2022), at.PAD)
     src[0, : len(row)] = torch.tensor(row)
     mask = (src != at.PAD).unsqueeze(-2)
-    at.greedy_decode(model, src, mask, WIDTH_2022, at.START)
+    memory = model.encode(src, mask)
+    ys = torch.full((1, 1), at.START)
+    while ys.size(1) < peers.WIDTH_2022:
+        out = model.decode(memory, mask, ys, at.subsequent_mask(ys.size(1)))
+        word = model.generator(out[:, -1]).argmax(-1)
+        ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
 
 
-def over(batches: list, decode: Callable) -> Callable[[], int]:
-    """A step that decodes all batches; the sentences it did."""
+def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
+    """A step that decodes all batches; the sentences it did.
+
+    It asks for its threads anew: a new engine of CTranslate2 sets PyTorch's too.
+    """
 
     def step() -> int:
+        torch.set_num_threads(threads)
         for batch in batches:
             decode(batch)
         return sum(map(len, batches))
@@ -106,6 +126,7 @@ def together(batches: list, decode: Callable) -> Callable[[], int]:
     """A step that decodes all batches as `translate` does, two at a time."""
 
     def step() -> int:
+        torch.set_num_threads(2)
         for _ in at.side_by_side(decode, batches, torch.device("cpu")):
             pass
         return sum(map(len, batches))
@@ -157,12 +178,11 @@ def main() -> None:
 
         def systems(batches: list, beam: int) -> dict[str, Callable[[], int]]:
             """What takes turns: each decodes all batches."""
-            made = {
-                "ours": together(batches, lambda b: ours(model, b, beam)),
-                "generate of transformers": over(
-                    batches, lambda b: generate(hugging, b, beam)
-                ),
-            }
+            made = {"ours": together(batches, lambda b: ours(model, b, beam))}
+            for name, threads in {"1 thread": 1, "2 threads": 2}.items():
+                made[f"generate of transformers, {name}"] = over(
+                    batches, lambda b: generate(hugging, b, beam), threads
+                )
             for name, engine in fast.items():
                 made[name] = at_once(engine, words, batches, beam)
             return made
@@ -170,10 +190,13 @@ def main() -> None:
         check_agreement(model, hugging, fast, words, rows[:100])
         greedy = systems(groups(rows, 100), 1)
         few = [[row] for row in rows[:: len(rows) // OLD][:OLD]]
-        greedy["the 2022 post's greedy_decode"] = over(few, lambda b: old(model, b[0]))
+        post = as_2022(translator)
+        greedy["the 2022 post's greedy_decode"] = over(
+            few, lambda b: old(post, b[0]), threads=1
+        )
         single = [[row] for row in rows[:: len(rows) // SINGLE][:SINGLE]]
         alone = {
-            name: over(single, step)
+            name: over(single, step, threads=1)
             for name, step in {
                 "ours": lambda b: together([b], lambda b: ours(model, b, 1))(),
                 "generate of transformers": lambda b: generate(hugging, b, 1),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import peers
 import torch
 import turns
+from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
 
@@ -45,14 +46,26 @@ def ours(
 
 def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[], int]:
     """A matrix product of the model's own size; its floating-point operations."""
-    a = torch.randn(rows, inner).to(dtype)
-    b = torch.randn(inner, columns).to(dtype)
+    layer = torch.nn.Sequential(torch.nn.Linear(inner, columns, dtype=dtype))
+    at.multiply_quickly(layer)
+    x = torch.randn(rows, inner, dtype=dtype)
 
     def product() -> int:
-        a @ b
+        with torch.no_grad():
+            layer(x)
         return 2 * rows * inner * columns
 
     return product
+
+
+def operations(config: at.TrainingConfig, words: at.Vocabulary, batches: list) -> float:
+    """Floating-point operations of all matrix products of a step, a target token."""
+    model = at.build_model(config, words, words)
+    with FlopCounterMode(display=False) as counter:
+        for batch in batches:
+            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            model.generator(out).sum().backward()
+    return counter.get_total_flops() / sum(batch.ntokens for batch in batches)
 
 
 def main() -> None:
@@ -99,7 +112,19 @@ def main() -> None:
     products = {str(t): peak(*shape, t) for t in (torch.float32, torch.bfloat16)}
     limits = turns.compare(turns.take_turns(products, 1.0, 5), str(torch.float32))
     turns.report(limits, "matrix products, operations")
-    turns.save(f"training {arguments.config}", {**tables, "matrix products": limits})
+    limit = limits[str(torch.float32)]["rate"]
+    each = operations(config, words, batches[:8])
+    shares = {
+        name: round(table[name]["rate"] * each / limit, 2)
+        for table in tables.values()
+        for name in table
+        if name.startswith("ours")
+    }
+    print(f"\n{each / 1e6:.1f} million operations a token, of the float32 peak", shares)
+    turns.save(
+        f"training {arguments.config}",
+        {**tables, "matrix products": limits, "share of the float32 peak": shares},
+    )
 
 
 if __name__ == "__main__":
