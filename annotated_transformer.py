@@ -2633,14 +2633,14 @@ def draw_cheaply(model: nn.Module) -> None:
                 setattr(module, name, CheapDropout(child.p))
 
 
-GIVE_BACK_EVERY = 50  # updates
+GIVE_BACK_EVERY = 10  # updates
 
 
 @functools.cache  # settings of the whole process, made once
 def keep_freed_memory() -> None:
     """Let this process reuse large freed blocks (glibc only; else nothing).
 
-    What lies idle goes back to the system after every 50th update of an optimizer.
+    What lies idle goes back to the system after every tenth update of an optimizer.
     """
     if sys.platform != "linux":
         return
