@@ -114,15 +114,15 @@ __all__ = [
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "CheapDropout", "draw_cheaply", "GIVE_BACK_EVERY", "keep_freed_memory",
-    "Product", "FEW_ROWS", "QuickLinear", "multiply_quickly", "quicken",
-    "side_by_side", "process_group", "distribute", "train_distributed_model",
-    "field_comments", "add_fields", "LIMITS", "check_settings",
-    "DEFAULT_MODEL", "CAPTIONS_MODEL", "CommandLine", "command_line",
-    "config_of", "train_command", "prepare_command", "arriving_lines",
-    "accepted", "search_settings", "translate_command", "model_folder",
-    "TEST_2016", "evaluate_command", "record_look", "attend_command",
-    "COMMANDS", "main",
+    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
+    "keep_freed_memory", "Product", "FEW_ROWS", "QuickLinear",
+    "multiply_quickly", "quicken", "side_by_side", "process_group",
+    "distribute", "train_distributed_model", "field_comments", "add_fields",
+    "LIMITS", "check_settings", "DEFAULT_MODEL", "CAPTIONS_MODEL",
+    "CommandLine", "command_line", "config_of", "train_command",
+    "prepare_command", "arriving_lines", "accepted", "search_settings",
+    "translate_command", "model_folder", "TEST_2016", "evaluate_command",
+    "record_look", "attend_command", "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
@@ -2633,14 +2633,20 @@ def draw_cheaply(model: nn.Module) -> None:
                 setattr(module, name, CheapDropout(child.p))
 
 
-GIVE_BACK_EVERY = 10  # updates
+IDLE_BYTES = 3 * 2**29  # that a process may keep
+
+
+def resident_bytes() -> int:
+    """Bytes of this process that are in memory (Linux only)."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 @functools.cache  # settings of the whole process, made once
 def keep_freed_memory() -> None:
     """Let this process reuse large freed blocks (glibc only; else nothing).
 
-    What lies idle goes back to the system after every tenth update of an optimizer.
+    They go back after an update of an optimizer when ``IDLE_BYTES`` lie idle.
     """
     if sys.platform != "linux":
         return
@@ -2649,11 +2655,13 @@ def keep_freed_memory() -> None:
         return
     library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
-    updates = itertools.count(1)
+    in_use = resident_bytes()
 
     def give_back(*_: object) -> None:
-        if next(updates) % GIVE_BACK_EVERY == 0:
+        nonlocal in_use
+        if resident_bytes() - in_use > IDLE_BYTES:
             library.malloc_trim(0)
+            in_use = resident_bytes()
 
     register_optimizer_step_post_hook(give_back)
 
