@@ -1,6 +1,8 @@
 """What makes a step quick on a processor changes no result (chapter 91)."""
 
 import copy
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -102,6 +104,34 @@ def test_other_types_and_autocast_are_left_to_torch():
     assert torch.equal(double(x.double()), precise)
 
 
+# memory
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is kept")
+def test_what_lies_idle_is_given_back_when_it_is_too_much():
+    program = """if True:
+        import torch, annotated_transformer as at
+        at.keep_freed_memory()
+        weight = torch.nn.Parameter(torch.zeros(1))
+        optimizer = torch.optim.SGD([weight], lr=1.0)
+        def given_back(limit):
+            at.IDLE_BYTES = limit * 2**20
+            blocks = [torch.ones(2**18) for _ in range(300)]  # a megabyte each
+            last = torch.ones(2**18)  # they don't lie at the heap's end
+            del blocks
+            full = at.resident_bytes()
+            optimizer.step()
+            return (full - at.resident_bytes()) >> 20, last
+        (less, end), (more, _) = given_back(limit=400), given_back(limit=100)
+        print(less, more)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    less, more = map(int, done.stdout.split())
+    assert less < 20 and more > 250
+
+
 # side by side
 
 
@@ -117,6 +147,17 @@ def test_groups_meet_as_many_threads_as_torch_has():
 
         found = list(at.side_by_side(work, [1, 2, 3, 4], CPU))
         assert found == [(1, 1), (2, 1), (3, 1), (4, 1)]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_group_alone_stays_in_the_thread_that_asked():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        work = lambda n: (n, threading.get_ident(), torch.get_num_threads())  # noqa: E731
+        assert list(at.side_by_side(work, [7], CPU)) == [(7, threading.get_ident(), 1)]
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
