@@ -1,0 +1,43 @@
+"""More pairs from the same sentences (tools/diversify.py, chapter 4.8)."""
+
+import sys
+from types import SimpleNamespace
+
+from small_runs import program
+
+import annotated_transformer as at
+
+diversify = program("tools/diversify.py")
+
+
+def translator(mark):
+    """Says each sentence again, with a mark."""
+    return SimpleNamespace(translate=lambda lines: [mark + line for line in lines])
+
+
+def test_each_sentence_stands_beside_its_own_translation():
+    sides = diversify.diversified(
+        ["eins", "zwei"], ["one", "two"], translator("en:"), translator("de:")
+    )
+    assert list(zip(sides["de"], sides["en"], strict=True)) == [
+        ("eins", "one"), ("zwei", "two"), ("eins", "en:eins"), ("zwei", "en:zwei"),
+        ("de:one", "one"), ("de:two", "two"),
+    ]  # fmt: skip
+
+
+def test_the_files_are_written_line_by_line(tmp_path, monkeypatch):
+    models = {"there": translator("en:"), "back": translator("de:")}
+    monkeypatch.setattr(at, "load_translator", lambda folder, _: models[folder.name])
+    monkeypatch.setattr(at, "load_pairs", lambda *_: [("eins", "one"), ("zwei", "two")])
+    flags = ["--there", "there", "--back", "back", "--into", str(tmp_path / "new")]
+    monkeypatch.setattr(sys, "argv", ["diversify.py", *flags])
+    assert diversify.main() == 0
+    sides = [at.read_lines(tmp_path / "new" / f"train.{side}") for side in ("de", "en")]
+    assert [len(lines) for lines in sides] == [6, 6] and sides[0][4] == "de:one"
+
+
+def test_a_model_that_is_missing_is_named(tmp_path, monkeypatch, capsys):
+    flags = ["--there", str(tmp_path / "none"), "--into", str(tmp_path / "new")]
+    monkeypatch.setattr(sys, "argv", ["diversify.py", *flags])
+    assert diversify.main() == 2
+    assert "none" in capsys.readouterr().err and not (tmp_path / "new").exists()
