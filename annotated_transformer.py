@@ -116,13 +116,13 @@ __all__ = [
     "choose_device", "gpu_report", "choose_precision", "autocast",
     "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
     "keep_freed_memory", "Product", "FEW_ROWS", "QuickLinear",
-    "multiply_quickly", "quicken", "side_by_side", "process_group",
-    "distribute", "train_distributed_model", "field_comments", "add_fields",
-    "LIMITS", "check_settings", "DEFAULT_MODEL", "CAPTIONS_MODEL",
-    "CommandLine", "command_line", "config_of", "train_command",
-    "prepare_command", "arriving_lines", "accepted", "search_settings",
-    "translate_command", "model_folder", "TEST_2016", "evaluate_command",
-    "record_look", "attend_command", "COMMANDS", "main",
+    "multiply_quickly", "quicken", "decode_quickly", "side_by_side",
+    "process_group", "distribute", "train_distributed_model", "field_comments",
+    "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL",
+    "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
+    "train_command", "prepare_command", "arriving_lines", "accepted",
+    "search_settings", "translate_command", "model_folder", "TEST_2016",
+    "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
@@ -258,15 +258,12 @@ class MultiHeadedAttention(nn.Module):
         """Query (B, T, D), key and value (B, S, D), mask (B, 1 or T, S)."""
         if mask is not None:
             mask = (mask != 0).unsqueeze(1)  # the same for every head
-        q, k, v = self.project(query, key, value)
+        q, k, v = (self.project(i, x) for i, x in enumerate((query, key, value)))
         return self.merge(self.attend(q, k, v, mask))
 
-    def project(self, query, key, value) -> tuple[Tensor, ...]:
-        """Three inputs (B, L, D), each to its heads (B, H, L, K)."""
-        return tuple(
-            linear(x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
-            for linear, x in zip(self.linears, (query, key, value), strict=False)
-        )
+    def project(self, i: int, x: Tensor) -> Tensor:
+        """x (B, L, D) to heads (B, H, L, K) of queries (i=0), keys (1), values (2)."""
+        return self.linears[i](x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
 
     def attend(self, q, k, v, mask: Tensor | None = None) -> Tensor:
         """Heads (B, H, T, K) from heads; True in mask = may attend."""
@@ -785,13 +782,15 @@ class TrainState:
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
     """Training with gradients or evaluation without; restored afterwards."""
-    before = model.training
-    model.train(training)
+    changed = [module for module in model.modules() if module.training != training]
+    for module in changed:
+        module.training = training
     try:
         with torch.set_grad_enabled(training):
             yield
     finally:
-        model.train(before)
+        for module in changed:
+            module.training = not training
 
 
 def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
@@ -1404,8 +1403,8 @@ class DecoderCache:
         memory = model.encode(src, src_mask)
         self.mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
         layers: Any = model.decoder.layers
-        pairs = [layer.src_attn.project(memory, memory, memory) for layer in layers]
-        self.source = [(k, v) for _, k, v in pairs]
+        maps = [layer.src_attn.project for layer in layers]
+        self.source = [(heads(1, memory), heads(2, memory)) for heads in maps]
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -1417,8 +1416,7 @@ class DecoderCache:
 
     def follow(self, rows: Tensor) -> None:
         """Let hypothesis i go on from what hypothesis ``rows[i]`` stored."""
-        unchanged = torch.arange(len(self.target[0][0]), device=rows.device)
-        if not torch.equal(rows, unchanged):
+        if rows.tolist() != list(range(len(self.target[0][0]))):
             self.target = [(k[rows], v[rows]) for k, v in self.target]
 
     def keep(self, sentences: Tensor) -> None:
@@ -1437,13 +1435,13 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Ten
     for i, layer in enumerate(decoder.layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            q, k, v = attn.project(x, x, x)
+            q, k, v = (attn.project(j, x) for j in range(3))
             return attn.merge(attn.attend(q, *cache.append(i, k, v)))
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
             rows = x.view(len(cache.mask), -1, x.size(-1))  # (B, W, D)
-            q = attn.linears[0](rows).unflatten(-1, (attn.h, -1)).transpose(1, 2)
-            heads = attn.attend(q, *cache.source[i], cache.mask)  # (B, H, W, K)
+            q = attn.project(0, rows)  # (B, H, W, K)
+            heads = attn.attend(q, *cache.source[i], cache.mask)
             return attn.merge(heads).view_as(x)
 
         x = layer.sublayer[0](x, to_target)
@@ -1527,7 +1525,7 @@ def beam_search(
     has not ended there is cut and competes as it is.
     """
     ended: list[list[tuple[float, list[int]]]] = [[] for _ in src]
-    with in_mode(model, training=False):
+    with in_mode(model, training=False), torch.inference_mode():
         beam = Beam(DecoderCache(model, src, src_mask), src, start_symbol)
         for length in range(1, max_len):
             W = beam.ids.size(1)
@@ -2545,7 +2543,7 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
-    multiply_quickly(model)
+    decode_quickly(model)
     return Translator(model.to(choose_device(device)), *text, config)
 
 
@@ -2682,7 +2680,7 @@ class Product(torch.autograd.Function):
         return d_x, Product.apply(flat.t(), rows.t(), None), flat.sum(0)
 
 
-FEW_ROWS = 8  # for so many PyTorch's own product is quicker
+FEW_ROWS = 4  # for so many PyTorch's own product is quicker
 
 
 class QuickLinear(nn.Linear):
@@ -2693,7 +2691,7 @@ class QuickLinear(nn.Linear):
         few = x.numel() <= FEW_ROWS * self.in_features
         single = x.dtype == self.weight.dtype == torch.float32 and x.is_cpu
         if few or not single or torch.is_autocast_enabled("cpu"):
-            return super().forward(x)
+            return F.linear(x, self.weight, self.bias)
         return Product.apply(x, self.weight, self.bias)
 
 
@@ -2711,6 +2709,14 @@ def quicken(model: nn.Module) -> None:
     """Cheap dropout and quick products for a model that trains on a CPU."""
     draw_cheaply(model)
     multiply_quickly(model)
+
+
+def decode_quickly(model: nn.Module) -> None:
+    """Quick products for a model that decodes, with weights stored by columns."""
+    multiply_quickly(model)
+    for layer in model.modules():
+        if isinstance(layer, QuickLinear):
+            layer.weight.data = layer.weight.data.t().contiguous().t()
 
 
 def side_by_side(
@@ -4406,13 +4412,18 @@ def build_losses(
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
-    """The pairs of a split: train, valid or test (your own files have no test)."""
-    if config.dataset == "files":
-        src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
-        if src is None or tgt is None:
-            do = f"Give {split}_src and {split}_tgt."
-            raise DataError(f"{split} split", "has no files", do)
+    """The pairs of a split: train, valid or test.
+
+    Files that the configuration names for it take the place of the data set's.
+    DataError where there are none, or one without the other.
+    """
+    src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
+    if src and tgt:
         return read_parallel(src, tgt)
+    if src or tgt or config.dataset == "files":
+        what = "has no files" if src is tgt is None else "has one file instead of two"
+        do = f"Give {split}_src and {split}_tgt."
+        raise DataError(f"{split} split", what, do)
     name, suffix = split, ""
     if config.dataset == "multi30k":
         name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)

@@ -8,6 +8,7 @@ single sentences one after the other.
 """
 
 import argparse
+import copy
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,6 +108,14 @@ def old(model, row: Sequence[int]) -> None:
         ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
 
 
+def by_rows(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy whose weights lie in memory row by row, as PyTorch makes them."""
+    rows_first = copy.deepcopy(model)
+    for weights in rows_first.parameters():
+        weights.data = weights.data.contiguous()
+    return rows_first
+
+
 def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
     """A step that decodes all batches; the sentences it did.
 
@@ -169,6 +178,7 @@ def main() -> None:
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
+    rows_first = by_rows(model)
     with tempfile.TemporaryDirectory() as folder:
         decoders.as_ctranslate2(translator, Path(folder))
         fast = {
@@ -199,6 +209,9 @@ def main() -> None:
             name: over(single, step, threads=1)
             for name, step in {
                 "ours": lambda b: together([b], lambda b: ours(model, b, 1))(),
+                "ours, weights by rows": lambda b: together(
+                    [b], lambda b: ours(rows_first, b, 1)
+                )(),
                 "generate of transformers": lambda b: generate(hugging, b, 1),
                 **{
                     name: lambda b, e=engine: at_once(e, words, [b], 1)()

@@ -95,8 +95,8 @@ MUTANTS = [
     Mutant(
         "run_model_example: translates with dropout on",
         "beam search in the model's own mode",
-        "    with in_mode(model, training=False):\n        beam =",
-        "    with in_mode(model, training=model.training):\n        beam =",
+        "in_mode(model, training=False), torch.inference_mode():",
+        "in_mode(model, training=model.training), torch.no_grad():",
         "test_additional_components.py::"
         "test_the_search_is_deterministic_and_restores_the_mode",
     ),

@@ -720,7 +720,7 @@ def test_a_silent_head_is_silent_in_every_path(translator):
     attention = model.decoder.layers[0].src_attn
     x, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
     whole = attention(x, memory, memory)
-    heads = attention.attend(*attention.project(x, memory, memory))
+    heads = attention.attend(*map(attention.project, range(3), (x, memory, memory)))
     heads[:, 2] = 0
     with at.zeroed(at.voice(attention, 2)):
         assert torch.allclose(attention(x, memory, memory), attention.merge(heads))

@@ -91,6 +91,34 @@ def test_any_number_of_rows(rows, bias):
 
 
 @needs_onednn
+@pytest.mark.parametrize("tie", ["none", "all"])
+def test_weights_by_columns_are_the_same_weights(on_other_chips, tie, tmp_path):
+    plain = small_model(tie=tie).eval()
+    quick = copy.deepcopy(plain)
+    at.decode_quickly(quick)
+    assert {m.weight.stride(0) for m in linears(quick)} == {1}
+    pairs = zip(plain.state_dict().items(), quick.state_dict().items(), strict=True)
+    assert all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
+    tables = quick.generator.proj.weight, quick.src_embed[0].lut.weight
+    assert (tables[0] is tables[1]) == (tie == "all")
+    for rows in (1, 3, 30):
+        src = torch.randint(4, 40, (rows, 9))
+        given = src, (src != at.PAD).unsqueeze(-2), 12, at.START
+        searched = [
+            at.beam_search(model, *given, end_symbol=at.END, beam_size=3)
+            for model in (plain, quick)
+        ]
+        for (ids, rating), (others, other) in zip(*searched, strict=True):
+            assert ids == others and rating == pytest.approx(other, rel=1e-4)
+    files = [tmp_path / "plain.safetensors", tmp_path / "quick.safetensors"]
+    for file, model in zip(files, (plain, quick), strict=True):
+        at.save_tensors(file, model.state_dict())
+    assert files[0].stat().st_size == files[1].stat().st_size
+    stored, restored = map(at.load_tensors, files)
+    assert all(torch.equal(stored[name], restored[name]) for name in stored)
+
+
+@needs_onednn
 def test_other_types_and_autocast_are_left_to_torch():
     layer = nn.Linear(24, 10)
     double = copy.deepcopy(layer).double()

@@ -127,6 +127,20 @@ def test_own_files_have_no_test_split(tmp_path):
         at.load_pairs(own_config(tmp_path), "test")
 
 
+def test_own_files_take_the_place_of_a_split(tmp_path):
+    own = own_config(tmp_path)
+    files = {name: getattr(own, name) for name in ("train_src", "train_tgt")}
+    mixed = dataclasses.replace(own, dataset="captions", valid_src=None, valid_tgt=None)
+    for split in ("valid", "test"):
+        expected = at.load_pairs(TrainingConfig(), split)
+        assert at.load_pairs(mixed, split) == expected
+    assert at.load_pairs(mixed, "train") == at.read_parallel(*files.values())
+    for missing in files:
+        alone = dataclasses.replace(mixed, **{missing: None})
+        with pytest.raises(DataError, match="one file instead of two"):
+            at.load_pairs(alone, "train")
+
+
 # tokens
 
 

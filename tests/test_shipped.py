@@ -107,7 +107,10 @@ def test_it_reaches_what_its_card_says():
 def run(tmp_path, monkeypatch):
     """The folder of a tiny finished run, on four pairs, as if they were Multi30k."""
     pairs = list(zip(["Ein Mann.", "Zwei Hunde.", "Eine Frau.", "Ein Auto."], SAID))
-    monkeypatch.setattr(at, "load_pairs", lambda config, split: pairs)
+    load = at.load_pairs
+    monkeypatch.setattr(
+        at, "load_pairs", lambda c, split: load(c, split) if c.train_src else pairs
+    )
     config = dataclasses.replace(
         at.SMALL, run_dir="/somewhere/runs/mine", bpe_size=300, N=1, d_model=16,
         d_ff=16, h=2, max_tokens=40, epochs=2,
@@ -168,6 +171,22 @@ def test_commands_are_shown_without_folders_of_the_machine(command, shown):
     assert program("tools/ship.py").without_paths(command) == shown
 
 
+GERMAN, ENGLISH = ["eins", "zwei", "drei"], ["one", "two", "three"]
+PEOPLE = list(zip(GERMAN, ENGLISH, strict=True))
+THERE, BACK = ["1", "2", "3"], ["I", "II", "III"]
+
+
+def test_the_card_knows_what_the_model_was_trained_on():
+    described = program("tools/ship.py").described
+    assert described(PEOPLE, PEOPLE) == "the 3 sentence pairs of Multi30k"
+    there, back = [*zip(GERMAN, THERE)], [*zip(BACK, ENGLISH)]
+    said = described([*PEOPLE, *there, *back], PEOPLE)
+    assert said.startswith("9 sentence pairs: the 3 of Multi30k, and each")
+    for others in ([*PEOPLE, *there], [*PEOPLE, *back, *there], PEOPLE[1:], back):
+        with pytest.raises(at.DataError, match="holds other pairs than Multi30k's"):
+            described(others, PEOPLE)
+
+
 def spoil_scores(run):
     (run / "evaluate.json").write_text(json.dumps({"bleu": 41.6}))
 
@@ -175,6 +194,14 @@ def spoil_scores(run):
 def spoil_dataset(run):
     settings = at.read_json(run / "config.json")
     settings["config"]["dataset"] = "captions"
+    at.write_json(run / "config.json", settings)
+
+
+def spoil_pairs(run):
+    others = run.parent / "others"
+    at.write_atomically(others, b"one\ntwo\n")
+    settings = at.read_json(run / "config.json")
+    settings["config"] |= {"train_src": str(others), "train_tgt": str(others)}
     at.write_json(run / "config.json", settings)
 
 
@@ -189,6 +216,7 @@ def spoil_weights(run):
     [
         (spoil_scores, "evaluate.json: lacks one of bleu, chrf"),
         (spoil_dataset, "was trained on captions"),
+        (spoil_pairs, "holds other pairs than Multi30k's"),
         (spoil_weights, "float16's largest number"),
         (shutil.rmtree, "can't be read"),
     ],

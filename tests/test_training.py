@@ -66,6 +66,24 @@ def test_a_batch_of_padding_only_is_refused():
     assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is none
 
 
+# --- modes ---------------------------------------------------------------------
+
+
+def test_each_module_gets_its_own_mode_back():
+    model = at.make_model(9, 9, N=1, d_model=8, d_ff=8, h=2)
+    model.encoder.eval()  # as somebody who freezes it would
+    before = [module.training for module in model.modules()]
+    assert len(set(before)) == 2
+    for training in (True, False):
+        with at.in_mode(model, training):
+            assert {module.training for module in model.modules()} == {training}
+            assert torch.is_grad_enabled() == training
+        assert [module.training for module in model.modules()] == before
+    with pytest.raises(KeyError), at.in_mode(model, training=False):
+        raise KeyError
+    assert [module.training for module in model.modules()] == before
+
+
 # --- criterion ---------------------------------------------------------------
 
 

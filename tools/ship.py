@@ -23,15 +23,15 @@ INTO = "models/multi30k"
 CARD = """\
 # multi30k: German to English, {millions:.1f} million parameters
 
-Trained from scratch on the 29,000 sentence pairs of Multi30k and nothing else.
+Trained from scratch on {pairs}, and nothing else.
 
 | | |
 |---|---|
 | architecture | {N} + {N} layers, `d_model` {d_model}, `d_ff` {d_ff}, {h} heads, \
 {norm}-norm, {tie}, {parameters:,} parameters |
 | weights | float16, {megabytes:.1f} MB; `load_translator` makes them float32 |
-| text | {bpe_size:,} byte-pair subwords for both languages, cased, learnt from the \
-training split |
+| text | {bpe_size:,} byte-pair subwords for both languages, cased, learnt from these \
+pairs |
 | training | {epochs} passes in batches of {batch_tokens:,} positions, {minutes:.0f} \
 minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
 after {warmup} updates, dropout {dropout:g}, label smoothing {smoothing:g}, R-Drop \
@@ -60,9 +60,10 @@ for word as by the float32 weights, which reach {bleu:.2f} BLEU there, the packe
 people, dogs and what they do. Letters, news and questions come out as nonsense in \
 the words of captions, and nothing says so. Subwords can spell every word, but a name \
 or a rare word is often replaced. A sentence may have {max_tokens} subwords, and the \
-longest in training had {longest}: give it one sentence at a time, for the end of a \
-long line gets lost. It may repeat what the captions' writers took for granted about \
-people (van Miltenburg, 2016, *Stereotyping and Bias in the Flickr30K Dataset*).
+longest that people wrote for training had {longest}: give it one sentence at a time, \
+for the end of a long line gets lost. It may repeat what the captions' writers took \
+for granted about people (van Miltenburg, 2016, *Stereotyping and Bias in the \
+Flickr30K Dataset*).
 """
 
 
@@ -92,6 +93,26 @@ def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
     for start in starts:
         start["command"] = without_paths(start["command"])
     return {"config": dataclasses.asdict(shipped), "starts": starts}
+
+
+def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> str:
+    """What the training pairs are: those of ``people``, or what diversify.py makes.
+
+    Raises DataError for any other.
+    """
+    count = len(people)
+    if pairs == people:
+        return f"the {count:,} sentence pairs of Multi30k"
+    there, back = pairs[count : 2 * count], pairs[2 * count :]
+    halves = [source for source, _ in there], [target for _, target in back]
+    if pairs[:count] != people or halves != tuple(map(list, zip(*people, strict=True))):
+        what = "holds other pairs than Multi30k's and what tools/diversify.py adds"
+        raise at.DataError("train split", what, "Name a run whose data is these.")
+    return (
+        f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
+        f"sentences, German and English, beside what another model, trained on the "
+        f"same {count:,}, made of it (`tools/diversify.py`, chapter 4.8)"
+    )
 
 
 def compare(
@@ -124,12 +145,17 @@ def row(split: str, scores: dict[str, Any]) -> str:
 
 
 def card(
-    run: Path, into: Path, model: at.Translator, scores: dict[str, Any], parity: dict
+    run: Path,
+    into: Path,
+    model: at.Translator,
+    pairs: str,
+    scores: dict[str, Any],
+    parity: dict[str, Any],
 ) -> str:
-    """The text of README.md."""
+    """The text of README.md; ``pairs`` says what the model was trained on."""
     config, metrics = model.config, at.read_metrics(run)
     text = (model.vocab_src, model.vocab_tgt, model.tokenizer_src, model.tokenizer_tgt)
-    examples = at.load_examples(config, "train", text)
+    examples = at.load_examples(at.CONFIGS["small"], "train", text)
     start = at.saved_settings(into)["starts"][0]
     ties = {"all": "one table of embeddings", "target": "target tables tied"}
     count = at.count_parameters(model.model)
@@ -138,6 +164,7 @@ def card(
     return CARD.format(
         **dataclasses.asdict(config)
         | {
+            "pairs": pairs,
             "millions": count / 1e6,
             "parameters": count,
             "norm": "pre" if config.norm_first else "post",
@@ -166,6 +193,8 @@ def ship(run: Path, into: Path, scores: Path) -> str:
     if config.dataset != "multi30k":
         what = f"was trained on {config.dataset}, and the card tells of Multi30k"
         raise at.DataError(run, what, "Name a run on Multi30k.")
+    people = at.load_pairs(at.CONFIGS["small"], "train")
+    pairs = described(at.load_pairs(config, "train"), people)
     half = packed_model(translator.model).state_dict()
     at.write_json(into / "config.json", settings_of(run, config))
     at.write_atomically(
@@ -175,7 +204,7 @@ def ship(run: Path, into: Path, scores: Path) -> str:
     valid, parity = compare(translator, at.load_translator(into, "cpu"))
     both = {"valid": valid, "test": test}
     at.write_json(into / "evaluate.json", {**both, "half precision": parity})
-    text = card(run, into, translator, both, parity)
+    text = card(run, into, translator, pairs, both, parity)
     at.write_atomically(into / "README.md", text.encode())
     size = sum(file.stat().st_size for file in into.iterdir())
     if size > LIMIT:
