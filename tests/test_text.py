@@ -408,6 +408,24 @@ def test_figures_are_those_that_the_program_draws(draw):
     assert figure.path.stem == draw.__name__
 
 
+def test_what_chapter_4_says_of_speed_was_measured():
+    """Ahead of the C++ engine on one batch at a time, behind it on two, alone far."""
+    tables = annotated_transformer.read_json(ROOT / "results" / "bench.json")[
+        "decoding"
+    ]
+    engine, ours_is = "CTranslate2 float32", {}
+    for kind in ("greedy", "beam 5", "one sentence"):
+        rows = {
+            name: row for name, row in tables[kind].items() if isinstance(row, dict)
+        }
+        ours_is[kind] = {name: row["ours_is"] for name, row in rows.items()}
+        assert all(x >= 1 for name, x in ours_is[kind].items() if engine not in name)
+    for kind in ("greedy", "beam 5"):
+        two = ours_is[kind][f"{engine}, 2 batches at once"]
+        one = min(ours_is[kind][f"{engine}, {n}"] for n in ("1 thread", "2 threads"))
+        assert ours_is["one sentence"][f"{engine}, 1 thread"] < two < 1 < one
+
+
 def test_every_figure_is_shown():
     shown = "\n".join("\n".join(prose(path)) for path in MAIN)
     for draw in DRAWN:
