@@ -2613,9 +2613,10 @@ class CheapDropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape to the same shape."""
+        if not (self.training and x.device.type == "cpu"):
+            return super().forward(x)
         dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
-        here = self.training and x.device.type == "cpu"
-        if not (here and 0 < dropped < 2**16):
+        if not 0 < dropped < 2**16:
             return super().forward(x)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
         bits = words.random_(-(2**63), None).view(torch.int16)
@@ -2676,8 +2677,11 @@ class Product(torch.autograd.Function):
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
         flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
-        d_x = Product.apply(grad, weight.t(), None)
-        return d_x, Product.apply(flat.t(), rows.t(), None), flat.sum(0)
+        if flat.size(1) > rows.size(1):
+            d_weight = Product.apply(rows.t(), flat.t(), None).t()
+        else:
+            d_weight = Product.apply(flat.t(), rows.t(), None)
+        return Product.apply(grad, weight.t(), None), d_weight, flat.sum(0)
 
 
 FEW_ROWS = 4  # for so many PyTorch's own product is quicker
@@ -2688,9 +2692,12 @@ class QuickLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, in_features) to (…, out_features)."""
-        few = x.numel() <= FEW_ROWS * self.in_features
-        single = x.dtype == self.weight.dtype == torch.float32 and x.is_cpu
-        if few or not single or torch.is_autocast_enabled("cpu"):
+        if (
+            x.numel() <= FEW_ROWS * self.in_features
+            or not x.dtype == self.weight.dtype == torch.float32
+            or not x.is_cpu
+            or torch.is_autocast_enabled("cpu")
+        ):
             return F.linear(x, self.weight, self.bias)
         return Product.apply(x, self.weight, self.bias)
 
