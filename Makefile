@@ -51,8 +51,10 @@ train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 4
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
-bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores)
-	$(call timed,$(BIN)/python benchmarks/training.py && $(BIN)/python benchmarks/decoding.py)
+bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores, 15 minutes)
+	$(call timed,$(BIN)/python benchmarks/training.py && \
+	$(BIN)/python benchmarks/training.py --config base && \
+	$(BIN)/python benchmarks/decoding.py && $(BIN)/python images/draw_speed.py)
 
 .venv/bench: $(READY) benchmarks/requirements.txt
 	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@

@@ -1492,19 +1492,18 @@ class Beam:
         return self.ids[b, w, 1:].tolist()
 
     def advance(
-        self, scores: Tensor, parent: Tensor, token: Tensor, stay: Tensor
+        self, scores: Tensor, parent: Tensor, token: Tensor, stay: list[int]
     ) -> None:
         """Go on with these continuations, in the sentences ``stay`` alone."""
-        B, W, t = self.ids.shape
-        first = W * torch.arange(B, device=parent.device).unsqueeze(1)
-        origin = (parent + first)[stay].flatten()  # rows of the flat (B·W)
-        self.cache.follow(origin)
-        if len(stay) < B:
-            self.cache.keep(stay)
-        past, new = self.ids.flatten(0, 1)[origin], token[stay].view(-1, 1)
-        self.ids = torch.cat([past, new], dim=1).view(len(stay), -1, t + 1)
-        self.scores = scores[stay]
-        self.rows = [self.rows[b] for b in stay.tolist()]
+        rows = torch.tensor(stay, device=token.device)
+        if len(stay) < len(self.rows):
+            scores, parent, token = scores[rows], parent[rows], token[rows]
+            self.cache.keep(rows)
+            self.rows = [self.rows[b] for b in stay]
+        origin = parent + rows.unsqueeze(1) * self.ids.size(1)  # in the flat (B·W)
+        self.cache.follow(origin.flatten())
+        past, new = self.ids.flatten(0, 1)[origin], token.unsqueeze(-1)
+        self.ids, self.scores = torch.cat([past, new], dim=-1), scores
 
 
 def beam_search(
@@ -1537,17 +1536,17 @@ def beam_search(
                 ended[beam.rows[b]].append((score, beam.written(b, parent[b, c])))
             width = min(beam_size, scores.size(1) - W)
             scores, order = scores.masked_fill(ends, -torch.inf).topk(width)
-            now = (scores[:, 0] / penalty(length, length_penalty)).tolist()
-            bound = (scores[:, 0] / penalty(max_len - 1, length_penalty)).tolist()
+            best = scores[:, 0].tolist()
+            now, last = (penalty(n, length_penalty) for n in (length, max_len - 1))
             stay = [
                 b
                 for b, row in enumerate(beam.rows)
-                if may_improve(ended[row], now[b], bound[b], beam_size)
+                if may_improve(ended[row], best[b] / now, best[b] / last, beam_size)
             ]
             if not stay:
                 break
             parent, token = parent.gather(1, order), token.gather(1, order)
-            beam.advance(scores, parent, token, torch.tensor(stay, device=src.device))
+            beam.advance(scores, parent, token, stay)
         else:  # at max_len what still lives is cut, and rated as it is
             for b, row in enumerate(beam.rows):
                 score = beam.scores[b, 0].item() / penalty(max_len - 1, length_penalty)

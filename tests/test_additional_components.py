@@ -598,13 +598,23 @@ def test_r_drop_reads_what_doubled_batches_hold():
 def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
     results = at.project_folder() / "results"
     with_it = at.read_json(results / "multi30k-r-drop" / "validation.json")
-    without = at.read_json(
-        at.project_folder() / "models" / "multi30k" / "evaluate.json"
-    )
+    without = at.read_json(results / "multi30k-small" / "validation.json")
     settings = [at.read_json(results / name / "config.json")["config"]
                 for name in ("multi30k-r-drop", "multi30k-small")]  # fmt: skip
     other = {k for k in settings[0] if settings[0][k] != settings[1].get(k)}
     assert other == {"r_drop", "run_dir", "threads", "save_seconds"}
     assert len(at.read_metrics(results / "multi30k-r-drop")) == 24
     assert round(with_it["bleu"], 1) == 41.9 and settings[0]["r_drop"] == 5
-    assert round(without["valid"]["bleu"], 1) == 42.8
+    assert round(without["bleu"], 1) == 42.8
+
+
+def test_what_the_text_says_of_more_pairs_was_measured():
+    results = at.project_folder() / "results"
+    runs = [results / name for name in ("multi30k-small", "multi30k-diversified")]
+    found = [at.read_json(run / "validation.json") for run in runs]
+    assert [round(scores["bleu"], 1) for scores in found] == [42.8, 43.9]
+    assert found[0]["signature"] == found[1]["signature"]
+    plain, more = [at.read_json(run / "config.json")["config"] for run in runs]
+    other = {name for name in more if more[name] != plain.get(name)}
+    data = {"train_src", "train_tgt", "run_dir", "save_seconds", "r_drop"}
+    assert other <= data | {"epochs", "dropout", "keep", "average"}
