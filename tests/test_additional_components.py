@@ -610,11 +610,20 @@ def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
 
 def test_what_the_text_says_of_more_pairs_was_measured():
     results = at.project_folder() / "results"
-    runs = [results / name for name in ("multi30k-small", "multi30k-diversified")]
+    names = [f"multi30k-diversified{seed}" for seed in ("", "-seed1", "-seed2")]
+    runs = [results / name for name in ("multi30k-small", *names)]
     found = [at.read_json(run / "validation.json") for run in runs]
-    assert [round(scores["bleu"], 1) for scores in found] == [42.8, 43.9]
-    assert found[0]["signature"] == found[1]["signature"]
-    plain, more = [at.read_json(run / "config.json")["config"] for run in runs]
-    other = {name for name in more if more[name] != plain.get(name)}
+    assert [round(x["bleu"], 1) for x in found] == [42.8, 43.9, 43.1, 42.7]
+    tested = [at.read_json(run / "evaluate.json") for run in runs]
+    assert len({scores["signature"] for scores in found + tested}) == 1
+    assert all(scores["sentences"] == 1000 for scores in tested)
+    plain, *more = [at.read_json(run / "config.json")["config"] for run in runs]
+    assert [config["seed"] for config in more] == [0, 1, 2]
     data = {"train_src", "train_tgt", "run_dir", "save_seconds", "r_drop"}
-    assert other <= data | {"epochs", "dropout", "keep", "average"}
+    changed = data | {"epochs", "dropout", "keep", "average", "seed", "threads"}
+    for config in more:
+        assert {x for x in config if config[x] != plain.get(x)} <= changed
+    shipped = at.read_json(at.project_folder() / "models/multi30k/evaluate.json")
+    assert max(found, key=lambda scores: scores["bleu"])["bleu"] == pytest.approx(
+        shipped["valid"]["bleu"], abs=0.1
+    )
