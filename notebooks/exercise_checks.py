@@ -129,7 +129,7 @@ def shapes(answer: Any) -> None:
     words, memory = torch.randn(2, 4, 512), torch.randn(2, 7, 512)
     with at.record_attention(layer):
         layer(words, memory, memory)
-    queries = layer.project(words, memory, memory)[0]
+    queries = layer.project(0, words)
     asked = (
         ("the weights", layer.attn, "batch, heads, who asks, who is asked"),
         ("the heads' queries", queries, "batch, heads, who asks, width of a head"),

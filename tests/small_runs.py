@@ -1,7 +1,8 @@
-"""A text of a few sentences, and trainings on it that take a moment."""
+"""A text of a few sentences, trainings on it that take a moment, and the real text."""
 
 import dataclasses
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,11 @@ PAIRS = [
     ("Ein Mann und eine Frau lesen.", "A man and a woman read."),
 ]
 SIX = PAIRS[:6]
+
+needs_multi30k = pytest.mark.skipif(
+    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
+    reason="Multi30k is not fetched for a test",
+)
 
 
 def write_text(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:

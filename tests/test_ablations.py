@@ -2,24 +2,19 @@
 
 import dataclasses
 import json
-import os
 import random
 
 import pytest
 import sacrebleu
 import torch
 from sacrebleu.significance import PairedTest
-from small_runs import program
+from small_runs import needs_multi30k, program
 
 import annotated_transformer as at
 
 ROOT = at.project_folder()
 PAIRS = at.load_pairs(at.TrainingConfig(), "train")[:400]
 TEXT = [english for _, english in PAIRS[:120]]
-needs_multi30k = pytest.mark.skipif(
-    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
-    reason="Multi30k is not fetched for a test",
-)
 STORED = ROOT / "results" / "ablations.json"
 
 

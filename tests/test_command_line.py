@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SIX as PAIRS
-from small_runs import write_text
+from small_runs import needs_multi30k, write_text
 
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainingConfig, main
@@ -354,9 +354,8 @@ def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
     assert all({"date", "model", "config"} <= look.keys() for look in written)
 
 
+@needs_multi30k
 def test_the_digest_of_the_test_set_is_that_of_its_sentences():
-    if not os.environ.get("ANNOTATED_TRANSFORMER_DATA") and not os.environ.get("CI"):
-        pytest.skip("ANNOTATED_TRANSFORMER_DATA names no folder with Multi30k")
     lines = at.read_lines(at.data_file("multi30k", "test_2016_flickr.en.gz"))
     digest = at.hashlib.sha256("\n".join(lines).encode()).hexdigest()
     assert digest == at.TEST_2016

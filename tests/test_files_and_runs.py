@@ -17,7 +17,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_runs import SIX as PAIRS
-from small_runs import small_run, train, train_until
+from small_runs import needs_multi30k, small_run, train, train_until
 
 import annotated_transformer as at
 from annotated_transformer import (
@@ -230,11 +230,9 @@ def test_a_download_with_a_wrong_checksum_is_tried_again_then_refused(data_folde
     assert len(asked) == 3
 
 
+@needs_multi30k
 def test_multi30k_itself():
-    """The real files, where there are any: their sums and their sizes."""
-    named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
-    if not named and not os.environ.get("CI"):
-        pytest.skip("ANNOTATED_TRANSFORMER_DATA names no folder with Multi30k")
+    """The real files: their sums and their sizes."""
     sizes = {"train": 29000, "val": 1014, "test_2016_flickr": 1000}
     for name, size in sizes.items():
         for side in ("de", "en"):

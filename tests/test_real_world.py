@@ -15,15 +15,12 @@ import sacrebleu
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_runs import needs_multi30k
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError, TrainingConfig
 
 CAPTIONS = at.load_pairs(TrainingConfig(), "train")
-needs_multi30k = pytest.mark.skipif(
-    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
-    reason="Multi30k is not fetched for a test",
-)
 WHEN = {"Heute": "Today", "Jetzt": "Now", "Oft": "Often"}
 WHO = {"er": "he", "sie": "she", "Anna": "Anna", "Paul": "Paul"}
 DOES = {

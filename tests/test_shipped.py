@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import program
+from small_runs import needs_multi30k, program
 
 import annotated_transformer as at
 
@@ -88,6 +88,7 @@ def test_a_sentence_is_translated_by_default():
     assert "dogs" in text and text.endswith(".")
 
 
+@needs_multi30k
 @pytest.mark.slow
 def test_it_reaches_what_its_card_says():
     """All 1,000 sentences again. No choice is made by it, so no look is noted."""
