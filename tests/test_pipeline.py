@@ -404,6 +404,14 @@ def test_names_of_a_file(file, names):
     assert digest.called(ROOT / file) == names
 
 
+def test_what_python_compiles_beside_the_data_is_no_data(tmp_path, monkeypatch):
+    for name in ("a/b.txt", "a/README.md", "a/__pycache__/c.cpython-311.pyc"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).touch()
+    monkeypatch.setattr(digest, "ROOT", tmp_path)
+    assert digest.named_files('folder = "../data/a"') == [tmp_path / "data/a/b.txt"]
+
+
 def test_outputs_of_older_data(tree):
     (tree / "data/numbers.txt").write_text("7\n")
     refused(tree, "02_second, all cells", "outputs are of older data")

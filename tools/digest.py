@@ -180,7 +180,8 @@ def named_files(code: str) -> list[Path]:
     """The files of data/, models/ and results/ that strings in code name."""
     said = {re.sub(r"^(\.\./)+|/$", "", text) for text in strings(code)}
     files = [f for top in FOLDERS for f in (ROOT / top).rglob("*") if f.is_file()]
-    return sorted(f for f in files if f.suffix != ".md" and said & called(f))
+    content = (f for f in files if f.suffix not in (".md", ".pyc"))
+    return sorted(f for f in content if said & called(f))
 
 
 def called(path: Path) -> set[str]:
