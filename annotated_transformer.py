@@ -89,9 +89,9 @@ __all__ = [
     "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
     "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
-    "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
-    "average", "average_checkpoints", "RDrop",
+    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_layers",
+    "decode_step", "penalty", "may_improve", "Beam", "beam_search",
+    "mean_state", "shapes", "average", "average_checkpoints", "RDrop",
     # 05_attention_visualization
     "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
     "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
@@ -114,9 +114,6 @@ __all__ = [
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
-    "keep_freed_memory", "Product", "FEW_ROWS", "QuickLinear",
-    "multiply_quickly", "quicken", "decode_quickly", "side_by_side",
     "process_group", "distribute", "train_distributed_model", "field_comments",
     "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
@@ -153,6 +150,11 @@ __all__ = [
     "build_model", "build_losses", "load_pairs", "load_examples",
     "count_steps", "progress", "epoch_record", "train_worker", "train_model",
     "decode_rows", "evaluate",
+    # 99_quick_on_a_processor
+    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
+    "keep_freed_memory", "product", "Product", "FEW_ROWS", "quick_linear",
+    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
+    "QuickLayers", "decode_quickly",
 ]
 # fmt: on
 
@@ -1401,7 +1403,8 @@ class DecoderCache:
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
-        self.mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
+        mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
+        self.mask = None if mask.all() else mask
         layers: Any = model.decoder.layers
         maps = [layer.src_attn.project for layer in layers]
         self.source = [(heads(1, memory), heads(2, memory)) for heads in maps]
@@ -1414,15 +1417,35 @@ class DecoderCache:
         self.target[layer] = keys, values
         return keys, values
 
-    def follow(self, rows: Tensor) -> None:
+    def follow(self, rows: list[int]) -> None:
         """Let hypothesis i go on from what hypothesis ``rows[i]`` stored."""
-        if rows.tolist() != list(range(len(self.target[0][0]))):
-            self.target = [(k[rows], v[rows]) for k, v in self.target]
+        if rows != list(range(len(self.target[0][0]))):
+            kept = torch.tensor(rows, device=self.target[0][0].device)
+            self.target = [(k[kept], v[kept]) for k, v in self.target]
 
-    def keep(self, sentences: Tensor) -> None:
+    def keep(self, sentences: list[int]) -> None:
         """Forget every source sentence but these."""
         self.source = [(k[sentences], v[sentences]) for k, v in self.source]
-        self.mask = self.mask[sentences]
+        self.mask = None if self.mask is None else self.mask[sentences]
+
+
+def decode_layers(decoder: Any, cache: DecoderCache, x: Tensor) -> Tensor:
+    """The newest positions (B·W, 1, D) through all layers of a decoder."""
+    for i, layer in enumerate(decoder.layers):
+
+        def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
+            q, k, v = (attn.project(j, x) for j in range(3))
+            return attn.merge(attn.attend(q, *cache.append(i, k, v)))
+
+        def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
+            keys, values = cache.source[i]
+            q = attn.project(0, x.view(len(keys), -1, x.size(-1)))  # (B, H, W, K)
+            return attn.merge(attn.attend(q, keys, values, cache.mask)).view_as(x)
+
+        x = layer.sublayer[0](x, to_target)
+        x = layer.sublayer[1](x, to_source)
+        x = layer.sublayer[2](x, layer.feed_forward)
+    return x
 
 
 def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
@@ -1432,21 +1455,8 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Ten
     embed, position = embedding
     written = cache.target[0][0].size(2)
     x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
-    for i, layer in enumerate(decoder.layers):
-
-        def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            q, k, v = (attn.project(j, x) for j in range(3))
-            return attn.merge(attn.attend(q, *cache.append(i, k, v)))
-
-        def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            rows = x.view(len(cache.mask), -1, x.size(-1))  # (B, W, D)
-            q = attn.project(0, rows)  # (B, H, W, K)
-            heads = attn.attend(q, *cache.source[i], cache.mask)
-            return attn.merge(heads).view_as(x)
-
-        x = layer.sublayer[0](x, to_target)
-        x = layer.sublayer[1](x, to_source)
-        x = layer.sublayer[2](x, layer.feed_forward)
+    quick = vars(decoder).get("quick_layers")  # of chapter 99
+    x = quick(cache, x) if quick else decode_layers(decoder, cache, x)
     return model.generator(decoder.norm(x)).view(*last.shape, -1)
 
 
@@ -1467,43 +1477,41 @@ def may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
 class Beam:
     """The hypotheses of a search: W for each of the B sentences still open.
 
-    ``ids`` (B, W, t) from the start symbol on, ``scores`` (B, W) their summed
-    log-probabilities, ``rows[b]`` the place of sentence b in the whole batch.
+    Of hypothesis w of sentence b, ``ids[b][w]`` from the start symbol on and the
+    summed log-probability ``scores[b][w]``; ``rows[b]`` is the sentence's place in
+    the whole batch.
     """
 
-    def __init__(self, cache: DecoderCache, src: Tensor, start_symbol: int):
+    def __init__(self, cache: DecoderCache, sentences: int, start_symbol: int):
         self.cache = cache
-        self.ids = src.new_full((len(src), 1, 1), start_symbol)
-        self.scores = torch.zeros(len(src), 1, device=src.device)
-        self.rows = list(range(len(src)))
+        self.ids = [[[start_symbol]] for _ in range(sentences)]
+        self.scores = [[0.0] for _ in range(sentences)]
+        self.rows = list(range(sentences))
 
-    def continuations(self, logp: Tensor, number: int) -> tuple[Tensor, ...]:
-        """Best continuations by logp (B, W, V), best first: (B, number) each.
+    def newest(self) -> list[list[int]]:
+        """The last token of each hypothesis, [b][w]."""
+        return [[ids[-1] for ids in hypotheses] for hypotheses in self.ids]
+
+    def continuations(self, logp: Tensor, number: int) -> list[list[tuple]]:
+        """The best continuations of each sentence by logp (B, W, V), best first.
 
         Summed log-probability, hypothesis that is continued, token it gets.
         """
         best, token = logp.topk(min(number, logp.size(-1)))  # (B, W, n)
-        total = (self.scores.unsqueeze(-1) + best).flatten(1)  # (B, W·n)
+        total = (best + best.new_tensor(self.scores).unsqueeze(-1)).flatten(1)
         scores, i = total.topk(min(number, total.size(1)))
-        return scores, i // best.size(-1), token.flatten(1).gather(1, i)
+        parts = scores, i // best.size(-1), token.flatten(1).gather(1, i)
+        return [list(zip(*of)) for of in zip(*(part.tolist() for part in parts))]
 
-    def written(self, b: int, w: int | Tensor) -> list[int]:
-        """What hypothesis w of sentence b has written so far."""
-        return self.ids[b, w, 1:].tolist()
-
-    def advance(
-        self, scores: Tensor, parent: Tensor, token: Tensor, stay: list[int]
-    ) -> None:
-        """Go on with these continuations, in the sentences ``stay`` alone."""
-        rows = torch.tensor(stay, device=token.device)
-        if len(stay) < len(self.rows):
-            scores, parent, token = scores[rows], parent[rows], token[rows]
-            self.cache.keep(rows)
-            self.rows = [self.rows[b] for b in stay]
-        origin = parent + rows.unsqueeze(1) * self.ids.size(1)  # in the flat (B·W)
-        self.cache.follow(origin.flatten())
-        past, new = self.ids.flatten(0, 1)[origin], token.unsqueeze(-1)
-        self.ids, self.scores = torch.cat([past, new], dim=-1), scores
+    def advance(self, alive: dict[int, list[tuple]]) -> None:
+        """Go on with these continuations, in these sentences alone."""
+        if len(alive) < len(self.rows):
+            self.cache.keep(list(alive))
+            self.rows = [self.rows[b] for b in alive]
+        W = len(self.ids[0])
+        self.cache.follow([b * W + w for b in alive for _, w, _ in alive[b]])
+        self.ids = [[[*self.ids[b][w], new] for _, w, new in alive[b]] for b in alive]
+        self.scores = [[score for score, *_ in alive[b]] for b in alive]
 
 
 def beam_search(
@@ -1524,33 +1532,28 @@ def beam_search(
     has not ended there is cut and competes as it is.
     """
     ended: list[list[tuple[float, list[int]]]] = [[] for _ in src]
+    last = penalty(max_len - 1, length_penalty)
     with in_mode(model, training=False), torch.inference_mode():
-        beam = Beam(DecoderCache(model, src, src_mask), src, start_symbol)
+        beam = Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
         for length in range(1, max_len):
-            W = beam.ids.size(1)
-            logp = decode_step(model, beam.cache, beam.ids[..., -1])
-            scores, parent, token = beam.continuations(logp, 2 * beam_size)
-            ends = token == end_symbol
-            for b, c in ends[:, :beam_size].nonzero().tolist():
-                score = scores[b, c].item() / penalty(length, length_penalty)
-                ended[beam.rows[b]].append((score, beam.written(b, parent[b, c])))
-            width = min(beam_size, scores.size(1) - W)
-            scores, order = scores.masked_fill(ends, -torch.inf).topk(width)
-            best = scores[:, 0].tolist()
-            now, last = (penalty(n, length_penalty) for n in (length, max_len - 1))
-            stay = [
-                b
-                for b, row in enumerate(beam.rows)
-                if may_improve(ended[row], best[b] / now, best[b] / last, beam_size)
-            ]
-            if not stay:
+            now = penalty(length, length_penalty)
+            logp = decode_step(model, beam.cache, src.new_tensor(beam.newest()))
+            alive = {}
+            for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
+                done, width = ended[beam.rows[b]], len(offered) - len(beam.ids[b])
+                for score, w, token in offered[:beam_size]:
+                    if token == end_symbol:
+                        done.append((score / now, beam.ids[b][w][1:]))
+                going_on = [offer for offer in offered if offer[2] != end_symbol]
+                best = going_on[0][0]
+                if may_improve(done, best / now, best / last, beam_size):
+                    alive[b] = going_on[: min(beam_size, width)]
+            if not alive:
                 break
-            parent, token = parent.gather(1, order), token.gather(1, order)
-            beam.advance(scores, parent, token, stay)
+            beam.advance(alive)
         else:  # at max_len what still lives is cut, and rated as it is
             for b, row in enumerate(beam.rows):
-                score = beam.scores[b, 0].item() / penalty(max_len - 1, length_penalty)
-                ended[row].append((score, beam.written(b, 0)))
+                ended[row].append((beam.scores[b][0] / last, beam.ids[b][0][1:]))
     return [(ids, score) for score, ids in map(max, ended)]
 
 
@@ -2542,8 +2545,9 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
+    model.to(choose_device(device))
     decode_quickly(model)
-    return Translator(model.to(choose_device(device)), *text, config)
+    return Translator(model, *text, config)
 
 
 # -----------------------------------------------------------------------------
@@ -2602,148 +2606,6 @@ def autocast(precision: str, device: torch.device) -> torch.autocast:
     wanted = precision == "bfloat16"
     # The cache would keep the first step's rounded weights for the whole epoch.
     return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
-
-
-class CheapDropout(nn.Dropout):
-    """Dropout that draws sixteen random bits a value on a CPU.
-
-    ``p`` is rounded to the next 65,536th; elsewhere it is torch's own.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x of any shape to the same shape."""
-        if not (self.training and x.device.type == "cpu"):
-            return super().forward(x)
-        dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
-        if not 0 < dropped < 2**16:
-            return super().forward(x)
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
-        bits = words.random_(-(2**63), None).view(torch.int16)
-        keep = bits[: x.numel()].view(x.shape) >= dropped - 2**15
-        return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
-
-
-def draw_cheaply(model: nn.Module) -> None:
-    """Exchange each nn.Dropout inside a model for a CheapDropout."""
-    for module in model.modules():
-        for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, CheapDropout(child.p))
-
-
-IDLE_BYTES = 3 * 2**29  # that a process may keep
-
-
-def resident_bytes() -> int:
-    """Bytes of this process that are in memory (Linux only)."""
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-@functools.cache  # settings of the whole process, made once
-def keep_freed_memory() -> None:
-    """Let this process reuse large freed blocks (glibc only; else nothing).
-
-    They go back after an update of an optimizer when ``IDLE_BYTES`` lie idle.
-    """
-    if sys.platform != "linux":
-        return
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):  # another C library
-        return
-    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
-    library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
-    in_use = resident_bytes()
-
-    def give_back(*_: object) -> None:
-        nonlocal in_use
-        if resident_bytes() - in_use > IDLE_BYTES:
-            library.malloc_trim(0)
-            in_use = resident_bytes()
-
-    register_optimizer_step_post_hook(give_back)
-
-
-class Product(torch.autograd.Function):
-    """x (…, K) times weight (N, K) transposed, plus bias (N), by oneDNN."""
-
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
-        flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
-        if flat.size(1) > rows.size(1):
-            d_weight = Product.apply(rows.t(), flat.t(), None).t()
-        else:
-            d_weight = Product.apply(flat.t(), rows.t(), None)
-        return Product.apply(grad, weight.t(), None), d_weight, flat.sum(0)
-
-
-FEW_ROWS = 4  # for so many PyTorch's own product is quicker
-
-
-class QuickLinear(nn.Linear):
-    """A linear layer whose float32 products oneDNN computes on a CPU."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (…, in_features) to (…, out_features)."""
-        if (
-            x.numel() <= FEW_ROWS * self.in_features
-            or not x.dtype == self.weight.dtype == torch.float32
-            or not x.is_cpu
-            or torch.is_autocast_enabled("cpu")
-        ):
-            return F.linear(x, self.weight, self.bias)
-        return Product.apply(x, self.weight, self.bias)
-
-
-def multiply_quickly(model: nn.Module) -> None:
-    """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
-    here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
-    if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
-        for module in model.modules():
-            if type(module) is nn.Linear:
-                module.__class__ = QuickLinear
-
-
-def quicken(model: nn.Module) -> None:
-    """Cheap dropout and quick products for a model that trains on a CPU."""
-    draw_cheaply(model)
-    multiply_quickly(model)
-
-
-def decode_quickly(model: nn.Module) -> None:
-    """Quick products for a model that decodes, with weights stored by columns."""
-    multiply_quickly(model)
-    for layer in model.modules():
-        if isinstance(layer, QuickLinear):
-            layer.weight.data = layer.weight.data.t().contiguous().t()
-
-
-def side_by_side(
-    work: Callable[[Any], Any], groups: Sequence, device: torch.device
-) -> Iterator[Any]:
-    """``work(group)`` for each group, in order.
-
-    On a CPU as many at once as PyTorch has threads, with one thread each.
-    """
-    threads, pool = torch.get_num_threads(), None
-    if device.type == "cpu" and min(threads, len(groups)) > 1:
-        pool = ThreadPoolExecutor(
-            threads, initializer=torch.set_num_threads, initargs=(1,)
-        )
-    torch.set_num_threads(1)
-    try:
-        yield from (pool.map if pool else map)(work, groups)
-    finally:
-        if pool:
-            pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
 
 
 @contextmanager
@@ -4564,6 +4426,215 @@ def evaluate(
     seconds = time.perf_counter() - started
     scores = score(translations, [tgt for _, tgt in pairs])
     return {**scores, "seconds": round(seconds, 1)}
+
+
+# -----------------------------------------------------------------------------
+# notebooks/99_quick_on_a_processor.md
+# -----------------------------------------------------------------------------
+
+
+class CheapDropout(nn.Dropout):
+    """Dropout that draws sixteen random bits a value on a CPU.
+
+    ``p`` is rounded to the next 65,536th; elsewhere it is torch's own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape to the same shape."""
+        if not (self.training and x.device.type == "cpu"):
+            return super().forward(x)
+        dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
+        if not 0 < dropped < 2**16:
+            return super().forward(x)
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
+        bits = words.random_(-(2**63), None).view(torch.int16)
+        keep = bits[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
+
+
+def draw_cheaply(model: nn.Module) -> None:
+    """Exchange each nn.Dropout inside a model for a CheapDropout."""
+    for module in model.modules():
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, CheapDropout(child.p))
+
+
+IDLE_BYTES = 3 * 2**29  # that a process may keep
+
+
+def resident_bytes() -> int:
+    """Bytes of this process that are in memory (Linux only)."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@functools.cache  # settings of the whole process, made once
+def keep_freed_memory() -> None:
+    """Let this process reuse large freed blocks (glibc only; else nothing).
+
+    They go back after an update of an optimizer when ``IDLE_BYTES`` lie idle.
+    """
+    if sys.platform != "linux":
+        return
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):  # another C library
+        return
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+    library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
+    in_use = resident_bytes()
+
+    def give_back(*_: object) -> None:
+        nonlocal in_use
+        if resident_bytes() - in_use > IDLE_BYTES:
+            library.malloc_trim(0)
+            in_use = resident_bytes()
+
+    register_optimizer_step_post_hook(give_back)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (…, K) times weight (N, K) transposed, plus bias (N), by oneDNN."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class Product(torch.autograd.Function):
+    """``product`` with gradients."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        return product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight = ctx.saved_tensors
+        flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
+        if flat.size(1) > rows.size(1):
+            d_weight = Product.apply(rows.t(), flat.t(), None).t()
+        else:
+            d_weight = Product.apply(flat.t(), rows.t(), None)
+        return Product.apply(grad, weight.t(), None), d_weight, flat.sum(0)
+
+
+FEW_ROWS = 4  # for so many PyTorch's own product is quicker
+
+
+def quick_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """F.linear, whose float32 products on a CPU oneDNN computes."""
+    if (
+        x.numel() <= FEW_ROWS * x.size(-1)
+        or not x.dtype == weight.dtype == torch.float32
+        or not x.is_cpu
+        or torch.is_autocast_enabled("cpu")
+    ):
+        return F.linear(x, weight, bias)
+    return (Product.apply if torch.is_grad_enabled() else product)(x, weight, bias)
+
+
+class QuickLinear(nn.Linear):
+    """A linear layer that multiplies by ``quick_linear``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (…, in_features) to (…, out_features)."""
+        return quick_linear(x, self.weight, self.bias)
+
+
+def multiply_quickly(model: nn.Module) -> None:
+    """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
+    here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
+    if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+        for module in model.modules():
+            if type(module) is nn.Linear:
+                module.__class__ = QuickLinear
+
+
+def quicken(model: nn.Module) -> None:
+    """Cheap dropout and quick products for a model that trains on a CPU."""
+    draw_cheaply(model)
+    multiply_quickly(model)
+
+
+def side_by_side(
+    work: Callable[[Any], Any], groups: Sequence, device: torch.device
+) -> Iterator[Any]:
+    """``work(group)`` for each group, in order.
+
+    On a CPU as many at once as PyTorch has threads, with one thread each.
+    """
+    threads, pool = torch.get_num_threads(), None
+    if device.type == "cpu" and min(threads, len(groups)) > 1:
+        pool = ThreadPoolExecutor(
+            threads, initializer=torch.set_num_threads, initargs=(1,)
+        )
+    torch.set_num_threads(1)
+    try:
+        yield from (pool.map if pool else map)(work, groups)
+    finally:
+        if pool:
+            pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+class QuickLayers:
+    """``decode_layers`` of chapter 4 in evaluation, with no module in between.
+
+    Holds the weights of a decoder's layers, no copies of them. Hooks of the modules
+    are not run, and ``record_attention`` records nothing.
+    """
+
+    def __init__(self, decoder: Any):
+        first = decoder.layers[0]
+        quick = isinstance(first.feed_forward.w_1, QuickLinear)
+        self.linear = quick_linear if quick else F.linear
+        self.h, self.norm_first = first.self_attn.h, first.sublayer[0].norm_first
+        self.layers = []
+        for layer in decoder.layers:
+            own, source = layer.self_attn.linears, layer.src_attn.linears
+            forward, norms = layer.feed_forward, [part.norm for part in layer.sublayer]
+            used = [*own, source[0], source[3], forward.w_1, forward.w_2]
+            self.layers.append(
+                [(linear.weight, linear.bias) for linear in used]
+                + [(norm.a_2.shape, norm.a_2, norm.b_2, norm.eps) for norm in norms]
+            )
+
+    def before(self, x: Tensor, norm: tuple) -> Tensor:
+        """What a sub-layer gets of x."""
+        return F.layer_norm(x, *norm) if self.norm_first else x
+
+    def after(self, x: Tensor, norm: tuple) -> Tensor:
+        """What becomes of the sum of x and a sub-layer's output."""
+        return x if self.norm_first else F.layer_norm(x, *norm)
+
+    def __call__(self, cache: DecoderCache, x: Tensor) -> Tensor:
+        """The newest positions (B·W, 1, D) through all layers."""
+        linear, attend = self.linear, F.scaled_dot_product_attention
+        (n, _, D), h, B = x.shape, self.h, len(cache.source[0][0])
+        for i, layer in enumerate(self.layers):
+            query, key, value, out, ask, tell, w_1, w_2, *norms = layer
+            y = self.before(x, norms[0])
+            q, k, v = (linear(y, *m).view(n, h, 1, -1) for m in (query, key, value))
+            y = attend(q, *cache.append(i, k, v)).view(n, 1, D)
+            x = self.after(x + linear(y, *out), norms[0])
+            y = self.before(x, norms[1]).view(B, -1, D)  # W queries to a source
+            q = linear(y, *ask).view(B, -1, h, D // h).transpose(1, 2)
+            y = attend(q, *cache.source[i], attn_mask=cache.mask)
+            y = y.transpose(1, 2).reshape(n, 1, D)
+            x = self.after(x + linear(y, *tell), norms[1])
+            y = linear(self.before(x, norms[2]), *w_1).relu()
+            x = self.after(x + linear(y, *w_2), norms[2])
+        return x
+
+
+def decode_quickly(model: EncoderDecoder) -> None:
+    """Quick products and layers for decoding, with weights stored by columns."""
+    multiply_quickly(model)
+    for layer in model.modules():
+        if isinstance(layer, QuickLinear):
+            layer.weight.data = layer.weight.data.t().contiguous().t()
+    decoder: Any = model.decoder
+    decoder.quick_layers = QuickLayers(decoder)
 
 
 if __name__ == "__main__":

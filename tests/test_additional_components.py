@@ -177,7 +177,7 @@ def test_hypotheses_share_the_source_and_keep_their_own_past():
     tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
     cache = at.DecoderCache(model, src, mask)
     at.decode_step(model, cache, tgt[:, :1, 0])
-    cache.follow(torch.tensor([0, 0, 0, 1, 1, 1]))
+    cache.follow([0, 0, 0, 1, 1, 1])
     tgt[:, :, 0] = tgt[:, :1, 0]
     for t in range(1, 6):
         got = at.decode_step(model, cache, tgt[:, :, t])
@@ -195,7 +195,7 @@ def test_rows_can_change_places_and_leave():
     cache = at.DecoderCache(model, src, mask)
     for t in range(4):
         at.decode_step(model, cache, tgt[:, [t]])
-    rows = torch.tensor([2, 0])
+    rows = [2, 0]
     cache.follow(rows)
     cache.keep(rows)
     got = at.decode_step(model, cache, tgt[rows][:, [4]])[:, 0]
@@ -327,7 +327,7 @@ class Planted:
         monkeypatch.setattr(at.DecoderCache, "follow", self.follow)
 
     def follow(self, rows):
-        self.past = [self.past[row] for row in rows.tolist()]
+        self.past = [self.past[row] for row in rows]
 
     def step(self, model, cache, last):
         self.batches.append(len(last))

@@ -1,4 +1,4 @@
-"""What makes a step quick on a processor changes no result (chapter 91)."""
+"""What makes a step quick on a processor changes no result (chapter 99)."""
 
 import copy
 import subprocess
@@ -130,6 +130,69 @@ def test_other_types_and_autocast_are_left_to_torch():
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(layer(x), expected) and expected.dtype == torch.bfloat16
     assert torch.equal(double(x.double()), precise)
+
+
+# layers without modules
+
+
+def steps_of(model, hypotheses=2):
+    """The log-probabilities of five steps over three sources."""
+    generator = torch.Generator().manual_seed(3)
+    src = torch.randint(4, 40, (3, 9), generator=generator)
+    src[1, 5:] = at.PAD
+    last = torch.randint(4, 40, (5, 3, hypotheses), generator=generator)
+    with torch.inference_mode():
+        cache = at.DecoderCache(model, src, (src != at.PAD).unsqueeze(-2))
+        found = [at.decode_step(model, cache, last[0, :, :1])]
+        cache.follow([b for b in range(3) for _ in range(hypotheses)])
+        return [*found, *(at.decode_step(model, cache, tokens) for tokens in last[1:])]
+
+
+def without_quick_layers(model):
+    plain = copy.deepcopy(model)
+    del plain.decoder.quick_layers
+    return plain
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("tie", ["none", "all"])
+def test_quick_layers_are_the_layers_to_the_last_bit(norm_first, positions, tie):
+    model = small_model(norm_first=norm_first, positions=positions, tie=tie).eval()
+    at.decode_quickly(model)
+    quick, plain = steps_of(model), steps_of(without_quick_layers(model))
+    assert all(map(torch.equal, quick, plain))
+
+
+def changed_in_place(model):
+    model.decoder.layers[1].src_attn.linears[0].weight.data.mul_(2)
+
+
+def loaded_anew(model):
+    state = small_model(tie="all").state_dict()
+    model.load_state_dict({name: 2 * tensor for name, tensor in state.items()})
+
+
+@pytest.mark.parametrize(
+    "change", [changed_in_place, loaded_anew, nn.Module.double, copy.deepcopy]
+)
+def test_quick_layers_follow_the_weights(change):
+    model = small_model(tie="all").eval()
+    at.decode_quickly(model)
+    before = steps_of(model)
+    model = change(model) or model
+    after, plain = steps_of(model), steps_of(without_quick_layers(model))
+    assert all(map(torch.equal, after, plain))
+    assert (change is copy.deepcopy) == all(map(torch.equal, after, before))
+
+
+def test_a_copy_has_quick_layers_of_its_own():
+    model = small_model().eval()
+    at.decode_quickly(model)
+    other = copy.deepcopy(model)
+    before = steps_of(other)
+    changed_in_place(model)
+    assert all(map(torch.equal, before, steps_of(other)))
 
 
 # memory
