@@ -89,9 +89,9 @@ __all__ = [
     "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
     "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_layers",
-    "decode_step", "penalty", "may_improve", "Beam", "beam_search",
-    "mean_state", "shapes", "average", "average_checkpoints", "RDrop",
+    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
+    "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
+    "average", "average_checkpoints", "RDrop",
     # 05_attention_visualization
     "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
     "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
@@ -153,8 +153,8 @@ __all__ = [
     # 99_quick_on_a_processor
     "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
     "keep_freed_memory", "product", "Product", "FEW_ROWS", "quick_linear",
-    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
-    "QuickLayers", "decode_quickly",
+    "QuickLinear", "multiply_quickly", "quicken", "side_by_side", "linear_of",
+    "norm_of", "layer_of", "QuickStep", "decode_quickly",
 ]
 # fmt: on
 
@@ -1429,8 +1429,15 @@ class DecoderCache:
         self.mask = None if self.mask is None else self.mask[sentences]
 
 
-def decode_layers(decoder: Any, cache: DecoderCache, x: Tensor) -> Tensor:
-    """The newest positions (B·W, 1, D) through all layers of a decoder."""
+def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
+    """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
+    if quick := vars(model).get("quick_step"):  # of chapter 99: the same, sooner
+        return quick(cache, last)
+    decoder: Any = model.decoder
+    embedding: Any = model.tgt_embed
+    embed, position = embedding
+    written = cache.target[0][0].size(2)
+    x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
     for i, layer in enumerate(decoder.layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
@@ -1438,25 +1445,12 @@ def decode_layers(decoder: Any, cache: DecoderCache, x: Tensor) -> Tensor:
             return attn.merge(attn.attend(q, *cache.append(i, k, v)))
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            keys, values = cache.source[i]
-            q = attn.project(0, x.view(len(keys), -1, x.size(-1)))  # (B, H, W, K)
-            return attn.merge(attn.attend(q, keys, values, cache.mask)).view_as(x)
+            q = attn.project(0, x.view(*last.shape, -1))  # (B, H, W, K)
+            return attn.merge(attn.attend(q, *cache.source[i], cache.mask)).view_as(x)
 
         x = layer.sublayer[0](x, to_target)
         x = layer.sublayer[1](x, to_source)
         x = layer.sublayer[2](x, layer.feed_forward)
-    return x
-
-
-def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
-    """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-    decoder: Any = model.decoder
-    embedding: Any = model.tgt_embed
-    embed, position = embedding
-    written = cache.target[0][0].size(2)
-    x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
-    quick = vars(decoder).get("quick_layers")  # of chapter 99
-    x = quick(cache, x) if quick else decode_layers(decoder, cache, x)
     return model.generator(decoder.norm(x)).view(*last.shape, -1)
 
 
@@ -4577,27 +4571,41 @@ def side_by_side(
         torch.set_num_threads(threads)
 
 
-class QuickLayers:
-    """``decode_layers`` of chapter 4 in evaluation, with no module in between.
+def linear_of(linear: Any) -> tuple[Tensor, Tensor]:
+    """What F.linear takes of a linear layer."""
+    return linear.weight, linear.bias
 
-    Holds the weights of a decoder's layers, no copies of them. Hooks of the modules
-    are not run, and ``record_attention`` records nothing.
+
+def norm_of(norm: Any) -> tuple:
+    """What F.layer_norm takes of a LayerNorm."""
+    return norm.a_2.shape, norm.a_2, norm.b_2, norm.eps
+
+
+def layer_of(layer: Any) -> list[tuple]:
+    """Eight linear maps and three norms of a decoder layer, as a step takes them."""
+    own, source = layer.self_attn.linears, layer.src_attn.linears
+    forward = layer.feed_forward.w_1, layer.feed_forward.w_2
+    maps = map(linear_of, (*own, source[0], source[3], *forward))
+    return [*maps, *(norm_of(sublayer.norm) for sublayer in layer.sublayer)]
+
+
+class QuickStep:
+    """``decode_step`` of chapter 4 for one model, without its modules.
+
+    Holds the weights themselves, no copies. Nothing is dropped, hooks of the
+    modules are not run, and ``record_attention`` records nothing.
     """
 
-    def __init__(self, decoder: Any):
-        first = decoder.layers[0]
-        quick = isinstance(first.feed_forward.w_1, QuickLinear)
-        self.linear = quick_linear if quick else F.linear
+    def __init__(self, model: Any):
+        embed, self.position = model.tgt_embed
+        self.table, self.scale = embed.lut.weight, math.sqrt(embed.d_model)
+        self.layers = [layer_of(layer) for layer in model.decoder.layers]
+        first = model.decoder.layers[0]
         self.h, self.norm_first = first.self_attn.h, first.sublayer[0].norm_first
-        self.layers = []
-        for layer in decoder.layers:
-            own, source = layer.self_attn.linears, layer.src_attn.linears
-            forward, norms = layer.feed_forward, [part.norm for part in layer.sublayer]
-            used = [*own, source[0], source[3], forward.w_1, forward.w_2]
-            self.layers.append(
-                [(linear.weight, linear.bias) for linear in used]
-                + [(norm.a_2.shape, norm.a_2, norm.b_2, norm.eps) for norm in norms]
-            )
+        self.norm = norm_of(model.decoder.norm) if self.norm_first else ()
+        self.generator = linear_of(model.generator.proj)
+        quick = isinstance(model.generator.proj, QuickLinear)
+        self.linear = quick_linear if quick else F.linear
 
     def before(self, x: Tensor, norm: tuple) -> Tensor:
         """What a sub-layer gets of x."""
@@ -4607,34 +4615,38 @@ class QuickLayers:
         """What becomes of the sum of x and a sub-layer's output."""
         return x if self.norm_first else F.layer_norm(x, *norm)
 
-    def __call__(self, cache: DecoderCache, x: Tensor) -> Tensor:
-        """The newest positions (B·W, 1, D) through all layers."""
+    def __call__(self, cache: DecoderCache, last: Tensor) -> Tensor:
+        """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
         linear, attend = self.linear, F.scaled_dot_product_attention
-        (n, _, D), h, B = x.shape, self.h, len(cache.source[0][0])
+        (B, W), n, h = last.shape, last.numel(), self.h
+        x = F.embedding(last.reshape(n, 1), self.table) * self.scale
+        x = self.position(x, offset=cache.target[0][0].size(2)).view(n, -1)  # (B·W, D)
         for i, layer in enumerate(self.layers):
             query, key, value, out, ask, tell, w_1, w_2, *norms = layer
             y = self.before(x, norms[0])
             q, k, v = (linear(y, *m).view(n, h, 1, -1) for m in (query, key, value))
-            y = attend(q, *cache.append(i, k, v)).view(n, 1, D)
+            y = attend(q, *cache.append(i, k, v)).view(n, -1)
             x = self.after(x + linear(y, *out), norms[0])
-            y = self.before(x, norms[1]).view(B, -1, D)  # W queries to a source
-            q = linear(y, *ask).view(B, -1, h, D // h).transpose(1, 2)
+            y = self.before(x, norms[1])
+            q = linear(y, *ask).view(B, W, h, -1).transpose(1, 2)
             y = attend(q, *cache.source[i], attn_mask=cache.mask)
-            y = y.transpose(1, 2).reshape(n, 1, D)
-            x = self.after(x + linear(y, *tell), norms[1])
+            x = self.after(
+                x + linear(y.transpose(1, 2).reshape(n, -1), *tell), norms[1]
+            )
             y = linear(self.before(x, norms[2]), *w_1).relu()
             x = self.after(x + linear(y, *w_2), norms[2])
-        return x
+        y = linear(self.before(x, self.norm), *self.generator)
+        precise = torch.promote_types(y.dtype, torch.float32)
+        return y.log_softmax(-1, dtype=precise).view(B, W, -1)
 
 
 def decode_quickly(model: EncoderDecoder) -> None:
-    """Quick products and layers for decoding, with weights stored by columns."""
+    """Quick products and steps for decoding, with weights stored by columns."""
     multiply_quickly(model)
     for layer in model.modules():
         if isinstance(layer, QuickLinear):
             layer.weight.data = layer.weight.data.t().contiguous().t()
-    decoder: Any = model.decoder
-    decoder.quick_layers = QuickLayers(decoder)
+    vars(model)["quick_step"] = QuickStep(model)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def test_other_types_and_autocast_are_left_to_torch():
     assert torch.equal(double(x.double()), precise)
 
 
-# layers without modules
+# a step without modules
 
 
 def steps_of(model, hypotheses=2):
@@ -148,19 +148,19 @@ def steps_of(model, hypotheses=2):
         return [*found, *(at.decode_step(model, cache, tokens) for tokens in last[1:])]
 
 
-def without_quick_layers(model):
+def without_quick_step(model):
     plain = copy.deepcopy(model)
-    del plain.decoder.quick_layers
+    del plain.quick_step
     return plain
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize("tie", ["none", "all"])
-def test_quick_layers_are_the_layers_to_the_last_bit(norm_first, positions, tie):
+def test_the_quick_step_is_the_step_to_the_last_bit(norm_first, positions, tie):
     model = small_model(norm_first=norm_first, positions=positions, tie=tie).eval()
     at.decode_quickly(model)
-    quick, plain = steps_of(model), steps_of(without_quick_layers(model))
+    quick, plain = steps_of(model), steps_of(without_quick_step(model))
     assert all(map(torch.equal, quick, plain))
 
 
@@ -176,17 +176,17 @@ def loaded_anew(model):
 @pytest.mark.parametrize(
     "change", [changed_in_place, loaded_anew, nn.Module.double, copy.deepcopy]
 )
-def test_quick_layers_follow_the_weights(change):
+def test_the_quick_step_follows_the_weights(change):
     model = small_model(tie="all").eval()
     at.decode_quickly(model)
     before = steps_of(model)
     model = change(model) or model
-    after, plain = steps_of(model), steps_of(without_quick_layers(model))
+    after, plain = steps_of(model), steps_of(without_quick_step(model))
     assert all(map(torch.equal, after, plain))
     assert (change is copy.deepcopy) == all(map(torch.equal, after, before))
 
 
-def test_a_copy_has_quick_layers_of_its_own():
+def test_a_copy_has_a_quick_step_of_its_own():
     model = small_model().eval()
     at.decode_quickly(model)
     other = copy.deepcopy(model)
