@@ -26,10 +26,10 @@ $(READY): requirements.txt pyproject.toml
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
 
-run: $(READY)  ## execute the chapters from top to bottom into build/notebooks (about 6 minutes)
+run: $(READY)  ## execute the chapters from top to bottom into build/notebooks (about 4 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(READY)  ## check, all tests, and every notebook compared with its outputs (about 12 minutes)
+test: $(READY)  ## check, all tests, and every notebook compared with its outputs (about 8 minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
 check: $(READY)  ## prove in seconds that chapters, notebooks and module agree; writes nothing
@@ -51,7 +51,7 @@ train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 4
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
-bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores, 15 minutes)
+bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \
 	$(BIN)/python benchmarks/training.py --config base && \
 	$(BIN)/python benchmarks/decoding.py && $(BIN)/python images/draw_speed.py)

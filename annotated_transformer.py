@@ -4629,10 +4629,8 @@ class QuickStep:
             x = self.after(x + linear(y, *out), norms[0])
             y = self.before(x, norms[1])
             q = linear(y, *ask).view(B, W, h, -1).transpose(1, 2)
-            y = attend(q, *cache.source[i], attn_mask=cache.mask)
-            x = self.after(
-                x + linear(y.transpose(1, 2).reshape(n, -1), *tell), norms[1]
-            )
+            y = attend(q, *cache.source[i], attn_mask=cache.mask).transpose(1, 2)
+            x = self.after(x + linear(y.reshape(n, -1), *tell), norms[1])
             y = linear(self.before(x, norms[2]), *w_1).relu()
             x = self.after(x + linear(y, *w_2), norms[2])
         y = linear(self.before(x, self.norm), *self.generator)
