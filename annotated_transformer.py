@@ -1534,14 +1534,15 @@ def beam_search(
             logp = decode_step(model, beam.cache, src.new_tensor(beam.newest()))
             alive = {}
             for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
-                done, width = ended[beam.rows[b]], len(offered) - len(beam.ids[b])
+                done = ended[beam.rows[b]]
+                width = min(beam_size, len(offered) - len(beam.ids[b]))
                 for score, w, token in offered[:beam_size]:
                     if token == end_symbol:
                         done.append((score / now, beam.ids[b][w][1:]))
                 going_on = [offer for offer in offered if offer[2] != end_symbol]
                 best = going_on[0][0]
                 if may_improve(done, best / now, best / last, beam_size):
-                    alive[b] = going_on[: min(beam_size, width)]
+                    alive[b] = going_on[:width]
             if not alive:
                 break
             beam.advance(alive)

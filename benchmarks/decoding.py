@@ -116,6 +116,13 @@ def by_rows(model: torch.nn.Module) -> torch.nn.Module:
     return rows_first
 
 
+def by_modules(model: torch.nn.Module) -> torch.nn.Module:
+    """A copy that calls every module of the decoder at each step."""
+    stepwise = copy.deepcopy(model)
+    del stepwise.quick_step
+    return stepwise
+
+
 def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
     """A step that decodes all batches; the sentences it did.
 
@@ -178,7 +185,11 @@ def main() -> None:
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
-    rows_first = by_rows(model)
+    variants = {
+        "ours": model,
+        "ours, weights by rows": by_rows(model),
+        "ours, by modules": by_modules(model),
+    }
     with tempfile.TemporaryDirectory() as folder:
         decoders.as_ctranslate2(translator, Path(folder))
         fast = {
@@ -208,10 +219,10 @@ def main() -> None:
         alone = {
             name: over(single, step, threads=1)
             for name, step in {
-                "ours": lambda b: together([b], lambda b: ours(model, b, 1))(),
-                "ours, weights by rows": lambda b: together(
-                    [b], lambda b: ours(rows_first, b, 1)
-                )(),
+                **{
+                    name: lambda b, m=own: together([b], lambda b: ours(m, b, 1))()
+                    for name, own in variants.items()
+                },
                 "generate of transformers": lambda b: generate(hugging, b, 1),
                 **{
                     name: lambda b, e=engine: at_once(e, words, [b], 1)()
