@@ -628,15 +628,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "cache not reordered while no sentence ends",
-        "if rows.tolist() != list(range(len(self.target[0][0]))):",
+        "if rows != list(range(len(self.target[0][0]))):",
         "if len(rows) != len(self.target[0][0]):",
         "test_additional_components.py::test_the_rating_is_that_of_the_output",
     ),
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "for n in (length, max_len - 1))",
-        "for n in (length, length))",
+        "may_improve(done, best / now, best / last, beam_size)",
+        "may_improve(done, best / now, best / now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     # --- our own: chapter 5 ---------------------------------------------------
@@ -775,6 +775,21 @@ MUTANTS = [
         "age >= run.config.save_seconds",
         "age >= 2 * run.config.save_seconds",
         "test_resume.py::test_at_most_save_seconds_of_work_are_lost",
+    ),
+    # --- our own: chapter 99 --------------------------------------------------
+    Mutant(
+        OWN,
+        "the quick step sees a source's padding",
+        "attn_mask=cache.mask).transpose",
+        "attn_mask=None).transpose",
+        "test_quick_steps.py::test_the_quick_step_is_the_step_to_the_last_bit",
+    ),
+    Mutant(
+        OWN,
+        "the quick step copies the weights",
+        "return linear.weight, linear.bias",
+        "return linear.weight.detach().clone(), linear.bias",
+        "test_quick_steps.py::test_the_quick_step_follows_the_weights",
     ),
 ]
 
