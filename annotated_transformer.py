@@ -151,10 +151,11 @@ __all__ = [
     "count_steps", "progress", "epoch_record", "train_worker", "train_model",
     "decode_rows", "evaluate",
     # 99_quick_on_a_processor
-    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes",
+    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes", "glibc",
     "keep_freed_memory", "product", "Product", "FEW_ROWS", "quick_linear",
-    "QuickLinear", "multiply_quickly", "quicken", "side_by_side", "linear_of",
-    "norm_of", "layer_of", "QuickStep", "decode_quickly",
+    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
+    "share_one_heap", "linear_of", "norm_of", "layer_of", "QuickStep",
+    "decode_quickly",
 ]
 # fmt: on
 
@@ -2872,6 +2873,7 @@ def search_settings(
 
 def translate_command(arguments: argparse.Namespace) -> int:
     """Translate arguments or standard input; 1 if a line was refused."""
+    share_one_heap()  # or a long text would take more and more memory
     translator = load_translator(model_folder(arguments), arguments.device)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
@@ -4464,16 +4466,20 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def glibc() -> Any:
+    """The C library of Linux where it takes settings for its memory, else None."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if hasattr(library, "mallopt") else None
+
+
 @functools.cache  # settings of the whole process, made once
 def keep_freed_memory() -> None:
     """Let this process reuse large freed blocks (glibc only; else nothing).
 
     They go back after an update of an optimizer when ``IDLE_BYTES`` lie idle.
     """
-    if sys.platform != "linux":
-        return
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):  # another C library
+    library = glibc()
+    if not library:
         return
     library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
@@ -4570,6 +4576,12 @@ def side_by_side(
         if pool:
             pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+
+
+def share_one_heap() -> None:
+    """Let all threads take memory from one heap (glibc only; else nothing)."""
+    if library := glibc():
+        library.mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def linear_of(linear: Any) -> tuple[Tensor, Tensor]:

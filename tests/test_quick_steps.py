@@ -223,6 +223,30 @@ def test_what_lies_idle_is_given_back_when_it_is_too_much():
     assert less < 20 and more > 250
 
 
+HEAPS = """if True:
+    import ctypes, sys, annotated_transformer as at
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+    if sys.argv[1:]:
+        at.share_one_heap()
+    met = Barrier(2)
+    with ThreadPoolExecutor(2) as pool:  # both alive, or one would take the other's
+        list(pool.map(lambda n: (bytearray(n), met.wait()), [50_000, 50_000]))
+    ctypes.CDLL(None).malloc_stats()
+"""
+
+
+@pytest.mark.skipif(not at.glibc(), reason="another C library has other heaps")
+def test_threads_share_one_heap_where_they_are_told_to():
+    heaps = []
+    for told in ([], ["told"]):
+        command = [sys.executable, "-c", HEAPS, *told]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        heaps.append(done.stderr.count("Arena "))
+    own, shared = heaps
+    assert shared == 1 < own
+
+
 # side by side
 
 
