@@ -2,9 +2,9 @@
 
     python benchmarks/decoding.py [--model models/multi30k] [--rounds 5]
 
-All sentences of test_2016_flickr, each until it ends by itself; the same trained
-weights in every system. Greedy in batches of 100, beam 5 in batches of 50, and
-single sentences one after the other.
+Sentences of test_2016_flickr, each until it ends by itself; the same trained weights
+in every system. All of them greedily in batches of 100, and by beam 5 in batches of
+50; forty one after the other; three by the older post's way, always to 72 places.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
             src, attention_mask=(src != at.PAD).long(), num_beams=beam_size,
             do_sample=False, max_new_tokens=127,
         )  # fmt: skip
-    return [[i for i in row if i > at.UNK or i == at.UNK] for row in out.tolist()]
+    return [[i for i in row if i >= at.UNK] for row in out.tolist()]
 
 
 def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
@@ -71,7 +71,7 @@ def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
 
 
 def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
-    """The same weights must write the same: in nearly all sentences, see there."""
+    """The same weights must write the same, in at least 95 of 100 sentences."""
     engine, alike = next(iter(fast.values())), 0
     for batch in groups(rows, 50):
         done = engine.translate_batch(

@@ -27,7 +27,14 @@ SPREAD = 0.6  # standard deviation of the logarithm of a sentence's length
 
 
 def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
-    """Two files of random sentences, line by line of similar length; their paths."""
+    """Two files of random sentences, line by line of similar length; their paths.
+
+    Files that are there already are taken as they are.
+    """
+    paths = [folder / f"{pairs}x{mean:g}.{side}" for side in ("src", "tgt")]
+    if all(path.exists() for path in paths):
+        return [str(path) for path in paths]
+    begun = [path.with_suffix(path.suffix + ".tmp") for path in paths]
     draw = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwypvbgk"))
     words = [
@@ -36,9 +43,8 @@ def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
     ]
     table = np.array(words, dtype=object)
     chances = np.cumsum(1 / np.arange(1, WORDS + 1))
-    paths = [str(folder / f"train.{side}") for side in ("src", "tgt")]
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open(path, "w")) for path in paths]
+        files = [stack.enter_context(open(path, "w")) for path in begun]
         for start in range(0, pairs, 50_000):
             count = min(50_000, pairs - start)
             centre = np.log(mean) - SPREAD**2 / 2
@@ -51,7 +57,7 @@ def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
                 for end in ends.tolist():
                     file.write(" ".join(text[begin:end]) + "\n")
                     begin = end
-    return paths
+    return [str(old.replace(new)) for old, new in zip(begun, paths, strict=True)]
 
 
 def private_memory() -> dict[str, float]:
@@ -138,10 +144,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as path:
         folder = Path(arguments.folder or path)
-        folder.mkdir(exist_ok=True)
-        files = [str(folder / f"train.{side}") for side in ("src", "tgt")]
-        if not all(Path(file).exists() for file in files):
-            files = write_corpus(folder, arguments.pairs, arguments.words)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = write_corpus(folder, arguments.pairs, arguments.words)
         config = dataclasses.replace(
             at.CONFIGS[arguments.config], dataset="files", store=str(folder / "store"),
             train_src=files[0], train_tgt=files[1], bpe_size=arguments.bpe_size,

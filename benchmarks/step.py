@@ -35,7 +35,8 @@ def copying_the_larger(ctx, grad):
     x, weight = ctx.saved_tensors
     flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
     d_weight = at.Product.apply(flat.t(), rows.t(), None)
-    return at.Product.apply(grad, weight.t(), None), d_weight, flat.sum(0)
+    d_bias = flat.sum(0) if ctx.needs_input_grad[2] else None
+    return at.Product.apply(grad, weight.t(), None), d_weight, d_bias
 
 
 def milliseconds(variant: str) -> float:

@@ -28,6 +28,9 @@ def peak_memory(process: subprocess.Popen) -> float:
     return int(line.split()[1]) / 1024
 
 
+PATIENCE = 60  # seconds to wait for a first answer before the last line is sent
+
+
 def translate(lines: int) -> tuple[float, float, bool]:
     """Peak memory in MiB, lines per second, and whether answers came meanwhile."""
     sentences = at.read_lines(at.data_file("captions", "test.de"))
@@ -36,14 +39,13 @@ def translate(lines: int) -> tuple[float, float, bool]:
         [*command, "--beam-size", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin and process.stdout
-        sent_all = threading.Event()
+        early = []
 
         def send() -> None:
             for sentence in itertools.islice(itertools.cycle(sentences), lines - 1):
                 process.stdin.write(sentence.encode() + b"\n")
             process.stdin.flush()
-            answered.wait()
-            sent_all.set()
+            early.append(answered.wait(PATIENCE))
             process.stdin.write(b"Ein Hund.\n")
             process.stdin.flush()
 
@@ -51,21 +53,24 @@ def translate(lines: int) -> tuple[float, float, bool]:
         start = time.perf_counter()
         threading.Thread(target=send, daemon=True).start()
         process.stdout.readline()
-        early = not sent_all.is_set()
         answered.set()
         for _ in range(lines - 1):
             process.stdout.readline()
         seconds = time.perf_counter() - start
         peak = peak_memory(process)
         process.stdin.close()
-    return peak, lines / seconds, early
+    return peak, lines / seconds, early[0]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, nargs="+", default=[1000, 100_000])
-    peaks = {}
-    for lines in parser.parse_args().lines:
+    arguments, peaks = parser.parse_args(), {}
+    if min(arguments.lines) < 2:
+        parser.error(
+            "--lines: the last line is sent after an answer, so give 2 at least"
+        )
+    for lines in arguments.lines:
         peaks[lines], rate, early = translate(lines)
         assert early, "no answer before the last line was sent"
         print(f"{lines:8,} lines  {rate:5,.0f} a second, peak {peaks[lines]:,.0f} MiB")

@@ -635,9 +635,23 @@ MUTANTS = [
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "may_improve(done, best / now, best / last, beam_size)",
+        "may_improve(done, best / now, best / max(now, last), beam_size)",
         "may_improve(done, best / now, best / now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
+    ),
+    Mutant(
+        OWN,
+        "search with a negative penalty believes that ratings fall",
+        "best / max(now, last)",
+        "best / last",
+        "test_additional_components.py::test_a_negative_penalty_does_not_end_the_search_early",
+    ),
+    Mutant(
+        OWN,
+        "a block of recording ends the one around it",
+        "if before is None:",
+        "if True:",
+        "test_architecture.py::test_a_block_of_recording_within_another_leaves_it_recording",
     ),
     # --- our own: chapter 5 ---------------------------------------------------
     Mutant(

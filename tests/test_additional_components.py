@@ -251,7 +251,7 @@ def test_a_beam_of_one_is_greedy(seed, alpha):
     assert 0 < sum(1 in row for row in greedy)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.6, 1.0, 2.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_full_beam_is_enumeration(seed, alpha):
     model = some_model(vocab=5, seed=seed)
@@ -380,6 +380,17 @@ def test_the_length_penalty_decides(monkeypatch):
     planted = Planted(monkeypatch, rule)
     assert planted.search(length_penalty=0.0)[0][0] == [3]
     assert planted.search(length_penalty=1.0)[0][0] == [4, 4, 4]
+
+
+def test_a_negative_penalty_does_not_end_the_search_early(monkeypatch):
+    """Nothing with 0.2, "3" with 0.8: longer is dearer, and still the better."""
+
+    def rule(past, sentence):
+        return [0, 1.0, 0, 0, 0, 0] if past else [0, 0.2, 0, 0.8, 0, 0]
+
+    planted = Planted(monkeypatch, rule)
+    assert planted.search(max_len=100, length_penalty=-1.0)[0][0] == [3]
+    assert planted.search(max_len=100, length_penalty=-10.0)[0][0] == [3]
 
 
 def test_the_search_stops_when_nothing_better_can_come(monkeypatch):

@@ -265,6 +265,19 @@ def test_recording_is_detached_before_dropout_and_ends_with_the_block():
     assert all("attend" not in vars(layer) for layer in layers)
 
 
+def test_a_block_of_recording_within_another_leaves_it_recording():
+    model = our_model(True)
+    layer = model.encoder.layers[0].self_attn
+    src, mask = torch.randint(3, 11, (2, 5)), torch.ones(2, 1, 5, dtype=torch.bool)
+    with at.record_attention(model):
+        with at.record_attention(model):
+            model.encode(src, mask)
+        inside = layer.attn
+        model.encode(src, mask)
+        assert layer.attn is not inside and layer.attn.equal(inside)
+    assert "attend" not in vars(layer)
+
+
 def test_dropout_argument_reaches_every_part():
     def places(p):
         model = at.make_model(9, 9, 1, 8, 8, 2, p)

@@ -6,10 +6,12 @@ import gzip
 import hashlib
 import http.server
 import json
+import math
 import os
 import pickle
 import sys
 import threading
+import typing
 from pathlib import Path
 
 import pytest
@@ -572,6 +574,24 @@ def test_settings_that_make_no_sense_are_refused_by_name(settings):
     with pytest.raises(DataError) as caught:
         TrainingConfig.of(TrainingConfig(**settings))
     assert caught.value.where == f"{name}={value!r}"
+
+
+def test_every_number_has_limits_and_every_way_in_asks_for_them():
+    hints = typing.get_type_hints(TrainingConfig).items()
+    kinds = {name: {kind, *typing.get_args(kind)} for name, kind in hints}
+    numbers = {name for name, kind in kinds.items() if kind & {int, float}}
+    assert numbers == at.LIMITS.keys()
+    with pytest.raises(DataError, match="r_drop"):
+        TrainingConfig.of(TrainingConfig(r_drop=math.nan))
+
+
+def test_a_setting_younger_than_a_run_had_its_default_there(tmp_path):
+    config = TrainingConfig()
+    saved = dataclasses.asdict(config)
+    del saved["r_drop"]
+    at.refuse_other_run(tmp_path, saved, config)
+    with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
+        at.refuse_other_run(tmp_path, saved, dataclasses.replace(config, r_drop=1.0))
 
 
 def test_settings_in_their_limits_pass():

@@ -189,6 +189,23 @@ def test_a_store_of_other_text_or_settings_is_not_overwritten(
     assert before == {p.name: p.read_bytes() for p in Path(prepared.store).iterdir()}
 
 
+def test_a_store_does_not_overwrite_a_runs_vocabulary(config):
+    run = Path(config.run_dir)
+    at.open_run_folder(run, config, restart=False)
+    (run / "vocabulary.json").write_text("the run's")
+    with pytest.raises(DataError, match="holds a run"):
+        prepare_store(dataclasses.replace(config, store=str(run)))
+    assert (run / "vocabulary.json").read_text() == "the run's"
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_text_without_a_pair_is_refused(config, text):
+    for file in (config.train_src, config.train_tgt):
+        Path(file).write_text(text)
+    with pytest.raises(DataError, match="no pair that is neither blank nor too long"):
+        prepare_store(config)
+
+
 def test_another_vocabulary_is_refused(prepared):
     other = at.prepare_text(dataclasses.replace(prepared, bpe_size=270), PAIRS)
     with pytest.raises(DataError, match="another vocabulary"):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
+from annotated_transformer import DataError, TrainingConfig
 
 
 def test_a_kernel_is_known_by_its_shell(monkeypatch):
@@ -65,3 +66,18 @@ def test_translate_sentence_is_greedy_decoding(model):
     assert words == VOCAB.tokens(ids[0, 1:].tolist())
     assert seen.shape == (1, 2, len(words), 5)
     assert torch.allclose(seen.sum(-1), torch.ones(1)) and not seen.requires_grad
+
+
+@pytest.mark.parametrize("change", [{"num_epochs": "eight"}, {"warmup": None}])
+def test_an_old_configuration_with_a_fault_is_refused_by_name(change):
+    post = {
+        "batch_size": 32, "distributed": False, "num_epochs": 8, "accum_iter": 10,
+        "base_lr": 1.0, "max_padding": 72, "warmup": 3000, "file_prefix": "model_",
+    }  # fmt: skip
+    assert TrainingConfig.of(post).epochs == 8
+    with pytest.raises(DataError, match=next(iter(change))):
+        TrainingConfig.of(post | change)
+    with pytest.raises(DataError, match="accum_iter.*missing"):
+        TrainingConfig.of({"num_epochs": 8, "batch_size": 1, "distributed": False})
+    with pytest.raises(DataError, match="epochs=0"):
+        TrainingConfig.of(post | {"num_epochs": 0})

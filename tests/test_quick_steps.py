@@ -84,10 +84,26 @@ def test_loss_and_gradients_are_those_of_torchs_products(norm_first, on_other_ch
 @pytest.mark.parametrize("bias", [True, False])
 def test_any_number_of_rows(rows, bias):
     layer = nn.Linear(24, 10, bias=bias)
-    x = torch.randn(rows, 24)
-    expected = layer(x)
+    x = torch.randn(rows, 24, requires_grad=True)
+
+    def output_and_derivatives():
+        y, wanted = layer(x), [x, *layer.parameters()]
+        first = torch.autograd.grad(y.pow(3).sum(), wanted, create_graph=True)
+        second = torch.autograd.grad(sum(d.square().sum() for d in first), wanted)
+        return y, *first, *second
+
+    expected = output_and_derivatives()
     layer.__class__ = at.QuickLinear
-    torch.testing.assert_close(layer(x), expected, rtol=1e-5, atol=1e-6)
+    for a, b in zip(output_and_derivatives(), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_cheap_dropout_is_on_where_dropout_was():
+    model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
+    model[1].eval()
+    at.draw_cheaply(model)
+    assert [type(each) for each in model] == [at.CheapDropout] * 2
+    assert [each.training for each in model] == [True, False]
 
 
 @needs_onednn

@@ -29,7 +29,7 @@ FILES = (
     "notebooks/jupytext.toml",
 )
 FOLDERS = ("images", "data/captions", "models", "results")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw.py")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw*.py")
 README = """\
 # The Annotated Transformer: your copy
 
@@ -48,7 +48,7 @@ Then, every time:
 .venv/bin/python -m jupyterlab notebooks/01_architecture.ipynb
 ```
 
-Chapters 1 and 2 end with exercises. Each is a cell to fill in; when you run it, its
+Chapters 1 to 5 end with exercises. Each is a cell to fill in; when you run it, its
 last line says whether the answer is right, and if not, what is wrong with it. Words
 that are new are in [notebooks/glossary.md](notebooks/glossary.md).
 """

@@ -169,8 +169,9 @@ def write(notebook: NotebookNode, path: Path) -> None:
 def tour(sources: list[Path], into: Path) -> None:
     """Execute chapters into another folder and end with what they showed."""
     into.mkdir(parents=True, exist_ok=True)
-    if (ROOT / "images").is_dir():  # a chapter shows ../images/…
-        shutil.copytree(ROOT / "images", into.parent / "images", dirs_exist_ok=True)
+    images = into.parent / "images"  # a chapter shows ../images/…
+    if (ROOT / "images").is_dir() and images != ROOT / "images":
+        shutil.copytree(ROOT / "images", images, dirs_exist_ok=True)
     shown = []
     for number, source in enumerate(sources, 1):
         start = time.perf_counter()
@@ -199,7 +200,7 @@ def main() -> int:
     for path in arguments.sources:
         if path not in sources():
             parser.error(f"{path} is no chapter: those are notebooks/NN_name.md")
-    if arguments.into == NOTEBOOKS:
+    if arguments.into and arguments.into.is_relative_to(NOTEBOOKS):
         parser.error("--into the folder of the chapters would replace their notebooks")
     try:
         if arguments.into:
