@@ -1860,9 +1860,8 @@ def readable(tokens: list[str], tokenizer: Any) -> list[str]:
         text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
         shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
         inside = text[:1].isalnum() or text[:1] == "\ufffd"  # part of a letter's bytes
-        begins = i == 0 or tokens[i - 1] in SPECIALS or not inside
-        plain = begins or not subwords or token in SPECIALS
-        labels.append(shown if plain else "+" + shown)
+        begins = i == 0 or not {token, tokens[i - 1]}.isdisjoint(SPECIALS)
+        labels.append("+" * (subwords and inside and not begins) + shown)
     return labels
 
 

@@ -89,8 +89,7 @@ MUTANTS = [
         "greedy decoding in the model's own mode",
         "    with in_mode(model, training=False):\n        memory =",
         "    with in_mode(model, training=model.training):\n        memory =",
-        "test_training.py::"
-        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+        "test_training.py::test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
     ),
     Mutant(
         "run_model_example: translates with dropout on",
@@ -231,24 +230,21 @@ MUTANTS = [
         "rows cut at their end",
         "[START, *body[:room], END] for body in side]",
         "[START, *body, END][:max_padding] for body in side]",
-        "test_real_world.py::"
-        "test_collate_keeps_the_end_of_a_sentence_it_shortens",
+        "test_real_world.py::test_collate_keeps_the_end_of_a_sentence_it_shortens",
     ),
     Mutant(
         "average: does not average",
         "the sum is not divided",
         "(t / count).to(state[key].dtype)",
         "t.to(state[key].dtype)",
-        "test_additional_components.py::"
-        "test_the_mean_of_two_is_the_midpoint",
+        "test_additional_components.py::test_the_mean_of_two_is_the_midpoint",
     ),
     Mutant(
         "average: does not average",
         "asks models for params()",
         "m.state_dict()) for i, m",
         "m.params()) for i, m",
-        "test_additional_components.py::"
-        "test_the_mean_of_two_is_the_midpoint",
+        "test_additional_components.py::test_the_mean_of_two_is_the_midpoint",
     ),
     Mutant(
         "make_model: sharing does not share, or shares anything",
@@ -276,16 +272,14 @@ MUTANTS = [
         "no row ever stops",
         "            running = running & (word != end_symbol)\n",
         "",
-        "test_training.py::"
-        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+        "test_training.py::test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
     ),
     Mutant(
         "greedy_decode: goes on after </s>, one row only",
         "every row gets the word of the first",
         "word = model.generator(out[:, -1]).argmax(-1)\n",
         "word = model.generator(out[:, -1]).argmax(-1)[:1]\n",
-        "test_training.py::"
-        "test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
+        "test_training.py::test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
     ),
     Mutant(
         "check_outputs: not the first examples",
@@ -366,7 +360,7 @@ MUTANTS = [
         "build_vocabulary: reads more than the training pairs",
         "words of all splits",
         'pairs = load_pairs(TrainingConfig(), "train") if pairs is None else pairs',
-        "splits = [load_pairs(TrainingConfig(), s) for s in (\"train\", \"valid\")]\n"
+        'splits = [load_pairs(TrainingConfig(), s) for s in ("train", "valid")]\n'
         "    pairs = sum(splits, []) if pairs is None else pairs",
         "test_real_world.py::test_default_vocabulary_is_that_of_the_captions",
     ),
@@ -570,16 +564,14 @@ MUTANTS = [
         "        if max(len(src_ids), len(tgt_ids)) <= max_tokens:\n"
         "            examples.append((src_ids, tgt_ids))\n",
         "        examples.append((src_ids[:max_tokens], tgt_ids[:max_tokens]))\n",
-        "test_command_line.py::"
-        "test_sentences_that_are_too_long_are_counted_and_said",
+        "test_command_line.py::test_sentences_that_are_too_long_are_counted_and_said",
     ),
     Mutant(
         OWN,
         "budget counts the source side only",
         "        longest = max(lengths[i])\n",
         "        longest = lengths[i][0]\n",
-        "test_real_world.py::"
-        "test_batches_hold_every_sentence_once_within_the_budget",
+        "test_real_world.py::test_batches_hold_every_sentence_once_within_the_budget",
     ),
     Mutant(
         OWN,
@@ -703,8 +695,7 @@ MUTANTS = [
         "a file is renamed before it is on the disk",
         "            file.write(data)\n            to_disk(file)\n",
         "            file.write(data)\n",
-        "test_files_and_runs.py::"
-        "test_data_is_on_the_disk_before_the_file_is_renamed",
+        "test_files_and_runs.py::test_data_is_on_the_disk_before_the_file_is_renamed",
     ),
     Mutant(
         OWN,
@@ -719,16 +710,14 @@ MUTANTS = [
         "resuming leaves the random numbers as they are",
         "            torch.set_rng_state(tensor)\n",
         "            pass\n",
-        "test_resume.py::"
-        "test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened",
+        "test_resume.py::test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened",
     ),
     Mutant(
         OWN,
         "resuming repeats the last epoch",
         "self.place = Place(epoch + 1,",
         "self.place = Place(epoch,",
-        "test_resume.py::"
-        "test_resuming_takes_moments_schedule_and_counters_back",
+        "test_resume.py::test_resuming_takes_moments_schedule_and_counters_back",
     ),
     Mutant(
         OWN,
@@ -750,8 +739,7 @@ MUTANTS = [
         "numbers of refused lines begin anew with each piece",
         "number, refused = number + len(lines),",
         "number, refused = len(lines),",
-        "test_command_line.py::"
-        "test_numbers_of_refused_lines_count_on_over_pieces",
+        "test_command_line.py::test_numbers_of_refused_lines_count_on_over_pieces",
     ),
     # --- our own: chapter 92 --------------------------------------------------
     Mutant(

@@ -426,6 +426,37 @@ def test_what_chapter_4_says_of_speed_was_measured():
         assert ours_is["one sentence"][f"{engine}, 1 thread"] < two < 1 < one
 
 
+def test_what_the_readme_says_was_measured():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    for folder in ("small", "diversified", "en-de"):
+        found = annotated_transformer.read_json(
+            ROOT / "results" / f"multi30k-{folder}" / "evaluate.json"
+        )
+        low, high = found["interval"]
+        said = f"{found['bleu']:.1f} sacreBLEU ({low:.1f}–{high:.1f})"
+        assert f"{said}, {found['chrf']:.1f} chrF" in page
+        assert found["signature"] in page
+    tables = annotated_transformer.read_json(ROOT / "results" / "bench.json")
+    training = tables["training small"]["against ours, float32"]
+    for system, said in {
+        "the 2022 post's way": "{:.1f} times as fast as the way of 2022",
+        "MarianMTModel": "{:.1f} times as MarianMTModel",
+    }.items():
+        assert said.format(training[system]["ours_is"]) in page
+    ours_is = {
+        system: row["ours_is"]
+        for system, row in tables["decoding"]["greedy"].items()
+        if isinstance(row, dict)
+    }
+    for system, said in {
+        "the 2022 post's greedy_decode": "{:.0f} times as fast as the way of 2022",
+        "generate of transformers, 2 threads": "{:.1f} times as `generate`",
+        "CTranslate2 float32, 1 thread": "{:.1f} times as CTranslate2",
+        "CTranslate2 float32, 2 batches at once": "({:.1f} times where that",
+    }.items():
+        assert said.format(ours_is[system]) in page
+
+
 def test_every_figure_is_shown():
     shown = "\n".join("\n".join(prose(path)) for path in MAIN)
     for draw in DRAWN:
