@@ -62,7 +62,7 @@ bench: .venv/bench  ## time training and decoding beside other toolkits (two qui
 heads: $(READY)  ## measure what each attention head finds and is worth (half a minute)
 	$(call timed,$(BIN)/python benchmarks/heads.py)
 
-mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (8 minutes)
+mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (2 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
 
 torture: $(READY)  ## kill a small training 20 times; it must end as an undisturbed one (2 minutes)

@@ -3106,7 +3106,7 @@ def from_2022(config: dict[str, Any]) -> dict[str, Any]:
 
     Raises DataError for a dictionary in which something is missing or of another type.
     """
-    kinds = {
+    kinds: dict[str, Any] = {
         "batch_size": int, "distributed": bool, "num_epochs": int, "accum_iter": int,
         "base_lr": (int, float), "max_padding": int, "warmup": int, "file_prefix": str,
     }  # fmt: skip
