@@ -83,19 +83,20 @@ def test_loss_and_gradients_are_those_of_torchs_products(norm_first, on_other_ch
 @pytest.mark.parametrize("rows", [1, at.FEW_ROWS, at.FEW_ROWS + 1, 50])
 @pytest.mark.parametrize("bias", [True, False])
 def test_any_number_of_rows(rows, bias):
+    torch.manual_seed(0)
     layer = nn.Linear(24, 10, bias=bias)
     x = torch.randn(rows, 24, requires_grad=True)
 
     def output_and_derivatives():
         y, wanted = layer(x), [x, *layer.parameters()]
-        first = torch.autograd.grad(y.pow(3).sum(), wanted, create_graph=True)
+        first = torch.autograd.grad(y.tanh().mean(), wanted, create_graph=True)
         second = torch.autograd.grad(sum(d.square().sum() for d in first), wanted)
         return y, *first, *second
 
     expected = output_and_derivatives()
     layer.__class__ = at.QuickLinear
     for a, b in zip(output_and_derivatives(), expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_cheap_dropout_is_on_where_dropout_was():
