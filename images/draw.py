@@ -4,11 +4,12 @@
 
 Boxes are placed by hand on a grid of pixels; everything else (arrows, colours,
 letters) comes from the few helpers below, which refuse text that leaves its box or
-touches other text. Standard library only.
+touches other text or a line. Standard library only.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -54,7 +55,7 @@ def text_width(words: str, size: float, bold: bool = False) -> float:
         r"[_^]\{([^}]*)\}", lambda m: m[1][: (2 * len(m[1]) + 2) // 3], words
     )
     letters = sum(0.34 if c in NARROW else 0.82 if c in "mwMW" else 0.6 for c in plain)
-    return letters * size * (1.06 if bold else 1.0)
+    return letters * size * (1.16 if bold else 1.0)
 
 
 class Figure:
@@ -69,6 +70,7 @@ class Figure:
         self.title = title
         self.parts: list[str] = []
         self.written: list[tuple[float, float, float, float, str]] = []
+        self.drawn: list[tuple[tuple[float, float], tuple[float, float]]] = []
 
     def box(self, x, y, w, h, text="", fill="plain", size=14, bold=False, dash=False):
         """A rounded box with centred lines of text."""
@@ -83,13 +85,17 @@ class Figure:
             heavy = bold and i == 0
             if text_width(line, size, heavy) > w - 6:
                 raise ValueError(f"{self.path.stem}: {line!r} is wider than its box")
-            self.text(x + w / 2, middle, line, size, "middle", heavy)
+            self.text(x + w / 2, middle, line, size, "middle", heavy, ground=True)
 
-    def text(self, x, y, words, size=13, anchor="middle", bold=False, colour=INK):
-        """Words whose middle line is at y."""
+    def text(
+        self, x, y, words, size=13, anchor="middle", bold=False, colour=INK,
+        ground=False,
+    ):  # fmt: skip
+        """Words whose middle line is at y; a ``ground`` below them hides lines."""
         width = text_width(words, size, bold)
         left = x - {"start": 0, "middle": 0.5, "end": 1}[anchor] * width
         self.occupy(left, y - 0.45 * size, left + width, y + 0.45 * size, words)
+        self.refuse_crossing([] if ground else self.drawn, self.written[-1:])
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y + 0.35 * size:g}" font-size="{size}" '
@@ -105,6 +111,15 @@ class Figure:
             if left < x_end and x < right and top < y_end and y < bottom:
                 raise ValueError(f"{self.path.stem}: {words!r} touches {other!r}")
         self.written.append((left, top, right, bottom, words))
+
+    def refuse_crossing(self, segments, written) -> None:
+        """No upright or level line may run through words."""
+        for (x, y), (x_end, y_end) in segments:
+            for left, top, right, bottom, words in written:
+                beside = max(x, x_end) < left or right < min(x, x_end)
+                over = max(y, y_end) < top or bottom < min(y, y_end)
+                if (x == x_end or y == y_end) and not (beside or over):
+                    raise ValueError(f"{self.path.stem}: a line crosses {words!r}")
 
     def part(self, kind, **attributes):
         """Any other element of SVG; `stroke_width` stands for `stroke-width`."""
@@ -126,7 +141,7 @@ class Figure:
             f'<rect x="{x - width / 2:g}" y="{y - 10:g}" width="{width}" height="20" '
             f'rx="10" fill="{INK}"/>'
         )
-        self.text(x, y, number, 13, bold=True, colour=PAPER)
+        self.text(x, y, number, 13, bold=True, colour=PAPER, ground=True)
 
     def named(self, x, y, w, h, name, below="", fill="plain"):
         """A box with a class's name, the number of its section at its corner."""
@@ -135,6 +150,9 @@ class Figure:
 
     def line(self, *points, arrow=True, dash=False):
         """A path through points, with an arrow at its end."""
+        segments = list(itertools.pairwise(points))
+        self.refuse_crossing(segments, self.written)
+        self.drawn += segments
         path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
         head = ' marker-end="url(#arrow)"' if arrow else ""
         style = ' stroke-dasharray="5 4"' if dash else ""
@@ -219,7 +237,7 @@ def transformer() -> Figure:
         f.box(x + 60, top + 32, 200, 28, "LayerNorm, last", "norm", 13)
         f.box(x + 10, top + 76, 280, 414 - top, fill="layer")
         f.badge(x + 32, top + 94, f"{stack}Layer")
-        f.text(x + 53, top + 94, f"{stack}Layer", 14, "start", bold=True)
+        f.text(x + 53, top + 94, f"{stack}Layer", 13, "start", bold=True)
         f.text(x + 172, top + 94, "N times", 14, "start")
         f.line((x + 160, top + 116), (x + 160, top + 62))
     attention, feed = "MultiHeadedAttention", "PositionwiseFeedForward"
@@ -523,7 +541,7 @@ rough averages harmless.
 d_{model}^{−0.5} · warmup^{−0.5} · factor:
 wider models and longer
 warm-ups have lower peaks.
-3  Down with the square root
+3  Down with 1 / √step
 Finer and finer steps, and no
 last update that would have
 to be known beforehand.""".split("\n")
