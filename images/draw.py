@@ -464,7 +464,7 @@ def masks() -> Figure:
             x, y = 20 + 60 * j, 44 + 30 * i
             f.part("rect", x=x, y=y, width=60, height=30, fill=fill, stroke=LINE)
             f.grid(420 + 30 * j, 44 + 30 * i, [[OPEN if j < len(row) else HIDDEN]], 30)
-            f.text(50 + 60 * j, 59 + 30 * i, token, 13)
+            f.text(50 + 60 * j, 59 + 30 * i, token, 12)
     f.line((326, 74), (412, 74))
     f.text(368, 58, "src != pad", 13)
     for y, fill, words in ((59, OPEN, "may be read"), (89, HIDDEN, "hidden")):
@@ -488,9 +488,9 @@ def masks() -> Figure:
     f.text(297, 390, "(1, T, T)", 13)
     f.text(525, 370, "tgt_mask", 14)
     f.text(525, 390, "(B, T, T)", 13)
-    note = ("A row of padding", "still reads, but", "nobody reads it,")
+    note = ("A padding row", "still reads, but", "nobody reads it,")
     for i, words in enumerate((*note, "and the loss", "leaves it out.")):
-        f.text(606, 250 + 18 * i, words, 13, "start", colour=LINE)
+        f.text(602, 250 + 18 * i, words, 13, "start", colour=LINE)
     return f
 
 
@@ -612,9 +612,9 @@ def text_to_score() -> Figure:
     for i, (number, name, below) in enumerate(back):
         station(22 + 138 * i, 182, number, name, below, "output")
         f.line((158 + 138 * i, 213), (146 + 138 * i, 213))
-    f.text(22, 22, "in training, both sides go in", 13, "start", colour=LINE)
+    f.text(22, 17, "in training, both sides go in", 13, "start", colour=LINE)
     f.text(
-        22, 164, "in translating, the other side comes out", 13, "start", colour=LINE
+        22, 158, "in translating, the other side comes out", 13, "start", colour=LINE
     )
     f.text(
         22,
