@@ -359,9 +359,9 @@ MUTANTS = [
     Mutant(
         "build_vocabulary: reads more than the training pairs",
         "words of all splits",
-        'pairs = load_pairs(TrainingConfig(), "train") if pairs is None else list(pairs)',
-        'splits = [load_pairs(TrainingConfig(), s) for s in ("train", "valid")]\n'
-        "    pairs = sum(splits, []) if pairs is None else list(pairs)",
+        'load_pairs(TrainingConfig(), "train") if pairs is None',
+        'sum((load_pairs(TrainingConfig(), s) for s in ("train", "valid")), []) '
+        "if pairs is None",
         "test_real_world.py::test_default_vocabulary_is_that_of_the_captions",
     ),
     Mutant(
