@@ -219,9 +219,10 @@ def test_a_copy_has_a_quick_step_of_its_own():
 def test_what_lies_idle_is_given_back_when_it_is_too_much():
     program = """if True:
         import torch, annotated_transformer as at
-        at.keep_freed_memory()
         weight = torch.nn.Parameter(torch.zeros(1))
         optimizer = torch.optim.SGD([weight], lr=1.0)
+        optimizer.step()  # which loads more of PyTorch, once
+        at.keep_freed_memory()
         def given_back(limit):
             at.IDLE_BYTES = limit * 2**20
             blocks = [torch.ones(2**18) for _ in range(300)]  # a megabyte each
