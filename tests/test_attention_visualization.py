@@ -600,6 +600,8 @@ def test_subwords_read_well():
     labels = at.readable(["<s>", *bpe.tokenize("Ein Eintopf, ein")], bpe)
     assert labels[1] == "Ein" and labels[2] == "Ein" and labels[3].startswith("+")
     assert "," in labels and labels[-1] != "+ein"
+    coarse = at.BytePairEncoding.train(["der"], 260)  # an ä is two pieces to it
+    assert "".join(at.readable(coarse.tokenize("Bäume"), coarse)).count("+�") == 2
 
 
 def test_explain_is_the_greedy_translation_with_its_recordings(translator, tmp_path):

@@ -718,6 +718,7 @@ def test_run_into_keeps_chapter_and_solutions_apart(taught):
     "arguments, reason",
     [
         (["--into", "notebooks"], "would replace their notebooks"),
+        (["--into", "notebooks/solutions"], "would replace their notebooks"),
         (["notebooks/glossary.md"], "glossary.md is no chapter"),
         (["notebooks/01_first.ipynb"], "01_first.ipynb is no chapter"),
     ],

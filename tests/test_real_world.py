@@ -217,6 +217,8 @@ def test_vocabulary_holds_the_frequent_words_of_the_given_pairs(words):
     assert src.get_itos() == [*at.SPECIALS, "Ein", ".", "Hund"]
     assert tgt.get_itos() == [*at.SPECIALS, ".", "A", "dog"]
     assert at.build_vocabulary(*words, pairs=pairs, min_freq=1)[0]["Ei"] != UNK
+    once = at.build_vocabulary(*words, pairs=iter(pairs))
+    assert [v.get_itos() for v in once] == [src.get_itos(), tgt.get_itos()]
 
 
 def test_vocabulary_comes_from_the_training_split_alone(tmp_path):

@@ -409,7 +409,7 @@ def test_figures_are_those_that_the_program_draws(draw):
 
 
 def test_what_chapter_4_says_of_speed_was_measured():
-    """Ahead of the C++ engine on one batch at a time, behind it on two, alone far."""
+    """Ahead of the C++ engine on one batch at a time, behind it on two, alone half."""
     tables = annotated_transformer.read_json(ROOT / "results" / "bench.json")[
         "decoding"
     ]
@@ -423,7 +423,9 @@ def test_what_chapter_4_says_of_speed_was_measured():
     for kind in ("greedy", "beam 5"):
         two = ours_is[kind][f"{engine}, 2 batches at once"]
         one = min(ours_is[kind][f"{engine}, {n}"] for n in ("1 thread", "2 threads"))
-        assert ours_is["one sentence"][f"{engine}, 1 thread"] < two < 1 < one
+        assert two < 1 < one
+    alone = [x for name, x in ours_is["one sentence"].items() if engine in name]
+    assert 0.4 <= min(alone) <= 0.6
 
 
 def test_what_the_readme_says_was_measured():
