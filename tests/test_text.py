@@ -423,7 +423,7 @@ def test_what_chapter_4_says_of_speed_was_measured():
     for kind in ("greedy", "beam 5"):
         two = ours_is[kind][f"{engine}, 2 batches at once"]
         one = min(ours_is[kind][f"{engine}, {n}"] for n in ("1 thread", "2 threads"))
-        assert two < 1 < one
+        assert ours_is["one sentence"][f"{engine}, 1 thread"] < two < 1 < one
     alone = [x for name, x in ours_is["one sentence"].items() if engine in name]
     assert 0.4 <= min(alone) <= 0.6
 
