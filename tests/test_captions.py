@@ -16,7 +16,7 @@ import pytest
 import spacy
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "captions"
-SPLITS = {"train": 12_000, "valid": 500, "test": 500}
+SPLITS = {"train": 14_000, "valid": 500, "test": 800}
 
 
 def load_program():
@@ -94,8 +94,12 @@ def test_readme_tells_the_numbers(corpus):
 def test_sizes():
     for split, size in SPLITS.items():
         counts = {len(lines(f"{split}.{kind}")) for kind in ("de", "en", "align")}
-        assert len(counts) == 1 and counts.pop() >= size
-    assert len(lines("test.unseen")) == len(lines("test.de"))
+        assert counts == {size}
+    assert Counter(lines("test.kind")) == {
+        "seen": 400,
+        "combination": 200,
+        "order": 200,
+    }
 
 
 def test_no_sentence_occurs_twice():
@@ -104,12 +108,15 @@ def test_no_sentence_occurs_twice():
         assert len(set(everything)) == len(everything)
 
 
-def test_patterns_and_words(corpus, tokens):
+def test_corpus_is_as_rich_as_it_was(corpus, tokens):
+    """Corrections must not have thinned it out: the figures are version 2026.1's."""
     shapes = Counter(sentence.skeleton for sentence in corpus.splits["train"])
-    assert sum(count >= 20 for count in shapes.values()) >= 40
+    assert len(shapes) >= 203
     assert sum("X" in shape.split() for shape in shapes) >= 10  # a verb in two halves
-    for side in ("de", "en"):
-        assert len({word for line in tokens["train", side] for word in line}) >= 500
+    for side, types, mean in (("de", 1151, 10.38), ("en", 783, 11.76)):
+        words = [word for line in tokens["train", side] for word in line]
+        assert len(set(words)) >= types
+        assert len(words) / len(tokens["train", side]) >= mean
 
 
 def test_lengths(tokens):
@@ -155,23 +162,16 @@ def translations(word, tokens, alignments):
 @pytest.mark.parametrize(
     ("german", "english"),
     [
-        ("Fußballfeld", {"football field"}),
+        ("Fußballfeld", {"soccer field"}),
         ("Bauarbeiter", {"construction worker", "construction workers"}),
         ("Gießkanne", {"watering can"}),
         (
             "im",
-            {
-                "in the",
-                "at the",
-                "on the",
-                "in bed",
-                "in summer",
-                "in autumn",
-                "in winter",
-            },
+            {"in the", "In the", "at the", "on the", "in bed"},
         ),
         ("vor", {"in front of", "reading"}),  # the second of "liest … vor"
-        ("dabei", {"busy"}),
+        ("dabei", {"in the middle of"}),
+        ("ruhig", {"peacefully", "quietly"}),
         ("während", {"while"}),
         ("aufzuheben", {"to pick up", "To pick up"}),
         ("sammeln", {"are collecting", "collecting"}),
@@ -179,10 +179,10 @@ def translations(word, tokens, alignments):
         (
             "Fußball",
             {
-                "playing football",
-                "play football",
-                "is playing football",
-                "are playing football",
+                "playing soccer",
+                "play soccer",
+                "is playing soccer",
+                "are playing soccer",
             },
         ),
         ("wird", {"is being"}),
@@ -209,77 +209,249 @@ def test_both_halves_of_a_verb_are_aligned_with_it(corpus, alignments):
             )
             assert second == {"picking", "up"} and first > second
             seen += 1
-    assert seen > 20
+    assert seen > 5
 
 
-# --------------------------------------------------------------------- unseen pairs
+# ------------------------------------------------------------- what readers found odd
+#
+# Each is a property of the lines as they stand in the files, and comes with a pair that
+# has the fault, most of them from an earlier corpus: the search is known to find it.
+
+PLACE = r"(In|On|At|By|Under|Behind|Next to|In front of|Above) [^,]*,"
+PERSONS = "man men woman women boy boys girl girls child children student students"
+ANIMALS = (
+    "dog dogs puppy puppies cat cats kitten kittens horse horses cow cows sheep goat"
+)
+ANIMALS += (
+    " goats donkey donkeys bird birds duck ducks monkey monkeys elephant elephants"
+)
+# English of a verb in two parts, and the part that the German line must have.
+PARTICLES = {
+    "resting": "aus", "going for a walk": "spazieren", "playing soccer": "fußball",
+    "playing tennis": "tennis", "skiing": "ski|hinunter", "sledding": "schlitten",
+    "picking up": "auf", "hanging up": "auf", "putting up": "auf", "putting on": "an",
+    "tidying up": "auf", "unwrapping": "aus", "unpacking": "aus", "shopping": "ein",
+    "walking down": "hinunter", "walking along": "entlang", "reading . to": "vor",
+}  # fmt: skip
+MOMENTS = "zieht an,ziehen an,zieht aus,ziehen aus,hebt auf,heben auf,hebt ab,zündet an"
+MOMENTS += ",zünden an,steigt ein,steigen ein,einsteigt,einsteigen,landet,landen,löscht"
+MOMENTS += ",löschen,rettet,retten,anzieht,auszieht,aufhebt,aufheben,anzündet,anzünden"
+SHORT_FORMS = {"im": "in", "ins": "in", "am": "an", "ans": "an", "beim": "bei"}
+SHORT_FORMS |= {"vom": "von", "zum": "zu", "zur": "zu"}
+LOCAL = "in an auf vor hinter unter neben bei aus mit von durch über".split()
 
 
-def forms(verb, noun):
-    """The words that may stand for a verb and for a noun, from the tables alone."""
-    rows = [a for a in captions.ACTIVITIES if a.lemma == verb]
-    halves = {(a.particle, form) for a in rows for form in (a.infinitive, a.third)}
-    notes = [note.split("/")[0].split() for a in rows for note in a.notes]
-    whole = {words[1] for words in notes if words[0] == "pp"}
-    whole |= {word for p, f in halves for word in (p + f, (p + f).capitalize())}
-    whole |= {f"{p}zu{f}" for p, f in halves if p}
-    stems = {a.infinitive for a in rows}
-    others = {a.particle for a in captions.ACTIVITIES if a.infinitive in stems} - {
-        rows[0].particle
-    }
-    entry = next(n for n in captions.NOUNS.values() if n.lemma == noun)
-    nouns = {noun + end for end in ("", "s", "es", "n")}
-    if entry.plural not in ("", "-"):
-        nouns |= {entry.plural, entry.plural + "n"}
-    return whole, halves, others, nouns
+def any_of(words):
+    return f"({'|'.join(words.split())})"
 
 
-def shows(words, *sought):
-    """Whether a line, or one side of its "und", has the verb and the noun."""
-    cuts = [i for i, word in enumerate(words) if word == "und"]
-    sides = [side for cut in cuts for side in (words[: cut + 1], words[cut:])]
-    return any(shows_together(part, *sought) for part in (words, *sides))
+def clauses(german):
+    return re.split(r",|\.| und | während |^Während ", german)
 
 
-def shows_together(words, whole, halves, others, nouns):
-    """Whether some words have a form of the verb and one of the noun, anywhere."""
-    ends = {word for word, after in zip(words, words[1:]) if after in {".", ",", "und"}}
-    apart = any(
-        particle in ends and form in words for particle, form in halves if particle
+def lacks_particle(german, english):
+    """A verb in two parts that has lost its second one."""
+    for phrase, part in PARTICLES.items():
+        if re.search(rf"\b{phrase}\b", english, re.I):
+            return not re.search(rf"\b({part})", german, re.I)
+    return False
+
+
+def wrong_genitive(german, english):
+    """des Feueres"""
+    for stem in re.findall(r"\b([A-ZÄÖÜ]\w+(?:er|el|en))es\b", german):
+        vowels = re.findall(r"ei|ai|au|eu|äu|ie|aa|ee|oo|[aeiouyäöü]", stem.lower())
+        if len(vowels) > 1:
+            return True
+    return False
+
+
+def posture_after_place(german, english):
+    """On the bench, a woman is sitting."""
+    return re.search(rf"^{PLACE}.* (sitting|standing|lying)( and | while |\.)", english)
+
+
+def who_or_that(german, english):
+    """the couple who, the dog who, the woman that"""
+    wrong = rf"\b(couple|{any_of(ANIMALS)}) who\b|\b{any_of(PERSONS)} that\b"
+    return re.search(wrong, english)
+
+
+def a_couple_soup(german, english):
+    return re.search(r"(bring|giv|show|tell)ing (a|the)( \w+)? couple \w", english)
+
+
+def brings_at_the_table(german, english):
+    """Am Tisch bringt der Kellner ...: he brings it to the table."""
+    where = r"\b(am|an (einem|dem))( \w+)? \w*[Tt]isch\b"
+    return re.search(r"\bbring", german) and re.search(where, german, re.I)
+
+
+def hay_in_a_meadow(german, english):
+    return "Heu" in german and re.search(r"Wiese|Weide|Hügel|Feld", german)
+
+
+def vase_on_a_seat(german, english):
+    return re.search(r"(Sofa|Sessel|Stuhl) (steht|stehen) .*(Vase|Kerze)", german)
+
+
+def repeats_the_reason(german, english):
+    """a tired hiker is resting because he is tired"""
+    main, _, reason = german.partition("eil ")
+    if main.strip() == "W":
+        reason, _, main = reason.partition(",")
+    pairs = [(w, w) for w in ("müd", "heiß", "kalt", "durstig", "hungrig")]
+    pairs += [("Sonne ", "sonnig"), ("regn", "regn")]
+    return any(
+        why in reason and re.search(rf"\b{what}(e|en|er|es|em)?\b", main, re.I)
+        for why, what in pairs
     )
-    together = (
-        whole & set(words) and not ends & others
-    )  # "kaufen … ein" is another verb
-    return bool(nouns & set(words)) and bool(apart or together)
 
 
-def test_unseen_pairs_are_not_in_training(corpus, tokens):
-    flags = lines("test.unseen")
-    assert Counter(flags) == {"1": 100, "0": 400}
-    train = tokens["train", "de"]
-    used = {pair for s in corpus.splits["test"] for pair in s.objects & corpus.held_out}
-    assert len(used) >= 30
-    for pair in used:
-        whole, halves, others, nouns = forms(*pair)
-        assert not any(shows(words, whole, halves, others, nouns) for words in train), (
-            pair
-        )
-        assert any(nouns & set(words) for words in train), (
-            f"{pair}: the noun is never seen"
-        )
-    for flag, sentence in zip(flags, corpus.splits["test"], strict=True):
-        held = sentence.objects & corpus.held_out
-        assert (flag == "1") == bool(held)
-        for pair in held:  # the sentence does show it
-            assert shows(sentence.german, *forms(*pair)), sentence.german
+def two_tools_for_one_thing(german, english):
+    """machen mit Kameras ein Foto"""
+    tools = r"mit (\w+ )?(Kameras|Netzen|Schaufeln|Messern|Seilen)\b"
+    thing = r"\b(ein|eine|einen) (?!Gruppe)(\w+ )?(Foto|Fisch|Loch|Baum|Brot)\b"
+    return any(
+        re.search(tools, part) and re.search(thing, part) for part in clauses(german)
+    )
 
 
-def test_words_of_valid_and_test_are_in_training(tokens):
-    for side in ("de", "en"):
-        counts = Counter(word for line in tokens["train", side] for word in line)
-        for split in ("valid", "test"):
-            rare = {w for line in tokens[split, side] for w in line if counts[w] < 2}
-            assert not rare
+def same_preposition_twice(german, english):
+    for part in clauses(german):
+        words = [SHORT_FORMS.get(w.lower(), w.lower()) for w in part.split()[:-1]]
+        used = [word for word in words if word in LOCAL]
+        if len(set(used)) < len(used):
+            return True
+    return False
+
+
+def on_the_slope(german, english):
+    """auf dem Hang: am Hang"""
+    return re.search(r"\bauf (dem|einem)( \w+)? Hang\b", german, re.I)
+
+
+def the_woman_in_a_coat(german, english):
+    worn = "(in|mit) eine[mr] (\\w+ )?" + any_of(
+        "Kleid Pullover Hemd Anzug Mantel Jacke Hut Mütze Brille Sonnenbrille Bart"
+    )
+    return re.search(
+        rf"\b(der|die|das|vom|dem|den)( [a-zäöü]\w+)? \w+ {worn}", german, re.I
+    )
+
+
+def unrelated_scenes(german, english):
+    """Während die Frau rudert, fährt ein Boot: no place and nobody in common."""
+    if "während" not in german.lower():
+        return False
+    common = r"\b(er|sie|ihre?[mnrs]?|seine?[mnrs]?)\b"
+    place = (
+        r"\b(im|am|(in|an|auf|vor|hinter|unter|neben|bei) (dem|der|den|einem|einer)) "
+    )
+    return not re.search(f"{common}|{place}", german, re.I)
+
+
+def over_in_a_moment(german, english):
+    """während ein Mann einen Hut aufhebt"""
+    if "während" not in german.lower():
+        return False
+    for clause in clauses(german.rstrip(".")):
+        words = clause.split()
+        for verb, *particle in (moment.split() for moment in MOMENTS.split(",")):
+            if verb in words and particle in ([], words[-1:]):
+                return True
+    return False
+
+
+def busy_doing(german, english):
+    """dabei, etwas zu tun, is not busy"""
+    return re.search(r"\b(is|are) busy\b", english)
+
+
+def calmly(german, english):
+    """schläft ruhig: peacefully; liest ruhig: quietly"""
+    return "calmly" in english
+
+
+FAULTS = {
+    lacks_particle: (
+        "Im Wohnzimmer ruhen sich drei Frauen, die Hemden tragen.",
+        "In the living room, three women who are wearing shirts are resting.",
+    ),
+    wrong_genitive: (
+        "Ein Feuerwehrmann beim Löschen eines Feueres.",
+        "A firefighter putting out a fire.",
+    ),
+    posture_after_place: (
+        "Am Fenster sitzen einige Katzen.",
+        "At the window, some cats are sitting.",
+    ),
+    who_or_that: (
+        "Das Paar, das auf einer Bank sitzt, isst Eis.",
+        "The couple who is sitting on a bench is eating ice cream.",
+    ),
+    a_couple_soup: (
+        "Der Kellner bringt einem Paar Suppe.",
+        "The waiter is bringing a couple soup.",
+    ),
+    brings_at_the_table: (
+        "Am großen Tisch bringt der junge Kellner der Frau kaltes Wasser.",
+        "At the big table, the young waiter is bringing the woman cold water.",
+    ),
+    hay_in_a_meadow: (
+        "Eine Ziege frisst auf einer grünen Wiese Heu.",
+        "A goat is eating hay in a green meadow.",
+    ),
+    vase_on_a_seat: (
+        "Auf dem Sofa stehen drei Vasen.",
+        "There are three vases on the sofa.",
+    ),
+    repeats_the_reason: (
+        "Ein müder Wanderer schläft, weil er müde ist.",
+        "A tired hiker is sleeping because he is tired.",
+    ),
+    two_tools_for_one_thing: (
+        "Vier Touristen machen mit Kameras ein Foto.",
+        "Four tourists are taking a photo with cameras.",
+    ),
+    same_preposition_twice: (
+        "Eine Frau in einem Kleid kocht in der Küche.",
+        "A woman in a dress is cooking in the kitchen.",
+    ),
+    on_the_slope: (
+        "Zwei Skifahrer fahren auf dem steilen Hang Ski.",
+        "Two skiers are skiing on the steep slope.",
+    ),
+    the_woman_in_a_coat: (
+        "Die Frau in einem Mantel wartet auf den Bus.",
+        "The woman in a coat is waiting for the bus.",
+    ),
+    unrelated_scenes: (
+        "Während die Frau rudert, fährt ein Boot.",
+        "While the woman is rowing, a boat is sailing.",
+    ),
+    over_in_a_moment: (
+        "Auf der Straße hebt ein Mann einen Hut auf, während ein Kind Eis isst.",
+        "On the street, a man is picking up a hat while a child is eating ice cream.",
+    ),
+    busy_doing: (
+        "Zwei Männer sind dabei, ein Brett zu sägen.",
+        "Two men are busy sawing a board.",
+    ),
+    calmly: (
+        "Der Vater liest auf einem Sofa ruhig eine Zeitung.",
+        "The father is reading a newspaper on a sofa calmly.",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_no_pair_has_a_fault_that_readers_found(fault):
+    assert fault(*FAULTS[fault])
+    for split in SPLITS:
+        pairs = zip(lines(f"{split}.de"), lines(f"{split}.en"), strict=True)
+        found = [pair for pair in pairs if fault(*pair)]
+        assert not found, f"{len(found)} in {split}, the first: {found[0]}"
 
 
 # --------------------------------------------------------------------------- endings
@@ -464,3 +636,156 @@ def test_english_articles_and_verbs(tokens):
                 and "is" in words
             ):
                 assert "are" in words, words
+
+
+# ------------------------------------------------- what training does not show
+
+
+def forms(verb, noun):
+    """The words that may stand for a verb and for a noun, from the tables alone."""
+    rows = [a for a in captions.ACTIVITIES if a.lemma == verb]
+    halves = {(a.particle, form) for a in rows for form in (a.infinitive, a.third)}
+    notes = [note.split("/")[0].split() for a in rows for note in a.notes]
+    whole = {words[1] for words in notes if words[0] == "pp"}
+    whole |= {word for p, f in halves for word in (p + f, (p + f).capitalize())}
+    whole |= {f"{p}zu{f}" for p, f in halves if p}
+    stems = {a.infinitive for a in rows}
+    others = {a.particle for a in captions.ACTIVITIES if a.infinitive in stems} - {
+        rows[0].particle
+    }
+    entry = next(n for n in captions.NOUNS.values() if n.lemma == noun)
+    nouns = {noun + end for end in ("", "s", "es", "n")}
+    if entry.plural not in ("", "-"):
+        nouns |= {entry.plural, entry.plural + "n"}
+    return whole, halves, others, nouns
+
+
+def shows(words, *sought):
+    """Whether a line, or one side of its "und", has the verb and the noun."""
+    cuts = [i for i, word in enumerate(words) if word == "und"]
+    sides = [side for cut in cuts for side in (words[: cut + 1], words[cut:])]
+    return any(shows_together(part, *sought) for part in (words, *sides))
+
+
+def shows_together(words, whole, halves, others, nouns):
+    """Whether some words have a form of the verb and one of the noun, anywhere."""
+    ends = {word for word, after in zip(words, words[1:]) if after in {".", ",", "und"}}
+    apart = any(
+        particle in ends and form in words for particle, form in halves if particle
+    )
+    together = (
+        whole & set(words) and not ends & others
+    )  # "kaufen … ein" is another verb
+    return bool(nouns & set(words)) and bool(apart or together)
+
+
+def test_unseen_pairs_are_not_in_training(corpus, tokens):
+    kinds = lines("test.kind")
+    train = tokens["train", "de"]
+    used = {pair for s in corpus.splits["test"] for pair in s.objects & corpus.held_out}
+    assert len(used) >= 30
+    for pair in used:
+        whole, halves, others, nouns = forms(*pair)
+        assert not any(shows(words, whole, halves, others, nouns) for words in train), (
+            pair
+        )
+        assert any(nouns & set(words) for words in train), (
+            f"{pair}: the noun is never seen"
+        )
+    for kind, sentence in zip(kinds, corpus.splits["test"], strict=True):
+        held = sentence.objects & corpus.held_out
+        assert (kind == "combination") == bool(held)
+        for pair in held:  # the sentence does show it
+            assert shows(sentence.german, *forms(*pair)), sentence.german
+
+
+WEATHER = "Abend Morgen Nachmittag Tag Sommertag Herbsttag Wintertag Sonnenuntergang"
+WEATHER += " Wetter Sonnenschein Regen"
+WORN = "Kleid Pullover Hemd Anzug Mantel Jacke Hut Mütze Brille Sonnenbrille Bart"
+WORN += " Rucksack Kamera"
+CONNECTIVES = ", . und während weil obwohl um zu dabei von beim wird versucht versuchen"
+
+
+def word_order(words):
+    """A line's order as a reader sees it, told without the generator's symbols.
+
+    Each noun phrase becomes N, with a preposition P, as a time T, and I if it begins
+    with "mit"; connectives stand for themselves, and any other word is v.
+    """
+    order = []
+    for text in words:
+        small = text.lower()
+        if text in {"Schlitten", "Ski"} and {"fährt", "fahren"} & set(words):
+            order.append("v")
+        elif text in NOUN_FORMS and text not in ACTS:
+            preposition = article = ""
+            while order and order[-1] in {"adjective", *ARTICLES} - CONTRACTED:
+                article = order.pop()
+            if article in {"des", "eines"} and order[-1:] in (["N"], ["P"]):
+                continue  # the roof of a house, like a roof
+            if order and order[-1] in {*PREPOSITIONS, *CONTRACTED}:
+                preposition = order.pop()
+            if preposition and order[-1:] == ["N"] and text in WORN.split():
+                continue  # a woman in a coat, like a woman
+            kind = (
+                "T" if text in WEATHER.split() else "I" if preposition == "mit" else "P"
+            )
+            order.append(kind if preposition else "N")
+        elif small in CONNECTIVES.split():
+            order.append(small)
+        elif small in PREPOSITIONS or small in CONTRACTED:
+            order.append(small)
+        elif small in ARTICLES:
+            order.append(small)
+        elif ADJECTIVE.fullmatch(small):
+            order.append("adjective")
+        else:
+            order.append("v")
+    return " ".join(order)
+
+
+def test_unseen_orders_are_not_in_training(corpus, tokens):
+    kinds = lines("test.kind")
+    orders = captions.HELD_OUT_ORDERS
+    for split, sentences in corpus.splits.items():
+        for i, sentence in enumerate(sentences):
+            unseen = split == "test" and kinds[i] == "order"
+            assert (sentence.skeleton in orders) == unseen, sentence.german
+    trained = {word_order(words) for words in tokens["train", "de"]}
+    test = list(zip(kinds, tokens["test", "de"], strict=True))
+    for kind, words in test:
+        if kind == "order":
+            assert word_order(words) not in trained, words
+    seen = [word_order(words) in trained for kind, words in test if kind == "seen"]
+    assert sum(seen) > 0.9 * len(seen)
+    used = {s.skeleton for s in corpus.splits["test"]} & orders
+    assert used == orders
+
+
+def test_no_test_sentence_is_one_word_from_a_training_sentence(tokens):
+    """Here by brute force within a few words' length; the generator uses an index."""
+    for side in ("de", "en"):
+        by_length = {}
+        for words in tokens["train", side]:
+            line = [word.lower() for word in words]
+            by_length.setdefault(len(line), []).append(line)
+        for words in tokens["test", side][::20] + tokens["valid", side][::20]:
+            line = [word.lower() for word in words]
+            for other in by_length.get(len(line), []):
+                assert sum(a != b for a, b in zip(line, other)) > 1, line
+            for longer, shorter in (
+                *((other, line) for other in by_length.get(len(line) + 1, [])),
+                *((line, other) for other in by_length.get(len(line) - 1, [])),
+            ):
+                same = 0
+                while same < len(shorter) and longer[same] == shorter[same]:
+                    same += 1
+                assert longer[same + 1 :] != shorter[same:], line
+
+
+def test_words_of_valid_and_test_are_in_training(tokens):
+    for side in ("de", "en"):
+        counts = Counter(word for line in tokens["train", side] for word in line)
+        for split in ("valid", "test"):
+            rare = {w for line in tokens[split, side] for w in line if counts[w] < 2}
+            assert not rare

@@ -20,14 +20,15 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 SEED = 2017
-SIZES = {"train": 14_000, "valid": 500, "test": 500}
-UNSEEN = 100  # test sentences with a verb-noun pair that training never shows
+SIZES = {"train": 14_000, "valid": 500, "test": 800}
+# Test sentences with a verb-noun pair, or a word order, that training never shows.
+UNSEEN = {"combination": 200, "order": 200}
 SEEN = 2  # each word of valid and test is in training at least so often
 
 
@@ -62,6 +63,8 @@ GROUPS = read_dict(GRAMMAR["groups"])
 INDOORS, DIRECTIONS = read_dict(GRAMMAR["indoors"]), read_dict(GRAMMAR["directions"])
 PLACES = {**INDOORS, **read_dict(GRAMMAR["outdoors"]), **DIRECTIONS}
 ATTIRE = read_dict(GRAMMAR["attire"])
+KIN = read_words(GRAMMAR["kin"])
+HELD_OUT_ORDERS = frozenset(GRAMMAR["held-out orders"])
 REASONS = read_dict(GRAMMAR["reasons"])
 TIMES = read_dict(GRAMMAR["times"])
 for _name, _line in TIMES.items():
@@ -74,7 +77,7 @@ def english_plural(word: str) -> str:
     return word + ("es" if re.search(r"(s|x|ch|sh)$", word) else "s")
 
 
-GERUNDS = {"unwrap": "unwrapping", "travel": "travelling"}  # a stressed or British end
+GERUNDS = {"unwrap": "unwrapping"}  # its stress is on the end
 
 
 def english_gerund(words: str) -> str:
@@ -142,7 +145,8 @@ def genitive(noun: str) -> str:
     """Strong genitive: -es after a hiss and for most words of one syllable."""
     if noun in ("Bus", "Zeugnis"):
         return noun + "ses"
-    one_syllable = len(re.findall(r"[aeiouyäöü]+", noun.lower())) == 1
+    vowels = re.findall(r"ei|ai|au|eu|äu|ie|aa|ee|oo|[aeiouyäöü]", noun.lower())
+    one_syllable = len(vowels) == 1
     foreign = noun in ("Park", "Clown", "Zoo", "See", "Tee", "Schal")
     long = re.search(r"(s|ß|x|z|sch)$", noun) or one_syllable and not foreign
     return noun + ("es" if long else "s")
@@ -216,8 +220,11 @@ class Activity:
         return bool(self.where) and not any(group in INDOORS for group in self.where)
 
     @cached_property
-    def adverbs(self) -> list[str]:
-        return [note[1:] for note in self.notes if note.startswith("@")]
+    def adverbs(self) -> dict[str, str]:
+        """The German adverbs with their translations, which may be the row's own."""
+        words = [note[1:] for note in self.notes if note.startswith("@")]
+        pairs = [word.partition("=")[::2] for word in words]
+        return {german: english or ADVERBS[german] for german, english in pairs}
 
     @cached_property
     def instruments(self) -> list[str]:
@@ -233,10 +240,10 @@ class Activity:
         """The first words of the notes; of `um:rest` only `um`."""
         return {re.split("[ :]", note)[0] for note in self.notes}
 
-    def tag(self, kind: str) -> str:
-        """The tag of activities that go with it: `um:rest` gives rest."""
-        notes = (note.partition(":") for note in self.notes)
-        return next((tag for head, _, tag in notes if head == kind), "")
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """The tags of activities that go with it: `um:rest` gives {"um": "rest"}."""
+        return dict(note.split(":") for note in self.notes if ":" in note)
 
     @cached_property
     def directed(self) -> bool:
@@ -269,6 +276,7 @@ def read_pattern(line: str) -> Pattern:
 
 
 PATTERNS = [read_pattern(line) for line in GRAMMAR["patterns"]]
+PATTERN_WEIGHTS = list(itertools.accumulate(pattern.weight for pattern in PATTERNS))
 
 
 # -------------------------------------------------------------------------- tokens
@@ -304,8 +312,14 @@ def join(*phrases: Phrase) -> Phrase:
 
 def pick(rng: random.Random, items, flat: float = 4.0):
     """An item, the first ones more often (Zipf's law with an offset)."""
-    weights = [1 / (rank + flat) for rank in range(1, len(items) + 1)]
-    return rng.choices(items, weights)[0]
+    return rng.choices(items, cum_weights=_zipf(len(items), flat))[0]
+
+
+@cache
+def _zipf(size: int, flat: float) -> list[float]:
+    """The cumulated weights of `pick`."""
+    weights = [1 / (rank + flat) for rank in range(1, size + 1)]
+    return list(itertools.accumulate(weights))
 
 
 # -------------------------------------------------------------------- noun phrases
@@ -378,6 +392,11 @@ class NounPhrase:
         if self.determiner == "group":
             return "f"
         return "p" if self.plural else self.noun.gender
+
+    @property
+    def possessor(self) -> str:
+        """The gender of "her" and "his": a girl's grandmother is "ihre Großmutter"."""
+        return "f" if self.noun.lemma == "Mädchen" and not self.plural else self.gender
 
     @property
     def several(self) -> bool:
@@ -471,7 +490,11 @@ COLOURS = "braun schwarz weiß grau rot blau gelb grün".split()
 
 
 def specified(
-    rng: random.Random, spec: str, owner: NounPhrase | None = None, place: bool = False
+    rng: random.Random,
+    spec: str,
+    owner: NounPhrase | None = None,
+    place: bool = False,
+    described: float = 0.25,
 ) -> NounPhrase:
     """The noun phrase of `[adjective] Noun[:determiner]` (see grammar.txt).
 
@@ -485,19 +508,23 @@ def specified(
     determiner = determiner.rstrip("+")
     if determiner == "pl" or not determiner and (not noun.plural or noun.gender == "p"):
         determiner = "bare"
-    elif determiner == "own" and (owner is None or owner.gender == "n"):
+    elif determiner == "own" and (owner is None or owner.possessor == "n"):
         determiner = "the"
     elif not determiner and owner is not None and owner.several:
         determiner, plural = "bare", True
     elif not determiner:
-        determiner = "the" if rng.random() < (0.5 if place else 0.2) else "a"
+        determiner = "the" if rng.random() < (0.5 if place else 0.05) else "a"
     elif determiner == "a" and not place and noun.plural != "-" and rng.random() < 0.12:
         determiner = "the"
+    elif determiner == "each" and owner is not None and owner.several:
+        determiner, plural = "bare", True
+    elif determiner in ("one", "each"):
+        determiner = "a"
     pairs = [stem.partition("=")[::2] for stem in stems]
     adjectives = [(de, en or ADJECTIVES[de]) for de, en in pairs]
     if not adjectives and not plain and determiner not in ("season", "tune"):
-        adjectives = describe(rng, noun, 0.15 if place else 0.25)
-    whose = "p" if owner and owner.several else owner.gender if owner else ""
+        adjectives = describe(rng, noun, described)
+    whose = "p" if owner and owner.several else owner.possessor if owner else ""
     return NounPhrase(noun, determiner, plural, adjectives, whose)
 
 
@@ -509,7 +536,11 @@ class Adverbial(NamedTuple):
 
 
 def prepositional(
-    rng: random.Random, spec: str, owner: NounPhrase | None = None, verb: int = -1
+    rng: random.Random,
+    spec: str,
+    owner: NounPhrase | None = None,
+    verb: int = -1,
+    described: float | None = None,
 ) -> Adverbial:
     """`preposition/translation [adjective] Noun[:determiner][>Noun]`, built.
 
@@ -521,10 +552,12 @@ def prepositional(
     rest, _, whole = rest.partition(">")
     link = verb if english == "_" else next(NEW_LINK)
     meaning = "" if english == "_" else english.replace("_", " ")
-    inner = specified(rng, rest, owner, place=owner is None)
+    if described is None:
+        described = 0.15 if owner is None else 0.25
+    inner = specified(rng, rest, owner, place=owner is None, described=described)
     phrases, nouns = [inner.realise(case)], [inner.noun]
     if whole:
-        other = specified(rng, whole, place=True)
+        other = specified(rng, whole, place=True, described=0.15)
         phrases.append(other.realise("gen", of=True))
         nouns.append(other.noun)
     front = Phrase(word(german.rstrip("+"), link), word(meaning, link))
@@ -556,9 +589,11 @@ def choose_subject(rng: random.Random, activity: Activity) -> NounPhrase:
     if style.startswith("one"):
         attribute = Adverbial(Phrase([], []), [])
         worn = ATTIRE.get("+" * activity.outdoors + noun.group)
-        if worn and "plain" not in activity.notes and rng.random() < 0.15:
-            attribute = prepositional(rng, pick(rng, worn.split(", ")))
         determiner = "the" if style == "one the" else "a"
+        if worn and "plain" not in activity.notes and rng.random() < 0.15:
+            # a woman in a coat, but the woman in the coat
+            spec = pick(rng, worn.split(", ")).replace(":a", f":{determiner}")
+            attribute = prepositional(rng, spec, described=0.7)
         return NounPhrase(noun, determiner, False, adjectives, "", *attribute)
     counts = list(COUNTS)
     determiner = {
@@ -583,7 +618,7 @@ class Scene:
         self.recipient = None
         if activity.recipients:
             noun = pick(rng, activity.recipients)
-            owner = self.subject.gender
+            owner = self.subject.possessor
             determiner = pick(rng, ["the", "a"], 1.0)
             if noun.group in ("elder", "parent"):
                 determiner = "own" if owner in POSSESSIVES else "the"
@@ -602,7 +637,8 @@ class Scene:
         if activity.preposition:
             spec = f"{activity.preposition} {spec}"
             return prepositional(self.rng, spec, self.subject, self.verb)
-        phrase = specified(self.rng, spec, self.subject)
+        described = 0.6 if "wear" in activity.notes else 0.25
+        phrase = specified(self.rng, spec, self.subject, described=described)
         if phrase.plural and phrase.noun.plural == "-":
             raise Unfit("a plural that the noun lacks")
         return phrase
@@ -611,11 +647,34 @@ class Scene:
     def plural(self) -> bool:
         return self.subject.gender == "p"
 
+    @property
+    def plural_in_english(self) -> bool:
+        """There are glasses on the table: eine Brille."""
+        glasses = self.subject.noun.plural_in_english and not self.subject.several
+        return self.plural or glasses
+
+    @property
+    def shares_one_object(self) -> bool:
+        """Whether several people do it to a single thing, "a photo"."""
+        thing = self.object
+        single = isinstance(thing, NounPhrase) and thing.determiner == "a"
+        if (
+            self.subject.noun.group == "couple"
+        ):  # two people, of whom one has a backpack
+            return True
+        return self.subject.several and single
+
     def phrase(self, symbol: str) -> Phrase:
         """The constituent that a symbol of grammar.txt stands for."""
         if symbol not in self.built:
             self.built[symbol] = self.build(symbol[0], SYMBOL_CASES[symbol[1:]])
         return self.built[symbol]
+
+    def puts_in_front(self, symbol: str) -> bool:
+        """Whether English has a place or an adverb before the verb, not behind."""
+        if self.object is None:
+            return False
+        return symbol == "P" or self.phrase("M").en[0].text in EARLY_ADVERBS
 
     def build(self, symbol: str, case: str) -> Phrase:
         if symbol in VERB_SYMBOLS:
@@ -629,8 +688,16 @@ class Scene:
             return self.recipient.realise("dat")
         if symbol == "W":
             link = next(NEW_LINK)
-            english = "who" if self.subject.noun.lemma in PERSONS else "that"
+            noun = self.subject.noun
+            person = noun.lemma in PERSONS and noun.group != "couple"
+            english = "who" if person else "that"
             german = DEFINITE["nom", self.subject.gender]
+            return Phrase(word(german, link), word(english, link))
+        if symbol == "N":
+            if self.subject.gender == "n" or self.subject.determiner == "group":
+                raise Unfit("no natural pronoun")
+            german, english = PRONOUNS[self.subject.gender]
+            link = next(NEW_LINK)
             return Phrase(word(german, link), word(english, link))
         if symbol == "K":
             return self.build_reason()
@@ -687,7 +754,7 @@ class Scene:
             "A": word((particle + infinitive).capitalize(), verb),
         }.get(symbol, [])
         english = {
-            "B": word("are" if self.plural else "is", finite),
+            "B": word("are" if self.plural_in_english else "is", finite),
             "G": word(english_gerund(activity.english), verb),
             "E": word(activity.english, verb),
             "Y": word("to", to),
@@ -696,11 +763,10 @@ class Scene:
 
     def build_adverb(self) -> Phrase:
         wrong = "allein" if self.subject.several else "gemeinsam"
-        adverbs = [adverb for adverb in self.activity.adverbs if adverb != wrong]
+        adverbs = [pair for pair in self.activity.adverbs.items() if pair[0] != wrong]
         if not adverbs:
             raise Unfit("no adverb")
-        german = pick(self.rng, adverbs)
-        return adjective(german, ADVERBS[german])
+        return adjective(*pick(self.rng, adverbs))
 
     def build_reason(self) -> Phrase:
         gender = self.subject.gender
@@ -742,6 +808,7 @@ class Scene:
 
 
 VERB_SYMBOLS = "VXRFZAQBGYE"
+EARLY_ADVERBS = "carefully attentively quickly slowly proudly patiently happily".split()
 SYMBOL_CASES = {"": "", "a": "acc", "d": "dat", "g": "gen", "n": "nom"}
 
 
@@ -764,12 +831,17 @@ class Sentence:
     verbs: set[str]
     nouns: set[str]
     objects: set[tuple[str, str]]  # verbs with the nouns of their objects
+    plain: bool  # whether no object has a preposition
 
     def line(self, side: str) -> str:
         if side == "align":
             return " ".join(f"{i}-{j}" for i, j in self.alignment)
         words = self.german if side == "de" else self.english
         return re.sub(r" ([.,])", r"\1", " ".join(words))
+
+    def lines(self) -> list[str]:
+        """Both sides, told apart."""
+        return [f"{side} {self.line(side)}" for side in ("de", "en")]
 
     def shows(self, pair: tuple[str, str]) -> bool:
         """Whether a verb and a noun occur in it, however they are related."""
@@ -795,6 +867,38 @@ def contract(tokens: list[Token]) -> list[Token]:
     return out
 
 
+PREPOSITIONS = {
+    name: name for name in "an auf aus bei durch hinter in mit neben".split()
+}
+PREPOSITIONS |= {name: name for name in "über unter von vor".split()}
+PREPOSITIONS |= {short: pair[0] for pair, short in CONTRACTIONS.items()}
+QUALITY = re.compile(f"({'|'.join(ADJECTIVES)}|durstig|hungrig)(e|en|er|es|em)?")
+
+
+def repeats_a_preposition(german: list[str]) -> bool:
+    """Whether a clause has two phrases with the same preposition.
+
+    The word that ends a clause is a particle: "hebt ... auf".
+    """
+    clause: list[str] = []
+    for text in german:
+        if text in {",", ".", "und", "während"}:
+            used = [PREPOSITIONS[w] for w in clause[:-1] if w in PREPOSITIONS]
+            if len(set(used)) < len(used):
+                return True
+            clause = []
+        else:
+            clause.append(text)
+    return False
+
+
+def repeats_a_quality(german: list[str]) -> bool:
+    """Whether an adjective comes twice, as in "a tired man sleeps as he is tired"."""
+    stems = [match[1] for text in german if (match := QUALITY.fullmatch(text.lower()))]
+    stems += ["sonnig"] * ("Sonne" in german)
+    return len(set(stems)) < len(stems)
+
+
 def a_or_an(tokens: list[Token]) -> list[Token]:
     out = list(tokens)
     for i, (token, after) in enumerate(zip(tokens, tokens[1:])):
@@ -815,6 +919,12 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     def tokens(order: tuple[str, ...], german: bool) -> list[Token]:
         out: list[Token] = []
         for item in order:
+            if "^" in item:
+                symbol = item.strip("^")
+                if item.startswith("^") == scenes[0].puts_in_front(symbol):
+                    out += scenes[0].phrase(symbol).en
+                    out += [Token(",", frozenset())] * (item == "^P")
+                continue
             text, _, link = item.partition("/")
             scene = scenes[item.endswith("'")]
             if text in ".,":
@@ -843,11 +953,19 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     german = contract(tokens(pattern.german, True))
     english = a_or_an(tokens(pattern.english, False))
     nouns = [noun.lemma for scene in scenes for noun in scene.nouns]
+    nouns += [scene.activity.particle for scene in scenes if scene.activity.apart]
     if scenes[1:] and scenes[1].subject in (scenes[0].subject, scenes[0].object):
         for noun in [scenes[1].subject.noun, *scenes[1].subject.attribute_nouns]:
             nouns.remove(noun.lemma)
-    if len(set(nouns)) < len(nouns):
-        raise Unfit("the same noun twice")
+    for noun, other in itertools.combinations(nouns, 2):
+        shorter, longer = sorted((noun.lower(), other.lower()), key=len)
+        if longer.endswith(shorter):
+            raise Unfit("a noun twice, or a tree under an apple tree")
+    texts = [token.text for token in german]
+    if repeats_a_preposition(texts):
+        raise Unfit("the same preposition twice")
+    if repeats_a_quality(texts):
+        raise Unfit("the same quality twice")
     alignment = [
         (i, j)
         for i, token in enumerate(german)
@@ -862,6 +980,7 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
         verbs={scene.activity.lemma for scene in scenes},
         nouns={part for noun in nouns for part in noun.split()},
         objects={pair for scene in scenes for pair in scene.object_pairs()},
+        plain=not any(isinstance(scene.object, Adverbial) for scene in scenes),
     )
 
 
@@ -870,8 +989,12 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
 NOTED = {"try", "pp", "posture", "there", "wet", "weil", "um", "bei", "watch", "give"}
 NOTED |= {"to"}
 SPECIAL = {"there", "watch", "wear", "give", "to", "um"}
-SAME_SUBJECT = {"both", "wear", "um", "bei"}
-OTHER_SUBJECT = {"two", "what", "watch"}
+SAME_SUBJECT = {"both", "wear", "um", "bei", "while"}
+OTHER_SUBJECT = {"two", "kin", "what", "watch"}
+TRAVELERS = {"tourist", "hiker"}
+HOME = {"kitchen", "living", "sofa", "floor", "bed", "window", "wall", "table"}
+PARENTS = {"man", "woman", "parent", "farmer", "neighbor"}
+WET_AND_SUNNY = [{"sun"}, {"wet"}]
 POSTURES = {"sitzen": "sit", "stehen": "stand", "liegen": "lie"}
 NEEDS_PLACE = {"posture", "place", "still"}
 RESTING = {"posture", "still", "lie"}
@@ -884,15 +1007,20 @@ def suits(kind: str, activity: Activity) -> bool:
     if notes & SPECIAL - {kind} or kind in NOTED - notes:
         return False
     direct = bool(activity.what) and not activity.preposition and activity.case == "acc"
-    if kind == "busy":
-        return direct and bool(notes & {"busy", "beim"})
+    if kind == "doing":
+        return direct and bool(notes & {"midst", "beim"})
+    if kind == "midst":
+        return direct and "midst" in notes
+    if kind in ("two", "kin"):  # what lasts, in a place where others may be
+        lasting = not notes & {"solo", "wild", "still"}
+        return lasting and not set(activity.where) & set(DIRECTIONS)
     if kind == "wet":  # it is people who defy the rain, and not with an umbrella
         return "weil" not in notes and activity.who[0].lemma in PERSONS
     return {
         "beim": "beim" in notes,
         "both": "posture" in notes,
+        "while": "bei" in notes,
         "pp": direct,
-        "two": "wild" not in notes,
         "wear": not notes & {"snow", "plain"},
     }.get(kind, True)
 
@@ -940,12 +1068,38 @@ def objections(pattern: Pattern, scene: Scene) -> list[str]:
         "a direction in the middle": not ends_where_it_leads(order, scene),
         "a passive of several": kind == "pp"
         and (scene.object.plural or scene.object.determiner == "bare"),
-        "a portrait of several": order[0] == "Porträt/1" and subject.several,
+        "by the man, of whom nothing was said": kind == "pp"
+        and subject.determiner not in ("a", "zwei"),
+        "an object far from its verb's particle": order[-4:] == ("O", "P", "X", ".")
+        and scene.activity.particle
+        and scene.object is not None,
+        "an instrument far from the verb that plays it": "O P" in " ".join(order)
+        and getattr(scene.object, "determiner", "") == "tune",
+        "while a man, he": order[0] == "während/1"
+        and kind == "while"
+        and subject.determiner != "the",
+        "a tourist at home": subject.noun.group in TRAVELERS and scene.group in HOME,
+        "a portrait of several": order[0] == "Porträt/1"
+        and (subject.several or subject.determiner == "the"),
+        "the picture shows the woman who": relative
+        and "Sa" in order
+        and subject.determiner == "the",
+        "an old woman's child": kind == "kin" and ("alt", "old") in subject.adjectives,
         "a pronoun before its noun": order[0] == "weil/1" and scene.refers,
         "there is the": kind == "there" and subject.determiner == "the",
         "a relative clause of a group": relative and subject.determiner == "group",
         "a relative clause after an attribute": relative and attribute,
-        "clothes against the weather": attribute and ("T" in order or kind == "wet"),
+        "clothes against the weather": attribute
+        and ("T" in order or kind == "wet" or "snow" in scene.activity.heads),
+        "bringing a couple soup": kind == "give"
+        and scene.recipient.noun.english == "couple",
+        "somebody's own child, of several": kind == "kin"
+        and (
+            subject.several
+            or subject.gender == "n"
+            or subject.noun.group not in PARENTS
+        ),
+        "two cameras for one photo": "I" in order and scene.shares_one_object,
     }
     return [why for why, broken in rules.items() if broken]
 
@@ -955,7 +1109,7 @@ def accompanies(activity: Activity, pattern: Pattern, first: Scene) -> bool:
     kind, notes, others = pattern.kind, activity.heads, first.activity.heads
     if notes & SPECIAL - {kind} or activity.recipients:
         return False
-    if activity.lemma == first.activity.lemma:
+    if activity.infinitive == first.activity.infinitive:  # buying, and shopping
         return False
     if ("snow" in notes) != ("snow" in others):
         return False
@@ -963,8 +1117,11 @@ def accompanies(activity: Activity, pattern: Pattern, first: Scene) -> bool:
         return False
     if kind in OTHER_SUBJECT:
         alone = not notes & (NEEDS_PLACE | {"sg"})
-        if kind == "two":
-            return alone and "wild" not in notes
+        if kind == "kin" and "pl" in notes:
+            return False
+        if kind in ("two", "kin"):
+            weather = [row & {"sun", "wet"} for row in (notes, others)]
+            return alone and not notes & {"solo", "wild"} and weather != WET_AND_SUNNY
         if kind == "watch":
             return "show" in notes
         fitting = bool(notes & RESTING) if "P'" in pattern.german else alone
@@ -979,7 +1136,7 @@ def accompanies(activity: Activity, pattern: Pattern, first: Scene) -> bool:
     if kind == "wear":
         return "wear" in notes and (first.activity.outdoors or "outdoors" not in notes)
     together = not first.group or first.group in activity.where
-    return first.activity.tag(kind) in notes and together
+    return first.activity.tags["bei" if kind == "while" else kind] in notes and together
 
 
 def does(thing: NounPhrase | Adverbial | None, activity: Activity) -> bool:
@@ -997,18 +1154,29 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
     candidates = [a for a in rows if accompanies(a, pattern, first)]
     if not candidates:
         raise Unfit("no second scene")
-    subjects = {"what": first.object, "two": None, "watch": None}
     activity = pick(rng, candidates, 10.0)
+    subjects = {"what": first.object, "two": None, "watch": None}
+    if kind == "kin":
+        doers = {noun.group for noun in activity.who}
+        names = [name for name, group in KIN.items() if group in doers]
+        if not names:
+            raise Unfit("nobody of the family does this")
+        owner = first.subject.gender
+        subjects["kin"] = NounPhrase(NOUNS[pick(rng, names)], "own", owner=owner)
     scene = Scene(rng, activity, subjects.get(kind, first.subject))
     if shared:
         scene.group = first.group
     same_group = scene.subject.noun.group == first.subject.noun.group
+    if scene.subject.noun.group in TRAVELERS and scene.group in HOME:
+        raise Unfit("a tourist at home")
     if kind in ("two", "watch") and same_group:
         raise Unfit("the same people twice")
     if kind == "wear" and scene.object.determiner == "the":
         raise Unfit("a person who is wearing the coat")
     if kind in ("watch", "bei"):
         scene.object = None
+    if kind == "both" and "W'" in pattern.german and scene.object is None:
+        raise Unfit("who is sleeping is lying")
     if kind == "watch":
         scene.subject.attribute = Phrase([], [])
     return scene
@@ -1016,7 +1184,7 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
 
 def compose(rng: random.Random) -> Sentence:
     """A sentence; raises Unfit where the choices do not go together."""
-    pattern = rng.choices(PATTERNS, [pattern.weight for pattern in PATTERNS])[0]
+    pattern = rng.choices(PATTERNS, cum_weights=PATTERN_WEIGHTS)[0]
     scenes = [Scene(rng, pick(rng, CANDIDATES[pattern], 80.0))]
     for why in objections(pattern, *scenes):
         raise Unfit(why)
@@ -1049,11 +1217,39 @@ def held_out_pairs(rng: random.Random) -> set[tuple[str, str]]:
     return pairs
 
 
+class Neighbors:
+    """Sentences, to find those that are one word away from them.
+
+    Two sentences are when one has a word more, or another word in one place.
+    """
+
+    def __init__(self) -> None:
+        self.whole: set[tuple[str, ...]] = set()
+        self.gaps: set[tuple[tuple[str, ...], int]] = set()
+        self.shorter: set[tuple[str, ...]] = set()
+
+    def add(self, words: list[str]) -> None:
+        line = tuple(word.lower() for word in words)
+        self.whole.add(line)
+        for i in range(len(line)):
+            rest = line[:i] + line[i + 1 :]
+            self.gaps.add((rest, i))
+            self.shorter.add(rest)
+
+    def near(self, words: list[str]) -> bool:
+        """Whether a sentence is at most one word away from one of these."""
+        line = tuple(word.lower() for word in words)
+        rests = [(line[:i] + line[i + 1 :], i) for i in range(len(line))]
+        return line in self.shorter or any(
+            rest in self.whole or (rest, i) in self.gaps for rest, i in rests
+        )
+
+
 @dataclass
 class Corpus:
     splits: dict[str, list[Sentence]]
     held_out: set[tuple[str, str]]
-    unseen: list[bool]  # of each test sentence
+    kinds: list[str]  # of each test sentence: seen, combination or order
 
 
 def build() -> Corpus:
@@ -1062,37 +1258,54 @@ def build() -> Corpus:
     held_out = held_out_pairs(rng)
     known: set[str] = set()  # no sentence twice, on either side
     counts: Counter[str] = Counter()  # words of the training sentences
+    training = {"de": Neighbors(), "en": Neighbors()}
 
-    def draw(split: str, unseen: bool) -> Sentence:
+    def fits(sentence: Sentence, split: str, kind: str) -> bool:
+        """Whether the split may have the sentence as one of a kind."""
+        pair = bool(sentence.objects & held_out)
+        pair_shown = any(sentence.shows(pair) for pair in held_out)
+        order = sentence.skeleton in HELD_OUT_ORDERS
+        if kind == "combination" and (not pair or order):
+            return False
+        if kind != "combination" and pair_shown or (kind == "order") != order:
+            return False
+        if kind == "order" and not sentence.plain:
+            return False  # "wait for a bus" looks like a verb with a place
+        if any(line in known for line in sentence.lines()):
+            return False
+        if split == "train":
+            return True
+        sides = {"de": sentence.german, "en": sentence.english}
+        words = [f"{side} {word}" for side, text in sides.items() for word in text]
+        if any(counts[word] < SEEN for word in words):
+            return False
+        return not any(training[side].near(text) for side, text in sides.items())
+
+    def draw(split: str, kind: str) -> Sentence:
         """A sentence that the split may have, by rejection."""
         while True:
             try:
                 sentence = compose(rng)
             except Unfit:
                 continue
-            lines = {f"{side} {sentence.line(side)}" for side in ("de", "en")}
-            words = [f"de {word}" for word in sentence.german]
-            words += [f"en {word}" for word in sentence.english]
-            if lines & known:
+            if not fits(sentence, split, kind):
                 continue
-            if unseen and not sentence.objects & held_out:
-                continue
-            if not unseen and any(sentence.shows(pair) for pair in held_out):
-                continue
-            if split != "train" and any(counts[word] < SEEN for word in words):
-                continue
-            known.update(lines)
+            known.update(sentence.lines())
             if split == "train":
-                counts.update(words)
+                for side, text in (("de", sentence.german), ("en", sentence.english)):
+                    training[side].add(text)
+                    counts.update(f"{side} {word}" for word in text)
             return sentence
 
     splits = {}
     for split, size in SIZES.items():
-        special = UNSEEN if split == "test" else 0
-        unseen = [i < special for i in range(size)]
-        rng.shuffle(unseen)
-        splits[split] = [draw(split, flag) for flag in unseen]
-    return Corpus(splits, held_out, unseen)
+        kinds = ["seen"] * size
+        if split == "test":
+            rare = [kind for kind, number in UNSEEN.items() for _ in range(number)]
+            kinds[: len(rare)] = rare
+            rng.shuffle(kinds)
+        splits[split] = [draw(split, kind) for kind in kinds]
+    return Corpus(splits, held_out, kinds)
 
 
 def files(corpus: Corpus) -> dict[str, str]:
@@ -1101,7 +1314,7 @@ def files(corpus: Corpus) -> dict[str, str]:
     for split, sentences in corpus.splits.items():
         for side in ("de", "en", "align"):
             out[f"{split}.{side}"] = "".join(s.line(side) + "\n" for s in sentences)
-    out["test.unseen"] = "".join(f"{int(flag)}\n" for flag in corpus.unseen)
+    out["test.kind"] = "".join(f"{kind}\n" for kind in corpus.kinds)
     return out
 
 
