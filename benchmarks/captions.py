@@ -1,48 +1,84 @@
-"""Score a captions model on each part of the test set, and on validation.
+"""Score a captions model on each part of the test set, and count how it fails.
 
-    python benchmarks/captions.py [--model models/captions] [--out results/captions.json]
+    python benchmarks/captions.py [--model DIR] [--out results/captions.json]
 
-The parts are those of data/captions/test.kind: sentences whose words and orders training
-has shown together, verbs with objects that it has not, and word orders that it has not.
+The parts are those of data/captions/test.kind: sentences whose words and orders
+training has shown together, verbs with unseen objects, and unseen word orders.
 """
 
 import argparse
+import importlib.util
+import sys
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
 import annotated_transformer as at
 
-PARTS = ("seen", "combination", "order")
+FOLDER = at.project_folder()
+
+
+def load_grammar() -> ModuleType:
+    """Import data/captions/captions.py, which knows how each test sentence was made."""
+    path = FOLDER / "data" / "captions" / "captions.py"
+    spec = importlib.util.spec_from_file_location("captions", path)
+    grammar = sys.modules["captions"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(grammar)
+    return grammar
+
+
+def lost_objects(grammar: ModuleType, corpus, wrong: list[tuple]) -> int:
+    """Count wrong translations that don't have the noun of the unseen combination."""
+    lost = 0
+    for sentence, translation in wrong:
+        _, lemma = sorted(sentence.objects & corpus.held_out)[0]
+        noun = next(n for n in grammar.NOUNS.values() if n.lemma == lemma)
+        lost += not any(n in translation for n in (noun.english, noun.english_plural))
+    return lost
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    folder = at.project_folder()
-    parser.add_argument("--model", type=Path, default=folder / at.CAPTIONS_MODEL)
-    parser.add_argument("--out", type=Path, default=folder / "results/captions.json")
+    parser.add_argument("--model", type=Path, default=FOLDER / at.CAPTIONS_MODEL)
+    parser.add_argument("--out", type=Path, default=FOLDER / "results/captions.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     translator = at.load_translator(arguments.model, "cpu")
-    test = at.load_pairs(translator.config, "test")
-    kinds = at.read_lines(at.data_file("captions", "test.kind"))
-    parts = {"valid": at.load_pairs(translator.config, "valid"), "test": test}
-    for part in PARTS:
-        parts[part] = [pair for pair, kind in zip(test, kinds) if kind == part]
+    grammar = load_grammar()
+    corpus = grammar.build()
     result = {
         **at.describe_environment(),
         "weights": at.fingerprint((arguments.model / "model.safetensors").read_bytes()),
     }
-    for part, pairs in parts.items():
-        source, references = map(list, zip(*pairs))
-        translations = translator.translate(source)
-        exact = sum(map(str.__eq__, translations, references))
-        figures = at.score(translations, references)
-        result[part] = {**figures, "exact": round(100 * exact / len(pairs), 1)}
-        low, high = figures["interval"]
+    test = corpus.splits["test"]
+    parts = {"valid": corpus.splits["valid"], "test": test}
+    for part in ("seen", *grammar.UNSEEN):
+        parts[part] = [s for s, kind in zip(test, corpus.kinds) if kind == part]
+    for part, sentences in parts.items():
+        references = [sentence.line("en") for sentence in sentences]
+        translations = translator.translate([s.line("de") for s in sentences])
+        wrong = [
+            (sentence, translation)
+            for sentence, reference, translation in zip(
+                sentences, references, translations
+            )
+            if translation != reference
+        ]
+        exact = round(100 * (1 - len(wrong) / len(sentences)), 1)
+        result[part] = {**at.score(translations, references), "exact": exact}
+        if part == "combination":
+            result[part]["wrong"] = len(wrong)
+            result[part]["object lost"] = lost_objects(grammar, corpus, wrong)
+        if part == "order":
+            missed = Counter(sentence.skeleton for sentence, _ in wrong)
+            asked = Counter(sentence.skeleton for sentence in sentences)
+            result[part]["wrong of"] = {o: [missed[o], n] for o, n in asked.items()}
+        low, high = result[part]["interval"]
         print(
-            f"{part:12} {len(pairs):4} sentences  BLEU {figures['bleu']:.1f} "
-            f"({low:.1f}-{high:.1f})  {result[part]['exact']:.1f} % exact"
+            f"{part:12} {len(sentences):4} sentences  BLEU {result[part]['bleu']:.1f} "
+            f"({low:.1f}-{high:.1f})  {exact:.1f} % exact"
         )
     at.write_json(arguments.out, result)
 

@@ -49,6 +49,13 @@ def test_the_captions_model_is_small():
     assert size(CAPTIONS) <= 3
 
 
+def test_captions_scores_are_those_of_the_shipped_model():
+    """After a new training of models/captions run benchmarks/captions.py again."""
+    scores = at.read_json(ROOT / "results" / "captions.json")
+    weights = (CAPTIONS / "model.safetensors").read_bytes()
+    assert scores["weights"] == at.fingerprint(weights)
+
+
 def test_the_multi30k_model_is_small_enough_to_be_fetched_with_the_project():
     assert size(SHIPPED) <= 25
     stored = at.load_tensors(SHIPPED / "model.safetensors")

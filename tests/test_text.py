@@ -438,6 +438,13 @@ def test_what_the_readme_says_was_measured():
         said = f"{found['bleu']:.1f} sacreBLEU ({low:.1f}–{high:.1f})"
         assert f"{said}, {found['chrf']:.1f} chrF" in page
         assert found["signature"] in page
+    found = annotated_transformer.read_json(ROOT / "results" / "captions.json")
+    card = (ROOT / "models" / "captions" / "README.md").read_text(encoding="utf-8")
+    for part in ("seen", "combination", "order"):
+        low, high = found[part]["interval"]
+        bleu = f"{found[part]['bleu']:.1f}"
+        assert f"{bleu} sacreBLEU ({low:.1f}–{high:.1f})" in page
+        assert f"{bleu} ({low:.1f}–{high:.1f}) | {found[part]['chrf']:.1f}" in card
     tables = annotated_transformer.read_json(ROOT / "results" / "bench.json")
     training = tables["training small"]["against ours, float32"]
     for system, said in {
