@@ -730,6 +730,63 @@ def test_runner_refuses(tree, arguments, reason):
     assert contents(tree) == before
 
 
+# One definition
+
+
+def spoil(tree: Path) -> None:
+    """Leave the module's source as it is exported, and its `double` broken."""
+    with (tree / "annotated_transformer.py").open("a") as module:
+        module.write('\nglobals()["double"] = lambda x: x / 0\n')
+
+
+def test_a_chapter_runs_the_modules_definitions(tree):
+    spoil(tree)
+    done = tool(tree, "run_notebooks.py", "--force", "notebooks/01_first.md")
+    assert done.status == 1
+    assert PRINT in done.stderr and "ZeroDivisionError" in done.stderr
+
+
+def test_a_class_is_the_modules_class_and_nothing_else_is_in_the_notebook(tree):
+    edit(
+        tree / "notebooks/01_first.md",
+        "def double",
+        "class A:\n    pass\n\n\ndef double",
+    )
+    look = "import annotated_transformer as m\nassert isinstance(A(), m.A)\nassert "
+    look += "not {'ast', 'Path', '_use_the_modules_definitions'} & set(dir())\nprint("
+    edit(tree / "notebooks/01_first.md", "print(", look)
+    assert tool(tree, "export_module.py").status == 0
+    done = tool(tree, "run_notebooks.py", "notebooks/01_first.md")
+    assert done.status == 0, done.stderr
+
+
+def test_a_definition_that_is_not_the_modules_is_refused(tree):
+    edit(tree / "annotated_transformer.py", "x * _SCALE", "x + x")
+    done = tool(tree, "run_notebooks.py", "--force", "notebooks/01_first.md")
+    assert done.status == 1
+    assert f"{DOUBLE}: the cell fails" in done.stderr
+    assert "`double` is defined otherwise in annotated_transformer.py" in done.stderr
+
+
+def test_a_reader_runs_the_cells_own_definitions(tree):
+    spoil(tree)
+    arguments = ("notebooks/01_first.md", "--into", "build/notebooks")
+    done = tool(tree, "run_notebooks.py", *arguments)
+    assert done.status == 0, done.stderr
+    assert "All outputs are those of the stored notebooks." in done.stdout
+
+
+def test_run_names_the_cells_that_print_something_else(tree):
+    mark_outputs(tree)
+    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    assert done.status == 1
+    assert f"{PRINT}: the stored notebook has another output" in done.stdout
+    assert "02_second, cell" not in done.stdout
+    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
+    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    assert "01_first: not compared, the stored notebook has other cells" in done.stdout
+
+
 # What a class gets
 
 
@@ -802,6 +859,7 @@ def test_students_copy_works_by_itself(student):
 def test_a_students_notebook_runs(student, monkeypatch):
     """The chapter that needs module, weights, data and pictures."""
     monkeypatch.setenv("PYTHONPATH", str(student))
+    monkeypatch.delenv("PYTHONSTARTUP")
     path = student / "notebooks/05_attention_visualization.ipynb"
     notebook = nbformat.read(path, 4)
     before = printed(notebook)
@@ -864,8 +922,12 @@ def nbval(tree: Path):
 
 
 @pytest.mark.slow
-def test_nbval_compares_outputs(tree):
+def test_nbval_compares_outputs_and_runs_the_modules_definitions(tree):
     assert nbval(tree).returncode == 0
+    spoil(tree)
+    done = nbval(tree)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stdout
+    tool(tree, "export_module.py")
     mark_outputs(tree)
     assert nbval(tree).returncode == 1
 

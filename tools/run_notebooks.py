@@ -5,8 +5,9 @@ python tools/run_notebooks.py notebooks/03_*.md   only these
 python tools/run_notebooks.py --force             also where nothing has changed
 python tools/run_notebooks.py --into build/notebooks
     run the chapters from top to bottom as a reader would, leave the committed
-    notebooks alone, and end with what the cells tagged `summary` printed; a copy
-    of images/ is put beside that folder, where the chapters look for it
+    notebooks alone, and end with what the cells tagged `summary` printed and which
+    cells print something else than the committed notebooks; a copy of images/ is
+    put beside that folder, where the chapters look for it
 """
 
 import argparse
@@ -17,6 +18,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -44,6 +46,7 @@ from nbclient.exceptions import (
 from nbformat import NotebookNode
 from tqdm import tqdm
 
+ONE_DEFINITION = ROOT / "tools" / "one_definition.py"
 TIMEOUT = 600  # seconds for one cell
 METADATA = {
     "kernelspec": {
@@ -96,13 +99,19 @@ def new_id(cell: NotebookNode, taken: set[str]) -> str:
     return found
 
 
-def execute(source: Path, notebook: NotebookNode) -> None:
-    """Run all cells in a new kernel, at one thread, with the module of this tree."""
+def execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
+    """Run all cells in a new kernel, at one thread, with the module of this tree.
+
+    With ``bind``, what they define is the module's, see one_definition.py.
+    """
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["PYTHONPATH"] = str(ROOT)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONSTARTUP": str(ONE_DEFINITION) if bind else "",
+    }
     bar = tqdm(
         total=len(notebook.cells),
         desc=name(source),
@@ -128,7 +137,7 @@ def execute(source: Path, notebook: NotebookNode) -> None:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        client.execute()
+        client.execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         where = place(source, running + 1, notebook.cells[running].source)
         trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colours
@@ -150,7 +159,7 @@ def bring_up_to_date(source: Path, force: bool) -> str:
     today = digest(source)
     current = old.metadata.get("executed") == today
     if force or not current or any(stored_faults(source, notebook)):
-        execute(source, notebook)
+        execute(source, notebook, bind=True)
         done = "executed"
     else:
         done = "outputs kept"
@@ -166,17 +175,20 @@ def write(notebook: NotebookNode, path: Path) -> None:
         replace(path, text)
 
 
-def tour(sources: list[Path], into: Path) -> None:
-    """Execute chapters into another folder and end with what they showed."""
+def tour(sources: list[Path], into: Path) -> bool:
+    """Execute chapters into another folder and end with what they showed.
+
+    Return whether they printed what the stored notebooks say.
+    """
     into.mkdir(parents=True, exist_ok=True)
     images = into.parent / "images"  # a chapter shows ../images/…
     if (ROOT / "images").is_dir() and images != ROOT / "images":
         shutil.copytree(ROOT / "images", images, dirs_exist_ok=True)
-    shown = []
+    shown, differing = [], []
     for number, source in enumerate(sources, 1):
         start = time.perf_counter()
         notebook = build(source, nbformat.v4.new_notebook())
-        execute(source, notebook)
+        execute(source, notebook, bind=False)
         path = into / f"{name(source)}.ipynb"  # solutions go one folder down
         path.parent.mkdir(exist_ok=True)
         write(notebook, path)
@@ -185,10 +197,35 @@ def tour(sources: list[Path], into: Path) -> None:
         for cell in notebook.cells:
             if "summary" in tags(cell):
                 shown += [o.text for o in cell.outputs if o.output_type == "stream"]
+        differing += differences(source, notebook)
     place_of = into.relative_to(ROOT) if into.is_relative_to(ROOT) else into
     print(f"\nThe executed chapters are in {place_of}/.\n")
     print("\n".join(shown))
+    print("\n".join(differing or ["All outputs are those of the stored notebooks."]))
     print(f"Next: `make lab`, and read from {name(sources[0])} on.")
+    return not differing
+
+
+def differences(source: Path, notebook: NotebookNode) -> Iterator[str]:
+    """Name the cells that print something else than in the stored notebook."""
+    path = pair(source)
+    stored = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
+    if [c.source for c in notebook.cells] != [c.source for c in stored.cells]:
+        yield f"{name(source)}: not compared, the stored notebook has other cells"
+        return
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.cell_type == "code" and "nbval-ignore-output" not in tags(cell):
+            if printed(cell) != printed(stored.cells[number - 1]):
+                where = place(source, number, cell.source)
+                yield f"{where}: the stored notebook has another output"
+
+
+def printed(cell: NotebookNode) -> list[str]:
+    """Return the text of a cell's outputs."""
+    return [
+        output.get("text") or output.get("evalue") or output.data.get("text/plain", "")
+        for output in cell.outputs
+    ]
 
 
 def main() -> int:
@@ -204,7 +241,7 @@ def main() -> int:
         parser.error("--into the folder of the chapters would replace their notebooks")
     try:
         if arguments.into:
-            tour(arguments.sources or chapters(), arguments.into)
+            return 0 if tour(arguments.sources or chapters(), arguments.into) else 1
         else:
             for source in arguments.sources or sources():
                 start = time.perf_counter()
