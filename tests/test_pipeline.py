@@ -755,7 +755,7 @@ def test_a_students_notebook_runs(student, monkeypatch):
     before = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
     NotebookClient(
         notebook,
-        timeout=300,
+        timeout=1200,
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},

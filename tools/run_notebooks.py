@@ -45,7 +45,7 @@ from nbclient.exceptions import (
 from nbformat import NotebookNode
 
 ONE_DEFINITION = ROOT / "tools" / "one_definition.py"
-TIMEOUT = 600  # seconds for one cell
+TIMEOUT = 1200  # seconds for one cell, however busy the machine
 METADATA = {
     "kernelspec": {
         "display_name": "Python 3",
