@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
-NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=300
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1200
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 timed = @start=$$(date +%s); $(1) && \
@@ -26,7 +26,7 @@ $(READY): requirements.txt pyproject.toml
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
 
-run: $(READY)  ## execute the chapters from top to bottom into build/notebooks (about 4 minutes)
+run: $(READY)  ## execute the chapters into build/notebooks and compare their outputs (about 4 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(READY)  ## check, all tests, and every notebook compared with its outputs (about 8 minutes)
@@ -38,7 +38,7 @@ check: $(READY)  ## prove in seconds that chapters, notebooks and module agree; 
 quick: $(READY)  ## check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
-notebooks: $(READY)  ## after an edit of a chapter: write the module, execute what has changed
+notebooks: $(READY)  ## after an edit of a chapter: write the module, execute stale notebooks
 	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py)
 
 lab: $(READY)  ## open the chapters in JupyterLab

@@ -5,7 +5,10 @@ from pathlib import Path
 
 # Before anything imports torch, and inherited by kernels and subprocesses.
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)
+ROOT = Path(__file__).resolve().parent
+os.environ["PYTHONPATH"] = str(ROOT)
+# Kernels, which nbval starts, use the module's definitions.
+os.environ["PYTHONSTARTUP"] = str(ROOT / "tools" / "one_definition.py")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

@@ -79,20 +79,11 @@ def said(text: str, number: str) -> list[str]:
 # The exercises of the chapters
 
 
-def test_chapters_one_and_two_have_exercises():
-    assert [name(path) for path in WITH][:2] == ["01_architecture", "02_training"]
-
-
 @pytest.mark.parametrize("path", PATHS)
-def test_six_exercises_a_chapter_of_all_kinds(path):
-    found = exercises(path)
-    chapter = int(path.name[:2])
-    assert [each.number for each in found] == [f"{chapter}.{n}" for n in range(1, 7)]
-    kinds = [KIND.search(each.text) for each in found]
-    assert all(kinds), "kind and minutes stand below each heading"
-    assert {kind["kind"] for kind in kinds} == KINDS
-    assert sum(kind["kind"] == "Implement" for kind in kinds) >= 2
-    assert sum(int(kind["minutes"]) for kind in kinds) <= 120
+def test_exercises_are_numbered_and_name_kind_and_minutes(path):
+    for number, each in enumerate(exercises(path), 1):
+        assert each.number == f"{int(path.name[:2])}.{number}"
+        assert KIND.search(each.text)["kind"] in KINDS
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -127,7 +118,6 @@ def test_wrong_answers_get_a_complaint(each):
     for answer in wrong:
         found = complaint(each.number, answer)
         assert found is not None and found != UNANSWERED
-        assert len(found.split()) >= 5, found
         assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
     assert STOPPED not in complaint(each.number, wrong[0])
 

@@ -36,7 +36,7 @@ def python(code, folder):
         text=True,
         cwd=folder,
         env=environment,
-        timeout=120,
+        timeout=1200,
     )
 
 

@@ -381,7 +381,7 @@ def test_half_a_store_is_no_corpus_to_train_on(prepared, capsys):
 @pytest.mark.slow
 def test_prepare_by_workers_as_a_program(config):
     command = [sys.executable, str(MODULE), "prepare", "--workers", "2", *flags(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("\n") == 1 and "35 pairs; 0 were blank" in done.stderr
     assert list(opened(config)) == list(in_lists(config)[0])

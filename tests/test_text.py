@@ -1,4 +1,4 @@
-"""The chapters keep to the sizes and forms that make them readable."""
+"""What the chapters, the glossary and the other pages say is true."""
 
 import ast
 import re
@@ -11,9 +11,7 @@ from chapters import (
     NOTEBOOKS,
     ROOT,
     chapters,
-    code_only,
     name,
-    pair,
     read,
     sources,
     tags,
@@ -24,9 +22,6 @@ import annotated_transformer
 
 CHAPTERS = [pytest.param(path, id=name(path)) for path in chapters()]
 MAIN = [path for path in chapters() if not path.name.startswith("9")]
-READERS = [pytest.param(path, id=name(path)) for path in MAIN]
-# Chapters brought to full depth: their sections keep to the five beats.
-DEEP = [pytest.param(path, id=name(path)) for path in MAIN[:5]]
 PAGES = [
     *sources(),
     NOTEBOOKS / "glossary.md",
@@ -37,94 +32,6 @@ SOURCES = [pytest.param(path, id=name(path)) for path in sources()]
 EXEMPT = {"nbval-ignore-output", "nbval-skip"}
 TAGS = EXEMPT | {"export", "summary", "raises-exception", "exercise"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
-
-
-def code_lines(cell) -> int:
-    """Lines of code; docstrings, comments and blank lines don't count."""
-    return len(code_only(cell.source).splitlines())
-
-
-def words(cell) -> int:
-    """Words of prose; listings, equations, images and links' targets don't count."""
-    text = re.sub(r"```.*?```|\$\$.*?\$\$|<!--.*?-->", " ", cell.source, flags=re.S)
-    text = re.sub(r"\$[^$]*\$", " ", IMAGE.sub(" ", text))
-    text = re.sub(r"\]\([^)]*\)", " ", text)
-    return len(re.findall(r"\b[^\W\d_][\w'’-]*", text))
-
-
-def oversizes(cells, words_per_line: float) -> list[str]:
-    """Which limits a chapter breaks."""
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    sizes = [code_lines(cell) for cell in code]
-    prose = sum(words(cell) for cell in cells if cell.cell_type == "markdown")
-    after_prose, row, longest_row, before = 0, 0, 0, None
-    for cell in cells:
-        row = row + 1 if cell.cell_type == "code" else 0
-        longest_row = max(longest_row, row)
-        after_prose += cell.cell_type == "code" and before == "markdown"
-        before = cell.cell_type
-    found = []
-    if (total := sum(sizes)) > 600:
-        found.append(f"{total} lines of code, limit 600")
-    if prose < words_per_line * total:
-        ratio = prose / total
-        found.append(f"{ratio:.1f} words a line of code, at least {words_per_line}")
-    for cell, size in zip(code, sizes, strict=True):
-        if size > 40:
-            start = cell.source.split("\n")[0]
-            found.append(f"a cell of {size} lines, limit 40: {start}")
-    if (long := sum(size > 25 for size in sizes)) * 10 > len(code):
-        found.append(f"{long} of {len(code)} cells have more than 25 lines, limit 10 %")
-    if longest_row > 3:
-        found.append(f"{longest_row} code cells in a row, limit 3")
-    if after_prose < 0.8 * len(code):
-        found.append(f"{after_prose} of {len(code)} code cells follow prose, 80 % must")
-    return found
-
-
-def sample(*blocks: str) -> list:
-    """Cells of a chapter written as words (prose) and numbers (lines of code)."""
-    text = "\n\n".join(
-        "```python\n" + "\n".join(["x = 1"] * int(block)) + "\n```"
-        if block.isdigit()
-        else block
-        for block in blocks
-    )
-    return jupytext.reads(text, "md").cells
-
-
-@pytest.mark.parametrize(
-    "blocks, complaint",
-    [
-        (["four words of prose", "1"], None),
-        (["three words only", "1"], "3.0 words a line of code, at least 4"),
-        (["word " * 200, "40"], "1 of 1 cells have more than 25 lines"),
-        (["word " * 200, "41"], "a cell of 41 lines, limit 40"),
-        (["word " * 9999, *["why", "20"] * 31], "620 lines of code, limit 600"),
-        (["word " * 99, "1", "1", "1", *["why", "1"] * 7], None),
-        (
-            ["word " * 99, "1", "1", "1", "1", *["why", "1"] * 19],
-            "4 code cells in a row",
-        ),
-        (["word " * 99, "1", "1", "1", *["why", "1"] * 6], "7 of 9 code cells follow"),
-        (["four words of $e=m c$ prose", "1"], None),
-        (["![a b c d e](x.svg) $a b$ <!-- a b c d -->", "1"], "0.0 words a line"),
-        (["word\n\n```text\na b c d e f\n```", "1"], "1.0 words a line"),
-    ],
-)
-def test_the_measure_measures(blocks, complaint):
-    found = oversizes(sample(*blocks), 4)
-    if complaint is None:
-        assert not found
-    else:
-        assert any(complaint in fault for fault in found), found
-
-
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_sizes(path):
-    is_appendix = path.name.startswith("9")
-    found = oversizes(read(path), 2 if is_appendix else 4)
-    assert found == []
 
 
 @pytest.mark.parametrize("path", SOURCES)
@@ -147,18 +54,12 @@ def test_images_exist_and_say_what_they_show(path):
     for image in IMAGE.finditer(text):
         file = (path.parent / image["path"]).resolve()
         assert file.is_relative_to(ROOT / "images") and file.is_file(), image[0]
-        assert len(image["alt"].split()) >= 3, image[0]
+        assert image["alt"], image[0]
 
 
 @pytest.mark.parametrize("path", SOURCES)
 def test_tags_are_known(path):
     assert not {tag for cell in read(path) for tag in tags(cell)} - TAGS
-
-
-def test_few_cells_are_exempt_from_comparison():
-    code = [c for path in sources() for c in read(path) if c.cell_type == "code"]
-    exempt = [c for c in code if EXEMPT & set(tags(c)) or "# NBVAL" in c.source]
-    assert len(exempt) <= 0.15 * len(code)
 
 
 @pytest.mark.parametrize("path", CHAPTERS)
@@ -173,51 +74,8 @@ def test_exported_definitions_have_docstrings(path):
     assert not bare
 
 
-def test_there_are_chapters():
-    names = [path.stem for path in chapters()]
-    assert names[0] == "01_architecture"
-    assert all(isinstance(path, Path) for path in sources())
-
-
-# How a chapter opens, proceeds and ends
-
-
 def prose(path: Path) -> list[str]:
     return [cell.source for cell in read(path) if cell.cell_type == "markdown"]
-
-
-def opening(path: Path) -> str:
-    """The text before a chapter's first section or code."""
-    return prose(path)[0].partition("\n## ")[0]
-
-
-@pytest.mark.parametrize("path", READERS)
-def test_opening(path):
-    text = " ".join(opening(path).split())
-    assert "**When you have read this** you can" in text
-    assert "**You need**" in text
-    assert "](glossary.md)" in text
-
-
-@pytest.mark.parametrize("path", DEEP)
-def test_opening_names_minutes_to_read_and_to_run(path):
-    text = " ".join(opening(path).split()).lower()
-    assert re.search(r"\breading\b[^.]*\b(minutes|hour)\b", text)
-    assert re.search(r"\brunning\b[^.]*\b(minutes?|seconds)\b", text)
-
-
-@pytest.mark.parametrize("path", DEEP)
-def test_ending(path):
-    text = "\n\n".join(prose(path))
-    assert re.search(r"(?m)^## .*Summary$", text)
-    paths = chapters()
-    following = paths[paths.index(path) + 1]
-    assert f"({pair(following).name})" in prose(path)[-1]
-
-
-def test_notation_table_in_the_first_chapter():
-    heads = re.findall(r"(?m)^\| symbol \|.*$", "\n".join(prose(MAIN[0])))
-    assert any("code" in head and "shape" in head for head in heads), heads
 
 
 def sections(cells) -> dict[str, list]:
@@ -236,118 +94,12 @@ def sections(cells) -> dict[str, list]:
     return found
 
 
-def missing_beats(cells) -> list[str]:
-    """Which beats a section lacks; one that exports no definition needs none."""
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    exported = [cell for cell in code if "export" in tags(cell) and defines(cell)]
-    if not exported:
-        return []
-    start = cells.index(code[0])
-    why = sum(words(cell) for cell in cells[:start])
-    plain = [c for c in cells if c.cell_type == "code" and "export" not in tags(c)]
-    after = [c for c in plain if cells.index(c) > cells.index(exported[0])]
-    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    found = []
-    if why < 30:
-        found.append(f"{why} words before its first code, at least 30 say why")
-    if "$" not in text:
-        found.append("no equation, nor a symbol")
-    if not any("print(" in c.source or "Chart" in c.source for c in after):
-        found.append("no look: nothing printed or drawn after the code")
-    if not any(asserts(c) for c in after):
-        found.append("no check: no assert after the code")
-    return found
-
-
-def defines(cell) -> bool:
-    """Whether a cell binds more than what it imports, for running or for types."""
-    imports = ast.Import | ast.ImportFrom | ast.If  # if TYPE_CHECKING: import …
-    return not all(isinstance(node, imports) for node in ast.parse(cell.source).body)
-
-
-def asserts(cell) -> bool:
-    tree = ast.parse(cell.source)
-    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
-
-
-BEATS = (
-    "## 1.1 A section",
-    "why " * 30 + "$x$",
-    '```python tags=["export"]\ndef f():\n    return 1\n```',
-    "```python\nprint(f())\n```",
-    "```python\nassert f()\n```",
-)
-
-
-@pytest.mark.parametrize(
-    "left_out, complaint",
-    [
-        (None, None),
-        (1, "2 words before its first code"),
-        (3, "no look"),
-        (4, "no check"),
-        (2, None),
-    ],
-)
-def test_the_beats_are_found(left_out, complaint):
-    blocks = [block for number, block in enumerate(BEATS) if number != left_out]
-    [(title, cells)] = sections(jupytext.reads("\n\n".join(blocks), "md").cells).items()
-    found = missing_beats(cells)
-    assert title == "1.1 A section"
-    if complaint:
-        assert any(complaint in fault for fault in found)
-    else:
-        assert not found
-
-
-@pytest.mark.parametrize("path", DEEP)
-def test_sections_have_their_beats(path):
-    found = {title: missing_beats(c) for title, c in sections(read(path)).items()}
-    assert {title: lacks for title, lacks in found.items() if lacks} == {}
-
-
-@pytest.mark.parametrize("path", DEEP)
+@pytest.mark.parametrize("path", MAIN[:5], ids=name)
 def test_sections_are_numbered_in_order(path):
     titles = [title for title in sections(read(path)) if title]
-    chapter = int(path.name[:2])
     assert [title.split()[0] for title in titles] == [
-        f"{chapter}.{number}" for number in range(1, len(titles) + 1)
+        f"{int(path.name[:2])}.{number}" for number in range(1, len(titles) + 1)
     ]
-    assert re.search(
-        r"Exercises \S+ Questions readers asked \S+ Summary$", " ".join(titles)
-    )
-
-
-@pytest.mark.parametrize("path", DEEP)
-def test_a_dozen_questions_each_with_a_pointer(path):
-    [text] = [
-        "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        for title, cells in sections(read(path)).items()
-        if "Questions" in title
-    ]
-    answers = re.split(r"(?m)^(?=\*\*[^*]+\?\*\*)", text)[1:]
-    assert len(answers) >= 12
-    for answer in answers:
-        assert re.search(r"\b\d\.\d+\b|chapter|exercise|\]\(", answer, re.I), answer
-        assert len(answer.split()) <= 130, answer
-
-
-def reading_minutes(path: Path) -> float:
-    """At 150 words and 20 lines of code a minute, exercises read but not done."""
-    cells = read(path)
-    prose_words = sum(words(cell) for cell in cells if cell.cell_type == "markdown")
-    lines = sum(code_lines(cell) for cell in cells if cell.cell_type == "code")
-    return prose_words / 150 + lines / 20
-
-
-@pytest.mark.parametrize("path", DEEP)
-def test_minutes_to_read(path):
-    """At most 75, and about what the chapter itself says."""
-    counted = reading_minutes(path)
-    assert counted <= 75
-    text = " ".join(opening(path).split())
-    said = re.search(r"[Rr]eading takes about (an hour|\d+)", text)[1]
-    assert abs((60 if said == "an hour" else int(said)) - counted) <= 15
 
 
 # Links, glossary, figures
@@ -380,7 +132,6 @@ def test_glossary():
     entries = [ENTRY.match(part) for part in re.split(r"\n(?=- )", text)[1:]]
     assert all(entries)
     terms = [entry["term"] for entry in entries]
-    assert 50 <= len(terms) <= 80
     assert terms == sorted(terms, key=str.casefold) and len(set(terms)) == len(terms)
     module = Path(annotated_transformer.__file__).read_text(encoding="utf-8")
     for entry in entries:
@@ -391,7 +142,6 @@ def test_glossary():
         assert target.startswith(f"{number.partition('.')[0]:0>2}"), entry["term"]
         if "." in number:
             assert f"#{number}-" in target, entry["term"]
-        assert len(entry["text"].split()) <= 50, entry["term"]
 
 
 FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
@@ -505,12 +255,3 @@ def test_teachers_see_the_exercises_as_the_chapters_state_them():
         for e in STATED.finditer("\n\n".join(prose(path)))
     ]
     assert [row.groups() for row in ROW.finditer(page)] == stated
-    assert len(stated) == 30
-
-
-def test_teachers_read_minutes_that_were_counted():
-    """Rounded to five, counted as above."""
-    page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
-    said = dict(re.findall(r"\[[^\]]*\]\(notebooks/(\S+)\.ipynb\) \| (\d+) \|", page))
-    for path in MAIN:
-        assert abs(int(said[path.stem]) - reading_minutes(path)) <= 4, path.stem

@@ -1,12 +1,9 @@
 """Write annotated_transformer.py from the chapters' cells tagged `export`.
 
-python tools/export_module.py            write it
-python tools/export_module.py --check    print how it differs, write nothing
+python tools/export_module.py
 """
 
-import argparse
 import ast
-import difflib
 import subprocess
 import sys
 import textwrap
@@ -25,16 +22,15 @@ RULE = "# " + "-" * 77
 GUARD = '\n\nif __name__ == "__main__":\n    raise SystemExit(main())'
 
 Import = ast.Import | ast.ImportFrom
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-class Export:
+class _Export:
     """What the chapters export, gathered cell by cell."""
 
     def __init__(self) -> None:
-        self.imports: dict[str, str] = {}  # statement -> the name it binds
-        self.typing_imports: dict[str, str] = {}  # the same, for annotations only
-        self.owners: dict[str, str] = {}  # name -> the cell that binds it
+        self.imports: list[str] = []
+        self.typing_imports: list[str] = []  # for annotations only
+        self.bound: dict[str, tuple[str, str]] = {}  # name -> what it means, where
         self.names: dict[str, list[str]] = {}  # chapter -> what it defines
         self.bodies: dict[str, list[str]] = {}  # chapter -> source of its cells
 
@@ -45,17 +41,15 @@ class Export:
         except SyntaxError as error:
             raise Refused(f"{where}: {error.msg}, line {error.lineno}") from None
         lines = source.splitlines()
-        for before, node in zip([None, *statements], statements, strict=False):
-            if before and node.lineno <= before.end_lineno:
-                raise Refused(f"{where}: two statements on line {node.lineno}")
+        for node in statements:
             if isinstance(node, Import):
                 self.add_import(where, node)
-            elif is_for_typing(node):
+            elif _is_for_typing(node):
                 for statement in node.body:
                     self.add_import(where, statement, for_typing=True)
             else:
-                for bound in bound_names(where, node):
-                    self.bind(where, bound)
+                for bound in _bound_names(where, node):
+                    self.bind(where, bound, f"defined in {where}")
                     self.names.setdefault(chapter, []).append(bound)
                 continue
             for row in range(node.lineno - 1, node.end_lineno):
@@ -65,35 +59,34 @@ class Export:
 
     def add_import(self, where: str, node: Import, for_typing: bool = False) -> None:
         """Keep an import for the head of the module, one name at a time."""
-        into = self.typing_imports if for_typing else self.imports
         for alias in node.names:
             if isinstance(node, ast.Import):
                 package, text = alias.name, ast.unparse(ast.Import([alias]))
             else:
                 package = "." * node.level + (node.module or "")
                 text = ast.unparse(ast.ImportFrom(node.module, [alias], node.level))
-            if not for_typing and package.partition(".")[0] not in ALLOWED:
+            top = package.partition(".")[0]
+            if not for_typing and top not in ALLOWED:
                 raise Refused(
                     f"{where}: `{text}`: only the standard library and torch may be "
                     "imported at top level; import it in the function that needs it"
                 )
-            if package == "__future__" or text in into:
+            if top == "__future__":
                 continue
-            bound = alias.asname or alias.name.partition(".")[0]
-            if text == f"import {package}" and bound in into.values():
-                pass  # import torch, import torch.distributed: the same name twice
-            else:
-                self.bind(where, bound)
-            into[text] = bound
+            # import torch and import torch.distributed bind the same name to the same.
+            short = isinstance(node, ast.Import) and not alias.asname
+            bound = top if short else alias.asname or alias.name
+            self.bind(where, bound, f"import {top}" if short else text)
+            (self.typing_imports if for_typing else self.imports).append(text)
 
-    def bind(self, where: str, bound: str) -> None:
-        """Note which cell binds a name; no other may bind it again."""
-        if before := self.owners.get(bound):
-            raise Refused(f"{where}: `{bound}` is already bound by {before}")
-        self.owners[bound] = where
+    def bind(self, where: str, bound: str, meaning: str) -> None:
+        """Note what a name means; it may mean one thing only."""
+        before, owner = self.bound.setdefault(bound, (meaning, where))
+        if before != meaning:
+            raise Refused(f"{where}: `{bound}` is already bound by {owner}")
 
     def text(self) -> str:
-        """The module, formatted."""
+        """Return the module, formatted."""
         parts = [NOTICE, "from __future__ import annotations\n", *self.imports]
         if self.typing_imports:
             block = "\n".join(self.typing_imports)
@@ -107,15 +100,12 @@ class Export:
         for chapter, bodies in self.bodies.items():
             parts += ["\n", RULE, f"# notebooks/{chapter}.md", RULE, "\n"]
             parts += ["\n\n\n".join(bodies)]
-        if "main" in self.owners:
-            parts += [GUARD]
-        text = "\n".join(parts)
-        text = ruff(text, "check", "--select=I,F401", "--fix", "--exit-zero")
-        return ruff(text, "format")
+        text = _ruff("\n".join([*parts, GUARD]), "check", "--select=I,F401", "--fix")
+        return _ruff(text, "format")
 
 
-def is_for_typing(node: ast.stmt) -> bool:
-    """Whether a statement is `if TYPE_CHECKING:` and holds imports only."""
+def _is_for_typing(node: ast.stmt) -> bool:
+    """Say whether a statement is `if TYPE_CHECKING:` and holds imports only."""
     return (
         isinstance(node, ast.If)
         and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -124,9 +114,9 @@ def is_for_typing(node: ast.stmt) -> bool:
     )
 
 
-def bound_names(where: str, node: ast.stmt) -> list[str]:
-    """The names that a definition or a constant binds; anything else is refused."""
-    if isinstance(node, Definition):
+def _bound_names(where: str, node: ast.stmt) -> list[str]:
+    """Return the names that a definition or a constant binds, or refuse it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
@@ -144,8 +134,8 @@ def bound_names(where: str, node: ast.stmt) -> list[str]:
     return names
 
 
-def ruff(text: str, *command: str) -> str:
-    """Python source as ruff changes it; this project's settings play no part."""
+def _ruff(text: str, *command: str) -> str:
+    """Return Python source as ruff changes it; this project's settings play no part."""
     settings = ["--isolated", "--quiet", "--target-version=py311", "--line-length=88"]
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *command, *settings, "-"],
@@ -157,47 +147,29 @@ def ruff(text: str, *command: str) -> str:
     return done.stdout
 
 
-def gather() -> Export:
-    """Everything that the chapters export."""
-    export = Export()
+def exported() -> str:
+    """Return the module that the chapters export."""
+    export = _Export()
     for path in chapters():
         for number, cell in enumerate(read(path), 1):
             if cell.cell_type == "code" and "export" in tags(cell):
                 where = place(path, number, cell.source)
                 export.add_cell(name(path), where, cell.source)
-    return export
+    return export.text()
 
 
 def on_disk() -> str:
-    """The module as it is."""
+    """Return the module as it is."""
     return MODULE.read_text(encoding="utf-8") if MODULE.exists() else ""
 
 
-def difference(expected: str) -> str:
-    """How the module on disk differs from what is expected; empty where not."""
-    lines = difflib.unified_diff(
-        on_disk().splitlines(),
-        expected.splitlines(),
-        f"{MODULE.name} on disk",
-        f"{MODULE.name} from the chapters",
-        lineterm="",
-    )
-    return "\n".join(lines)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check = parser.parse_args().check
     try:
-        text = gather().text()
+        text = exported()
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1
     changed = text != on_disk()
-    if check and changed:
-        print(difference(text))
-        return 1
     if changed:
         replace(MODULE, text)
     print(f"{MODULE.name}: {'written' if changed else 'up to date'}")

@@ -1,22 +1,23 @@
 """Execute chapters: notebooks/*.md -> notebooks/*.ipynb.
 
-python tools/run_notebooks.py                     those whose code has changed
+python tools/run_notebooks.py                     those whose code or data changed
 python tools/run_notebooks.py notebooks/03_*.md   only these
 python tools/run_notebooks.py --force             also where nothing has changed
 python tools/run_notebooks.py --into build/notebooks
     run the chapters from top to bottom as a reader would, leave the committed
-    notebooks alone, and end with what the cells tagged `summary` printed; a copy
-    of images/ is put beside that folder, where the chapters look for it
+    notebooks alone, and end with what the cells tagged `summary` printed and which
+    cells print something else than the committed notebooks; a copy of images/ is
+    put beside that folder, where the chapters look for it
 """
 
 import argparse
-import difflib
 import hashlib
 import os
 import re
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -42,9 +43,9 @@ from nbclient.exceptions import (
     DeadKernelError,
 )
 from nbformat import NotebookNode
-from tqdm import tqdm
 
-TIMEOUT = 600  # seconds for one cell
+ONE_DEFINITION = ROOT / "tools" / "one_definition.py"
+TIMEOUT = 1200  # seconds for one cell, however busy the machine
 METADATA = {
     "kernelspec": {
         "display_name": "Python 3",
@@ -55,67 +56,39 @@ METADATA = {
 }
 
 
-def build(source: Path, old: NotebookNode) -> NotebookNode:
-    """The notebook of a source, not executed.
+def _build(source: Path) -> NotebookNode:
+    """Return the notebook of a source, not executed.
 
-    A cell that the old notebook has with the same content keeps its id, its
-    metadata and its outputs. The id of a new cell comes from its content, so that
-    building twice gives the same file.
+    The id of a cell comes from its content, so that building twice gives the same.
     """
     notebook = nbformat.v4.new_notebook(metadata=METADATA)
+    taken: set[str] = set()
     for cell in read(source):
+        text = cell.cell_type + cell.source
+        while (cell_id := hashlib.sha256(text.encode()).hexdigest()[:8]) in taken:
+            text += "'"
+        taken.add(cell_id)
+        cell.id = cell_id
         cell.metadata = {"tags": tags(cell)} if tags(cell) else {}
         notebook.cells.append(cell)
-    before, after = (
-        [(cell.cell_type, cell.source) for cell in cells]
-        for cells in (old.cells, notebook.cells)
-    )
-    kept = set()
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for old_start, start, size in matcher.get_matching_blocks():
-        for i in range(size):
-            was, cell = old.cells[old_start + i], notebook.cells[start + i]
-            was.metadata.pop("tags", None)
-            cell.metadata = {**was.metadata, **cell.metadata}
-            cell.id = was.id
-            kept.add(cell.id)
-            if cell.cell_type == "code":
-                cell.outputs, cell.execution_count = was.outputs, was.execution_count
-    for cell in notebook.cells:
-        if cell.id not in kept:
-            cell.id = new_id(cell, kept)
-            kept.add(cell.id)
     return notebook
 
 
-def new_id(cell: NotebookNode, taken: set[str]) -> str:
-    """An id from a cell's content that no other cell has."""
-    text = cell.cell_type + cell.source
-    while (found := hashlib.sha256(text.encode()).hexdigest()[:8]) in taken:
-        text += "'"
-    return found
+def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
+    """Run all cells in a new kernel, at one thread, with the module of this tree.
 
-
-def execute(source: Path, notebook: NotebookNode) -> None:
-    """Run all cells in a new kernel, at one thread, with the module of this tree."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["PYTHONPATH"] = str(ROOT)
-    bar = tqdm(
-        total=len(notebook.cells),
-        desc=name(source),
-        unit="cell",
-        disable=None,
-        leave=False,
-    )
+    With ``bind``, what they define is the module's, see one_definition.py.
+    """
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONSTARTUP": str(ONE_DEFINITION) if bind else "",
+    }
     running = 0
 
     def started(cell: NotebookNode, cell_index: int) -> None:
         nonlocal running
         running = cell_index
-        bar.update(cell_index - bar.n)
 
     client = NotebookClient(
         notebook,
@@ -128,35 +101,36 @@ def execute(source: Path, notebook: NotebookNode) -> None:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        client.execute()
+        client.execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         where = place(source, running + 1, notebook.cells[running].source)
-        trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colours
+        trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colors
         raise Refused(f"{where}: the cell fails\n\n{trace}") from None
-    finally:
-        bar.close()
-    notebook.metadata.pop("widgets", None)
-    notebook.metadata.update(METADATA)
+    notebook.metadata = nbformat.from_dict(METADATA)
 
 
-def bring_up_to_date(source: Path, force: bool) -> str:
-    """Write a source's notebook, executing it where its outputs are not of today.
+def _bring_up_to_date(source: Path, force: bool) -> str:
+    """Write a source's notebook, executing it where its outputs are stale.
 
-    Returns what was done, in words.
+    Return what was done, in words.
     """
-    path = pair(source)
+    path, notebook, today = pair(source), _build(source), digest(source)
     old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
-    notebook = build(source, old)
-    today = digest(source)
-    current = old.metadata.get("executed") == today
-    if force or not current or any(stored_faults(source, notebook)):
-        execute(source, notebook)
+    fresh = old.metadata.get("executed") == today
+    if force or not fresh or any(stored_faults(source, old)):
+        _execute(source, notebook, bind=True)
         done = "executed"
     else:
+        for cell, before in zip(_code(notebook), _code(old)):
+            cell.outputs, cell.execution_count = before.outputs, before.execution_count
         done = "outputs kept"
     notebook.metadata["executed"] = today
     write(notebook, path)
     return done
+
+
+def _code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
@@ -166,17 +140,20 @@ def write(notebook: NotebookNode, path: Path) -> None:
         replace(path, text)
 
 
-def tour(sources: list[Path], into: Path) -> None:
-    """Execute chapters into another folder and end with what they showed."""
+def _tour(sources: list[Path], into: Path) -> bool:
+    """Execute chapters into another folder and end with what they showed.
+
+    Return whether they printed what the stored notebooks say.
+    """
     into.mkdir(parents=True, exist_ok=True)
     images = into.parent / "images"  # a chapter shows ../images/…
     if (ROOT / "images").is_dir() and images != ROOT / "images":
         shutil.copytree(ROOT / "images", images, dirs_exist_ok=True)
-    shown = []
+    shown, differing = [], []
     for number, source in enumerate(sources, 1):
         start = time.perf_counter()
-        notebook = build(source, nbformat.v4.new_notebook())
-        execute(source, notebook)
+        notebook = _build(source)
+        _execute(source, notebook, bind=False)
         path = into / f"{name(source)}.ipynb"  # solutions go one folder down
         path.parent.mkdir(exist_ok=True)
         write(notebook, path)
@@ -185,10 +162,39 @@ def tour(sources: list[Path], into: Path) -> None:
         for cell in notebook.cells:
             if "summary" in tags(cell):
                 shown += [o.text for o in cell.outputs if o.output_type == "stream"]
-    place_of = into.relative_to(ROOT) if into.is_relative_to(ROOT) else into
-    print(f"\nThe executed chapters are in {place_of}/.\n")
+        stored = nbformat.read(pair(source), 4) if pair(source).exists() else notebook
+        if [c.source for c in _code(notebook)] == [c.source for c in _code(stored)]:
+            differing += _differences(source, notebook, stored)
+        else:
+            shown.append(f"{name(source)}: not compared with the stored notebook, "
+                         "whose code is another")  # fmt: skip
+    shown_as = into.relative_to(ROOT) if into.is_relative_to(ROOT) else into
+    print(f"\nThe executed chapters are in {shown_as}/.\n")
     print("\n".join(shown))
+    print("\n".join(differing or ["All outputs are those of the stored notebooks."]))
     print(f"Next: `make lab`, and read from {name(sources[0])} on.")
+    return not differing
+
+
+def _differences(
+    source: Path, notebook: NotebookNode, stored: NotebookNode
+) -> Iterator[str]:
+    """Name the cells that print something else than in the stored notebook."""
+    before = iter(_code(stored))
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.cell_type == "code" and printed(cell) != printed(next(before)):
+            where = place(source, number, cell.source)
+            yield f"{where}: the stored notebook has another output"
+
+
+def printed(cell: NotebookNode) -> list[str]:
+    """Return the text of a cell's outputs; nothing where they differ each time."""
+    if "nbval-ignore-output" in tags(cell):
+        return []
+    return [
+        o.get("text") or o.get("evalue") or o.get("data", {}).get("text/plain", "")
+        for o in cell.outputs
+    ]
 
 
 def main() -> int:
@@ -204,13 +210,12 @@ def main() -> int:
         parser.error("--into the folder of the chapters would replace their notebooks")
     try:
         if arguments.into:
-            tour(arguments.sources or chapters(), arguments.into)
-        else:
-            for source in arguments.sources or sources():
-                start = time.perf_counter()
-                done = bring_up_to_date(source, arguments.force)
-                seconds = time.perf_counter() - start
-                print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
+            return 0 if _tour(arguments.sources or chapters(), arguments.into) else 1
+        for source in arguments.sources or sources():
+            start = time.perf_counter()
+            done = _bring_up_to_date(source, arguments.force)
+            seconds = time.perf_counter() - start
+            print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1
