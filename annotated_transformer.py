@@ -72,11 +72,10 @@ if TYPE_CHECKING:
 __all__ = [
     # 01_architecture
     "EncoderDecoder", "Generator", "attention", "MultiHeadedAttention",
-    "clones", "record_attention", "subsequent_mask", "PositionwiseFeedForward",
-    "LayerNorm", "SublayerConnection", "EncoderLayer", "Encoder",
-    "DecoderLayer", "Decoder", "Embeddings", "PositionalEncoding",
-    "check_positions", "LearnedPositions", "make_model", "check_choice",
-    "tie_weights", "initialise", "count_parameters",
+    "clones", "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
+    "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
+    "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
+    "check_choice", "tie_weights", "initialise", "count_parameters",
     # 02_training
     "Batch", "SmoothedKL", "LabelSmoothing", "SimpleLossCompute", "TrainState",
     "in_mode", "windows", "sum_over_processes", "run_epoch", "update",
@@ -89,17 +88,19 @@ __all__ = [
     "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
     "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
-    "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
-    "average", "average_checkpoints", "RDrop",
+    "empty_encoding", "BytePairEncoding", "DecoderCache", "keys_and_values",
+    "attend_to", "decode_step", "penalty", "may_improve", "Beam",
+    "beam_search", "mean_state", "shapes", "average", "average_checkpoints",
+    "RDrop",
     # 05_attention_visualization
-    "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
-    "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
-    "recorded_weights", "get_encoder", "get_decoder_self", "get_decoder_src",
-    "KINDS", "Recording", "recordings", "attention_grid", "readable",
-    "Explanation", "explain", "links_found", "gold_links", "count_links",
-    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
-    "role_scores", "zeroed", "voice", "queries",
+    "plain_attention", "record_translation", "record_pair", "mtx2df",
+    "check_labels", "ABOVE", "TOOLTIP", "token_axis", "weight_colour",
+    "attn_map", "described", "recorded_weights", "get_encoder",
+    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
+    "attention_grid", "readable", "Explanation", "explain", "links_found",
+    "gold_links", "count_links", "alignment_error_rate", "cross_maps",
+    "guessed_links", "role_keys", "role_scores", "zeroed",
+    "head_output_weight", "query_parameters",
     # 90_files_and_runs
     "DataError", "note", "INSTALL", "optional_import", "read_lines",
     "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
@@ -124,8 +125,8 @@ __all__ = [
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
     "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "one_by_one", "run_model_example", "field_ids",
-    "translate_sentence", "calculate_bleu",
+    "load_trained_model", "one_by_one", "run_model_example",
+    "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
     # 94_resuming
     "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
     "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
@@ -151,11 +152,9 @@ __all__ = [
     "count_steps", "progress", "epoch_record", "train_worker", "train_model",
     "decode_rows", "evaluate",
     # 99_quick_on_a_processor
-    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes", "glibc",
-    "keep_freed_memory", "product", "Product", "FEW_ROWS", "quick_linear",
-    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
-    "share_one_heap", "linear_of", "norm_of", "layer_of", "QuickStep",
-    "decode_quickly",
+    "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
+    "keep_freed_memory", "FEW_ROWS", "OneDNNLinear", "limit_onednn_cache",
+    "fused_attention", "optimize_for_cpu", "map_in_threads", "share_one_heap",
 ]
 # fmt: on
 
@@ -239,8 +238,10 @@ class MultiHeadedAttention(nn.Module):
     """h attentions side by side (paper, section 3.2.2).
 
     Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
-    ``attn`` holds the weights (B, H, T, S) of the last call made inside
-    ``record_attention``, and None otherwise.
+    ``attn`` holds the weights (B, h, T, S) of the last call, before dropout and
+    detached from the graph. ``attention`` is the function in use: assign another
+    one with the same signature to exchange it. If that one returns None for the
+    weights, ``attn`` is None.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -253,6 +254,7 @@ class MultiHeadedAttention(nn.Module):
         self.d_k = d_model // h
         self.linears = clones(nn.Linear(d_model, d_model), 4)
         self.dropout = nn.Dropout(dropout)
+        self.attention: Callable = attention
         self.attn: Tensor | None = None
 
     def forward(
@@ -260,60 +262,33 @@ class MultiHeadedAttention(nn.Module):
     ) -> Tensor:
         """Query (B, T, D), key and value (B, S, D), mask (B, 1 or T, S)."""
         if mask is not None:
-            mask = (mask != 0).unsqueeze(1)  # the same for every head
-        q, k, v = (self.project(i, x) for i, x in enumerate((query, key, value)))
-        return self.merge(self.attend(q, k, v, mask))
+            mask = mask.unsqueeze(1)  # the same for every head
 
-    def project(self, i: int, x: Tensor) -> Tensor:
-        """x (B, L, D) to heads (B, H, L, K) of queries (i=0), keys (1), values (2)."""
-        return self.linears[i](x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
+        # 1) project, and split into h heads: (B, L, D) -> (B, h, L, d_k)
+        query, key, value = (
+            self.split(linear(x))
+            for linear, x in zip(self.linears, (query, key, value))
+        )
 
-    def attend(self, q, k, v, mask: Tensor | None = None) -> Tensor:
-        """Heads (B, H, T, K) from heads; True in mask = may attend."""
-        if self.training and q.device.type == "cpu":  # the fast kernel has no dropout
-            return attention(q, k, v, mask, self.dropout)[0]
-        p = self.dropout.p if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+        # 2) attend, all heads at once
+        x, weights = self.attention(query, key, value, mask, self.dropout)
+        self.attn = None if weights is None else weights.detach()
 
-    def merge(self, x: Tensor) -> Tensor:
-        """Heads (B, H, T, K) joined and mixed: (B, T, D)."""
-        return self.linears[3](x.transpose(1, 2).flatten(-2))
+        # 3) join the heads, and mix them
+        return self.linears[3](self.join(x))
+
+    def split(self, x: Tensor) -> Tensor:
+        """Split vectors (B, L, D) into heads (B, h, L, d_k)."""
+        return x.unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
+
+    def join(self, x: Tensor) -> Tensor:
+        """Join heads (B, h, L, d_k) into vectors (B, L, D)."""
+        return x.transpose(1, 2).flatten(-2)
 
 
 def clones(module: nn.Module, N: int) -> nn.ModuleList:
     """N copies of a module: equal at first, no weights in common."""
     return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
-
-
-@contextmanager
-def record_attention(model: nn.Module) -> Iterator[None]:
-    """Keep attention weights: ``.attn`` of each MultiHeadedAttention.
-
-    Inside the block each call stores its weights (B, H, T, S), detached and
-    before dropout, in place of those of the call before.
-    """
-    layers = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
-    outside = [vars(layer).get("attend") for layer in layers]  # a block around this one
-
-    def recorded(layer: MultiHeadedAttention) -> Callable[..., Tensor]:
-        def attend(q, k, v, mask=None):
-            output, weights = attention(q, k, v, mask, layer.dropout)
-            layer.attn = weights.detach()
-            return output
-
-        return attend
-
-    for layer in layers:
-        layer.attn = None
-        layer.attend = recorded(layer)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for layer, before in zip(layers, outside, strict=True):
-            if before is None:
-                del layer.attend
-            else:
-                layer.attend = before  # type: ignore[method-assign]
 
 
 def subsequent_mask(size: int) -> Tensor:
@@ -460,11 +435,7 @@ class Decoder(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4).
-
-    On a processor an id outside the vocabulary raises IndexError; on a GPU it is
-    CUDA's own assertion that stops.
-    """
+    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
@@ -472,21 +443,14 @@ class Embeddings(nn.Module):
         self.d_model = d_model
 
     def forward(self, x: Tensor) -> Tensor:
-        try:
-            return self.lut(x) * math.sqrt(self.d_model)
-        except IndexError as error:
-            raise IndexError(
-                f"token ids from {int(x.min())} to {int(x.max())}, but the vocabulary "
-                f"has only 0 to {self.lut.num_embeddings - 1}: is it another's?"
-            ) from error
+        return self.lut(x) * math.sqrt(self.d_model)
 
 
 class PositionalEncoding(nn.Module):
     """Add sinusoids of the position, then dropout (paper, section 3.5).
 
-    Raises ValueError for an odd ``d_model`` and for positions from
-    ``max_len`` on. The table is computed, not learnt, and is not saved; one
-    that an older checkpoint holds is ignored.
+    Raises ValueError for an odd ``d_model`` and for more than ``max_len``
+    positions. The table is computed, not learned, and not saved.
     """
 
     pe: Tensor
@@ -502,20 +466,15 @@ class PositionalEncoding(nn.Module):
         pe[0, :, 0::2] = torch.sin(position / wavelength)
         pe[0, :, 1::2] = torch.cos(position / wavelength)
         self.register_buffer("pe", pe, persistent=False)
-        self.register_load_state_dict_pre_hook(self._ignore_saved_table)
 
-    @staticmethod
-    def _ignore_saved_table(module, state_dict, prefix, *_) -> None:
-        state_dict.pop(prefix + "pe", None)
-
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
-        """x (B, L, D) at positions offset … offset + L − 1."""
-        check_positions(offset + x.size(1), self.pe.size(1))
-        return self.dropout(x + self.pe[:, offset : offset + x.size(1)].to(x.dtype))
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        _check_length(x.size(1), self.pe.size(1))
+        return self.dropout(x + self.pe[:, : x.size(1)])
 
 
-def check_positions(needed: int, available: int) -> None:
-    """Raise ValueError where a sequence outgrows the table of positions."""
+def _check_length(needed: int, available: int) -> None:
+    """Raise ValueError if a sequence is longer than the table of positions."""
     if needed > available:
         raise ValueError(
             f"a sequence of {needed} positions is longer than the {available} "
@@ -524,21 +483,17 @@ def check_positions(needed: int, available: int) -> None:
 
 
 class LearnedPositions(nn.Module):
-    """Add a learnt vector per position, then dropout (paper, Table 3, row E).
-
-    Raises ValueError for positions from ``max_len`` on.
-    """
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.table = Embeddings(d_model, max_len)
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
-        """x (B, L, D) at positions offset … offset + L − 1."""
-        end = offset + x.size(1)
-        check_positions(end, self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(offset, end, device=x.device)))
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 def make_model(
@@ -1249,7 +1204,7 @@ def train(
     precision = choose_precision(config.precision, device)
     train, valid = (load_examples(config, split, text) for split in ("train", "valid"))
     model = build_model(config, text[0], text[1]).to(device)
-    quicken(model)
+    optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
     loss, judge = build_losses(model, config)
@@ -1401,30 +1356,26 @@ class BytePairEncoding:
 
 
 class DecoderCache:
-    """Keys and values that decoding computes once: a pair for each layer.
+    """The keys and values that decoding computes only once: a pair for each layer.
 
-    ``source`` (B, H, S, K); ``target`` (B·W, H, t, K) for W hypotheses of
-    each sentence after t tokens.
+    ``source`` (B, h, S, d_k); ``target`` (B·W, h, t, d_k) for W hypotheses of
+    each sentence after t tokens. ``mask`` (B, 1, 1, S) is the source's.
     """
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
-        mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
-        self.mask = None if mask.all() else mask
         layers: Any = model.decoder.layers
-        maps = [layer.src_attn.project for layer in layers]
-        self.source = [(heads(1, memory), heads(2, memory)) for heads in maps]
+        self.source = [keys_and_values(layer.src_attn, memory) for layer in layers]
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
+        self.mask = src_mask.unsqueeze(1)
 
-    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the newest position (B·W, H, 1, K); returns all positions."""
+    def append(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Store keys and values of the newest position, (B·W, h, 1, d_k)."""
         keys, values = self.target[layer]
-        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        self.target[layer] = keys, values
-        return keys, values
+        self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
 
     def follow(self, rows: list[int]) -> None:
-        """Let hypothesis i go on from what hypothesis ``rows[i]`` stored."""
+        """Let hypothesis i continue what hypothesis ``rows[i]`` stored."""
         if rows != list(range(len(self.target[0][0]))):
             kept = torch.tensor(rows, device=self.target[0][0].device)
             self.target = [(k[kept], v[kept]) for k, v in self.target]
@@ -1432,32 +1383,42 @@ class DecoderCache:
     def keep(self, sentences: list[int]) -> None:
         """Forget every source sentence but these."""
         self.source = [(k[sentences], v[sentences]) for k, v in self.source]
-        self.mask = None if self.mask is None else self.mask[sentences]
+        self.mask = self.mask[sentences]
 
 
-def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
-    """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-    if quick := vars(model).get("quick_step"):  # of chapter 99: the same, sooner
-        return quick(cache, last)
-    decoder: Any = model.decoder
-    embedding: Any = model.tgt_embed
-    embed, position = embedding
-    written = cache.target[0][0].size(2)
-    x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
-    for i, layer in enumerate(decoder.layers):
+def keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, D)."""
+    return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
+
+
+def attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Let vectors x (B, T, D) query stored keys and values; returns (B, T, D)."""
+    query = attn.split(attn.linears[0](x))
+    heads, weights = attn.attention(query, keys, values, mask, attn.dropout)
+    attn.attn = None if weights is None else weights.detach()
+    return attn.linears[3](attn.join(heads))
+
+
+def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
+    """Log-probabilities (B, W, V) of what follows the tokens ys (B, W, t) so far."""
+    B, W, _ = ys.shape
+    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B·W, 1, D): only the last is new
+    layers: Any = model.decoder.layers
+    for i, layer in enumerate(layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            q, k, v = (attn.project(j, x) for j in range(3))
-            return attn.merge(attn.attend(q, *cache.append(i, k, v)))
+            cache.append(i, *keys_and_values(attn, x))
+            return attend_to(attn, x, *cache.target[i])
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            q = attn.project(0, x.view(*last.shape, -1))  # (B, H, W, K)
-            return attn.merge(attn.attend(q, *cache.source[i], cache.mask)).view_as(x)
+            queries = x.view(B, W, -1)
+            return attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
 
         x = layer.sublayer[0](x, to_target)
         x = layer.sublayer[1](x, to_source)
         x = layer.sublayer[2](x, layer.feed_forward)
-    return model.generator(decoder.norm(x)).view(*last.shape, -1)
+    return model.generator(model.decoder.norm(x)).view(B, W, -1)
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -1487,10 +1448,6 @@ class Beam:
         self.ids = [[[start_symbol]] for _ in range(sentences)]
         self.scores = [[0.0] for _ in range(sentences)]
         self.rows = list(range(sentences))
-
-    def newest(self) -> list[list[int]]:
-        """The last token of each hypothesis, [b][w]."""
-        return [[ids[-1] for ids in hypotheses] for hypotheses in self.ids]
 
     def continuations(self, logp: Tensor, number: int) -> list[list[tuple]]:
         """The best continuations of each sentence by logp (B, W, V), best first.
@@ -1537,7 +1494,7 @@ def beam_search(
         beam = Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
         for length in range(1, max_len):
             now = penalty(length, length_penalty)
-            logp = decode_step(model, beam.cache, src.new_tensor(beam.newest()))
+            logp = decode_step(model, beam.cache, src.new_tensor(beam.ids))
             alive = {}
             for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
                 done = ended[beam.rows[b]]
@@ -1627,6 +1584,23 @@ class RDrop(LabelSmoothing):
 # -----------------------------------------------------------------------------
 
 
+@contextmanager
+def plain_attention(model: nn.Module) -> Iterator[None]:
+    """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
+
+    Afterwards every module calls the function that it called before.
+    """
+    modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
+    before = [module.attention for module in modules]
+    for module in modules:
+        module.attention = attention
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, before, strict=True):
+            module.attention = function
+
+
 def record_translation(
     translator: Translator, sentence: str
 ) -> tuple[list[str], list[str]]:
@@ -1640,7 +1614,7 @@ def record_translation(
     src = torch.tensor([translator.check(sentence)], device=device)
     mask = torch.ones(1, 1, src.size(1), dtype=torch.bool, device=device)
     most = translator.config.max_tokens
-    with record_attention(model):
+    with plain_attention(model):
         ids = greedy_decode(model, src, mask, most, START, end_symbol=END, pad=PAD)
     read = translator.vocab_tgt.tokens(ids[0, :-1].tolist())
     return translator.vocab_src.tokens(src[0].tolist()), read
@@ -1660,7 +1634,7 @@ def record_pair(
     target = torch.tensor([[START, *translator.vocab_tgt(words)]], device=device)
     mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
     triangle = subsequent_mask(target.size(1)).to(device)
-    with record_attention(model), in_mode(model, training=False):
+    with plain_attention(model), in_mode(model, training=False):
         model(source, target, mask, triangle)
     read = translator.vocab_tgt.tokens(target[0].tolist())
     return translator.vocab_src.tokens(source[0].tolist()), read
@@ -1750,15 +1724,15 @@ def described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
 
 
 def recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
-    """What an attention module of a layer has recorded.
+    """Return the attention weights that a layer's module kept of its last call.
 
-    Raises ValueError where it has not.
+    Raises ValueError if there are none.
     """
     attn = getattr(stack.layers[layer], name).attn
     if attn is None:
         raise ValueError(
-            "no attention was recorded; run the model inside "
-            "`with record_attention(model):`"
+            "no attention weights were kept; run the model inside "
+            "`with plain_attention(model):`"
         )
     return attn
 
@@ -2010,16 +1984,16 @@ def zeroed(*parts: Tensor) -> Iterator[None]:
             part.detach().copy_(before)
 
 
-def voice(attention: MultiHeadedAttention, head: int) -> Tensor:
-    """The part of an attention's output map that passes on one head: (D, K)."""
-    output: Any = attention.linears[3]
-    first = head * attention.d_k
-    return output.weight[:, first : first + attention.d_k]
+def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
+    """Return the part of the output map that passes on one head: (D, d_k)."""
+    output: Any = attn.linears[3]
+    first = head * attn.d_k
+    return output.weight[:, first : first + attn.d_k]
 
 
-def queries(attention: MultiHeadedAttention) -> tuple[Tensor, ...]:
-    """The weights that make queries; without them all keys get the same weight."""
-    return tuple(attention.linears[0].parameters())
+def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
+    """Return the weights that make queries; at zero, all keys weigh the same."""
+    return tuple(attn.linears[0].parameters())
 
 
 # -----------------------------------------------------------------------------
@@ -2532,9 +2506,12 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
     save_tensors(folder / "model.safetensors", t.model.state_dict())
 
 
-def load_translator(folder: str | Path, device: str = "auto") -> Translator:
-    """The translator of a folder: a finished model, or a run's best so far.
+def load_translator(
+    folder: str | Path, device: str = "auto", *, optimize: bool = True
+) -> Translator:
+    """Load the translator of a folder: a finished model, or a run's best so far.
 
+    Its model is optimized for speed (chapter 99) unless ``optimize`` is False.
     Raises DataError when the folder holds none, or a damaged one.
     """
     folder = Path(folder)
@@ -2552,7 +2529,8 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
     model.to(choose_device(device))
-    decode_quickly(model)
+    if optimize:
+        optimize_for_cpu(model)
     return Translator(model, *text, config)
 
 
@@ -2975,6 +2953,7 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status (see chapter 91)."""
+    limit_onednn_cache()
     try:
         arguments = command_line().parse_args(argv)
         return COMMANDS[arguments.command](arguments)
@@ -3163,7 +3142,7 @@ def check_outputs(
 
 def load_trained_model() -> EncoderDecoder:
     """The trained model that comes with the project."""
-    return load_translator(project_folder() / DEFAULT_MODEL).model
+    return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
 
 
 def one_by_one(
@@ -3176,10 +3155,16 @@ def one_by_one(
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
     """The captions model, and its translations of validation sentences."""
-    ours = load_translator(project_folder() / CAPTIONS_MODEL)
+    ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
     return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
+
+
+def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
+    """Load a state_dict of the 2018 or 2022 code into a model of the same size."""
+    kept = {key: value for key, value in weights.items() if not key.endswith(".pe")}
+    model.load_state_dict(kept)
 
 
 def field_ids(field: Any, tokens: list[str]) -> Tensor:
@@ -3216,7 +3201,7 @@ def translate_sentence(
         end_symbol=known[trg_field.eos_token], pad=known[trg_field.pad_token],
     )  # fmt: skip
     read = ids[:, :-1]
-    with in_mode(model, training=False), record_attention(model):
+    with in_mode(model, training=False), plain_attention(model):
         model(src, read, src_mask, subsequent_mask(read.size(1)).to(device))
     words = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
     return words, model.decoder.layers[-1].src_attn.attn
@@ -3857,7 +3842,7 @@ def visualize_model(
 
 def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
     """The captions model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / CAPTIONS_MODEL)
+    translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
@@ -4388,6 +4373,7 @@ def train_worker(
     """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
+    limit_onednn_cache()
     keep_freed_memory()
     text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
@@ -4431,7 +4417,7 @@ def decode_rows(
     tqdm = optional_import("tqdm").tqdm
     bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
     with bar, in_mode(model, training=False):
-        decoded = side_by_side(decode, groups, device)
+        decoded = map_in_threads(decode, groups, device)
         for group, found in zip(groups, decoded, strict=True):
             yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
             bar.update(len(group))
@@ -4477,14 +4463,6 @@ class CheapDropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
-def draw_cheaply(model: nn.Module) -> None:
-    """Exchange each nn.Dropout inside a model for a CheapDropout."""
-    for module in model.modules():
-        for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, CheapDropout(child.p).train(child.training))
-
-
 IDLE_BYTES = 3 * 2**29  # that a process may keep
 
 
@@ -4522,71 +4500,120 @@ def keep_freed_memory() -> None:
     register_optimizer_step_post_hook(give_back)
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x (…, K) times weight (N, K) transposed, plus bias (N), by oneDNN."""
+def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Compute x (…, K) times weight (N, K) transposed, plus bias (N), with oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-class Product(torch.autograd.Function):
-    """``product`` with gradients."""
+class _OneDNNProduct(torch.autograd.Function):
+    """``_onednn_product`` with gradients."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
-        return product(x, weight, bias)
+        return _onednn_product(x, weight, bias)
 
     @staticmethod
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
         flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
         if flat.size(1) > rows.size(1):
-            d_weight = Product.apply(rows.t(), flat.t(), None).t()
+            d_weight = _OneDNNProduct.apply(rows.t(), flat.t(), None).t()
         else:
-            d_weight = Product.apply(flat.t(), rows.t(), None)
+            d_weight = _OneDNNProduct.apply(flat.t(), rows.t(), None)
         d_bias = flat.sum(0) if ctx.needs_input_grad[2] else None
-        return Product.apply(grad, weight.t(), None), d_weight, d_bias
+        return _OneDNNProduct.apply(grad, weight.t(), None), d_weight, d_bias
 
 
-FEW_ROWS = 4  # for so many PyTorch's own product is quicker
+FEW_ROWS = 4  # for so many PyTorch's own product is faster
 
 
-def quick_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """F.linear, whose float32 products on a CPU oneDNN computes."""
-    if (
-        x.numel() <= FEW_ROWS * x.size(-1)
-        or not x.dtype == weight.dtype == torch.float32
-        or not x.is_cpu
-        or torch.is_autocast_enabled("cpu")
-    ):
-        return F.linear(x, weight, bias)
-    return (Product.apply if torch.is_grad_enabled() else product)(x, weight, bias)
+class OneDNNLinear(nn.Linear):
+    """A linear layer that shares another's parameters and multiplies with oneDNN.
 
+    Only float32 products of more than ``FEW_ROWS`` rows on a CPU; others are torch's.
+    """
 
-class QuickLinear(nn.Linear):
-    """A linear layer that multiplies by ``quick_linear``."""
+    def __init__(self, linear: nn.Linear):
+        nn.Module.__init__(self)
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self.weight = linear.weight
+        self.register_parameter("bias", linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, in_features) to (…, out_features)."""
-        return quick_linear(x, self.weight, self.bias)
+        if (
+            x.numel() <= FEW_ROWS * x.size(-1)
+            or not x.dtype == self.weight.dtype == torch.float32
+            or not x.is_cpu
+            or torch.is_autocast_enabled("cpu")
+        ):
+            return super().forward(x)
+        multiply = _OneDNNProduct.apply if torch.is_grad_enabled() else _onednn_product
+        return multiply(x, self.weight, self.bias)
 
 
-def multiply_quickly(model: nn.Module) -> None:
-    """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
-    here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
-    if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
-        for module in model.modules():
-            if type(module) is nn.Linear:
-                module.__class__ = QuickLinear
+def _onednn_is_faster() -> bool:
+    """Return whether oneDNN multiplies faster here than PyTorch by itself."""
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    return x86 and "Intel" not in processor_name() and _has_onednn()
 
 
-def quicken(model: nn.Module) -> None:
-    """Cheap dropout and quick products for a model that trains on a CPU."""
-    draw_cheaply(model)
-    multiply_quickly(model)
+def _has_onednn() -> bool:
+    """Return whether this PyTorch comes with oneDNN."""
+    return hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def side_by_side(
+def limit_onednn_cache() -> None:
+    """Let oneDNN keep 200 compiled products, unless the environment says otherwise."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor,
+    mask: Tensor | None = None, dropout: nn.Module | None = None,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Compute chapter 1's ``attention`` with PyTorch's fused kernel.
+
+    query (…, T, K), key and value (…, S, K); mask broadcasts to (…, T, S) and is
+    non-zero where a query may attend to a key; a query that may attend to nothing
+    gets zeros. Returns the output (…, T, K), and None in place of the weights.
+    """
+    training = dropout is not None and dropout.training
+    if training and query.is_cpu:
+        return attention(query, key, value, mask, dropout)[0], None
+    p: Any = dropout.p if dropout is not None and training else 0.0
+    allowed = None if mask is None else mask != 0
+    output = F.scaled_dot_product_attention(query, key, value, allowed, dropout_p=p)
+    return output, None
+
+
+def _exchange(
+    model: nn.Module, kind: type, replacement: Callable[[Any], nn.Module]
+) -> None:
+    """Put replacement(module) in the place of each module of exactly this kind."""
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if type(child) is kind:
+                setattr(parent, name, replacement(child).train(child.training))
+
+
+def optimize_for_cpu(model: nn.Module) -> None:
+    """Install fused attention, cheap dropout and fast matrix products in a model.
+
+    Parameters and the keys of ``state_dict`` stay as they are. ``.attn`` stays None
+    until ``plain_attention`` of chapter 5 puts chapter 1's function back.
+    """
+    for module in model.modules():
+        if isinstance(module, MultiHeadedAttention):
+            module.attention = fused_attention
+    _exchange(model, nn.Dropout, lambda dropout: CheapDropout(dropout.p))
+    if _onednn_is_faster():
+        _exchange(model, nn.Linear, OneDNNLinear)
+
+
+def map_in_threads(
     work: Callable[[Any], Any], groups: Sequence, device: torch.device
 ) -> Iterator[Any]:
     """``work(group)`` for each group, in order.
@@ -4611,82 +4638,6 @@ def share_one_heap() -> None:
     """Let all threads take memory from one heap (glibc only; else nothing)."""
     if library := glibc():
         library.mallopt(-8, 1)  # M_ARENA_MAX
-
-
-def linear_of(linear: Any) -> tuple[Tensor, Tensor]:
-    """What F.linear takes of a linear layer."""
-    return linear.weight, linear.bias
-
-
-def norm_of(norm: Any) -> tuple:
-    """What F.layer_norm takes of a LayerNorm."""
-    return norm.a_2.shape, norm.a_2, norm.b_2, norm.eps
-
-
-def layer_of(layer: Any) -> list[tuple]:
-    """Eight linear maps and three norms of a decoder layer, as a step takes them."""
-    own, source = layer.self_attn.linears, layer.src_attn.linears
-    forward = layer.feed_forward.w_1, layer.feed_forward.w_2
-    maps = map(linear_of, (*own, source[0], source[3], *forward))
-    return [*maps, *(norm_of(sublayer.norm) for sublayer in layer.sublayer)]
-
-
-class QuickStep:
-    """``decode_step`` of chapter 4 for one model, without its modules.
-
-    Holds the weights themselves, no copies. Nothing is dropped, hooks of the
-    modules are not run, and ``record_attention`` records nothing.
-    """
-
-    def __init__(self, model: Any):
-        embed, self.position = model.tgt_embed
-        self.table, self.scale = embed.lut.weight, math.sqrt(embed.d_model)
-        self.layers = [layer_of(layer) for layer in model.decoder.layers]
-        first = model.decoder.layers[0]
-        self.h, self.norm_first = first.self_attn.h, first.sublayer[0].norm_first
-        self.norm = norm_of(model.decoder.norm) if self.norm_first else ()
-        self.generator = linear_of(model.generator.proj)
-        quick = isinstance(model.generator.proj, QuickLinear)
-        self.linear = quick_linear if quick else F.linear
-
-    def before(self, x: Tensor, norm: tuple) -> Tensor:
-        """What a sub-layer gets of x."""
-        return F.layer_norm(x, *norm) if self.norm_first else x
-
-    def after(self, x: Tensor, norm: tuple) -> Tensor:
-        """What becomes of the sum of x and a sub-layer's output."""
-        return x if self.norm_first else F.layer_norm(x, *norm)
-
-    def __call__(self, cache: DecoderCache, last: Tensor) -> Tensor:
-        """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-        linear, attend = self.linear, F.scaled_dot_product_attention
-        (B, W), n, h = last.shape, last.numel(), self.h
-        x = F.embedding(last.reshape(n, 1), self.table) * self.scale
-        x = self.position(x, offset=cache.target[0][0].size(2)).view(n, -1)  # (B·W, D)
-        for i, layer in enumerate(self.layers):
-            query, key, value, out, ask, tell, w_1, w_2, *norms = layer
-            y = self.before(x, norms[0])
-            q, k, v = (linear(y, *m).view(n, h, 1, -1) for m in (query, key, value))
-            y = attend(q, *cache.append(i, k, v)).view(n, -1)
-            x = self.after(x + linear(y, *out), norms[0])
-            y = self.before(x, norms[1])
-            q = linear(y, *ask).view(B, W, h, -1).transpose(1, 2)
-            y = attend(q, *cache.source[i], attn_mask=cache.mask).transpose(1, 2)
-            x = self.after(x + linear(y.reshape(n, -1), *tell), norms[1])
-            y = linear(self.before(x, norms[2]), *w_1).relu()
-            x = self.after(x + linear(y, *w_2), norms[2])
-        y = linear(self.before(x, self.norm), *self.generator)
-        precise = torch.promote_types(y.dtype, torch.float32)
-        return y.log_softmax(-1, dtype=precise).view(B, W, -1)
-
-
-def decode_quickly(model: EncoderDecoder) -> None:
-    """Quick steps for decoding; where oneDNN multiplies, weights stored by columns."""
-    multiply_quickly(model)
-    for layer in model.modules():
-        if isinstance(layer, QuickLinear):
-            layer.weight.data = layer.weight.data.t().contiguous().t()
-    vars(model)["quick_step"] = QuickStep(model)
 
 
 if __name__ == "__main__":

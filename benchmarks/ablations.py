@@ -97,7 +97,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
     if blind:
         for embed in (model.src_embed, model.tgt_embed):
             embed[1].pe.zero_()
-    at.draw_cheaply(model)
+    at.optimize_for_cpu(model)
     steps = settings["steps"]
     optimizer, scheduler = at.build_optimizer(model, config, steps)
     criterion = at.LabelSmoothing(len(text[1]), at.PAD, config.smoothing)

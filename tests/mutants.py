@@ -329,18 +329,16 @@ MUTANTS = [
     Mutant(
         "MultiHeadedAttention.attn: after dropout, with its graph",
         "weights keep their graph",
-        "layer.attn = weights.detach()",
-        "layer.attn = weights",
-        "test_architecture.py::"
-        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+        "self.attn = None if weights is None else weights.detach()",
+        "self.attn = weights",
+        "test_architecture.py::test_kept_weights_are_detached_and_from_before_dropout",
     ),
     Mutant(
         "MultiHeadedAttention.attn: after dropout, with its graph",
         "weights after dropout",
         "return kept @ value, weights",
         "return kept @ value, kept",
-        "test_architecture.py::"
-        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+        "test_architecture.py::test_kept_weights_are_detached_and_from_before_dropout",
     ),
     Mutant(
         "LabelSmoothing: logarithm of 0",
@@ -433,16 +431,16 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "a float mask is added to the scores",
-        "mask = (mask != 0).unsqueeze(1)  #",
-        "mask = mask.unsqueeze(1)  #",
-        "test_architecture.py::test_masks_of_any_type_mean_the_same",
+        "another attention function is not called",
+        "x, weights = self.attention(query, key, value, mask, self.dropout)",
+        "x, weights = attention(query, key, value, mask, self.dropout)",
+        "test_architecture.py::test_the_function_in_use_can_be_exchanged",
     ),
     Mutant(
         OWN,
         "heads joined without moving them back",
-        "self.linears[3](x.transpose(1, 2).flatten(-2))",
-        "self.linears[3](x.reshape(x.size(0), x.size(2), -1))",
+        "return x.transpose(1, 2).flatten(-2)",
+        "return x.reshape(x.size(0), x.size(2), -1)",
         "test_architecture.py::test_multi_head_attention_is_torchs",
     ),
     Mutant(
@@ -519,10 +517,10 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "every piece begins at position 0",
-        "self.pe[:, offset : offset + x.size(1)]",
-        "self.pe[:, : x.size(1)]",
-        "test_architecture.py::test_offset_continues_where_the_first_part_ended",
+        "in decoding with a cache every word is at position 0",
+        "x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]",
+        "x = model.tgt_embed(ys.flatten(0, 1)[:, -1:])",
+        "test_additional_components.py::test_cached_equals_uncached",
     ),
     # --- our own: chapter 2 ---------------------------------------------------
     Mutant(
@@ -640,12 +638,20 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "a block of recording ends the one around it",
-        "if before is None:",
-        "if True:",
-        "test_architecture.py::test_a_block_of_recording_within_another_leaves_it_recording",
+        "cached decoding calls an attention of its own",
+        "heads, weights = attn.attention(query, keys, values, mask, attn.dropout)",
+        "heads, weights = attention(query, keys, values, mask, attn.dropout)",
+        "test_attention_visualization.py::"
+        "test_another_attention_function_changes_what_is_translated",
     ),
     # --- our own: chapter 5 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "a block of plain attention does not put the function back",
+        "            module.attention = function\n",
+        "            module.attention = attention\n",
+        "test_architecture.py::test_plain_attention_comes_and_goes",
+    ),
     Mutant(
         OWN,
         "the map is drawn turned over",
@@ -678,8 +684,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "the silent head is another one",
-        "    first = head * attention.d_k\n",
-        "    first = (attention.h - 1 - head) * attention.d_k\n",
+        "    first = head * attn.d_k\n",
+        "    first = (attn.h - 1 - head) * attn.d_k\n",
         "test_attention_visualization.py::test_a_silent_head_is_silent_in_every_path",
     ),
     # --- our own: chapter 90 --------------------------------------------------
@@ -781,17 +787,17 @@ MUTANTS = [
     # --- our own: chapter 99 --------------------------------------------------
     Mutant(
         OWN,
-        "the quick step sees a source's padding",
-        "attn_mask=cache.mask).transpose",
-        "attn_mask=None).transpose",
-        "test_quick_steps.py::test_the_quick_step_is_the_step_to_the_last_bit",
+        "the fused kernel adds a mask of numbers",
+        "allowed = None if mask is None else mask != 0",
+        "allowed = mask",
+        "test_architecture.py::test_masks_of_any_type_mean_the_same",
     ),
     Mutant(
         OWN,
-        "the quick step copies the weights",
-        "return linear.weight, linear.bias",
-        "return linear.weight.detach().clone(), linear.bias",
-        "test_quick_steps.py::test_the_quick_step_follows_the_weights",
+        "optimizing copies the weights",
+        "self.weight = linear.weight",
+        "self.weight = nn.Parameter(linear.weight.detach().clone())",
+        "test_quick_steps.py::test_what_is_exchanged_shares_the_parameters",
     ),
 ]
 

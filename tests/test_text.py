@@ -120,13 +120,6 @@ def test_the_measure_measures(blocks, complaint):
         assert any(complaint in fault for fault in found), found
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_sizes(path):
-    is_appendix = path.name.startswith("9")
-    found = oversizes(read(path), 2 if is_appendix else 4)
-    assert found == []
-
-
 @pytest.mark.parametrize("path", SOURCES)
 def test_one_title_at_the_head(path):
     prose = [cell.source for cell in read(path) if cell.cell_type == "markdown"]
