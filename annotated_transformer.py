@@ -77,21 +77,19 @@ __all__ = [
     "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
     "check_choice", "tie_weights", "initialise", "count_parameters",
     # 02_training
-    "Batch", "SmoothedKL", "LabelSmoothing", "SimpleLossCompute", "TrainState",
-    "in_mode", "windows", "sum_over_processes", "run_epoch", "update",
-    "check_finite", "window_norm", "gather", "rate", "linear_rate",
-    "greedy_decode", "data_gen",
+    "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
+    "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
     "read_parallel", "load_tokenizers", "tokenize", "REJOIN", "detokenize",
     "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary",
     "Example", "encode_pairs", "lengths_of", "token_budget_batches", "padded",
-    "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
+    "batches", "TextConfig", "ModelConfig", "LearningConfig", "Text",
     "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
     "empty_encoding", "BytePairEncoding", "DecoderCache", "keys_and_values",
     "attend_to", "decode_step", "penalty", "may_improve", "Beam",
     "beam_search", "mean_state", "shapes", "average", "average_checkpoints",
-    "RDrop",
+    "RDrop", "doubled",
     # 05_attention_visualization
     "plain_attention", "record_translation", "record_pair", "mtx2df",
     "check_labels", "ABOVE", "TOOLTIP", "token_axis", "weight_colour",
@@ -108,14 +106,15 @@ __all__ = [
     "fetch_multi30k", "write_atomically", "to_disk", "folder_to_disk",
     "not_written", "append_line", "write_json", "read_json", "save_tensors",
     "fingerprint", "unpack_tensors", "load_tensors", "load_weights",
-    "put_weights", "whole_model", "processor_name", "current_commit",
+    "load_state", "unwrap_ddp", "processor_name", "current_commit",
     "describe_environment", "RUN_FILES", "run_files", "saved_steps",
     "MAY_CHANGE", "saved_settings", "refuse_other_run", "open_run_folder",
     "is_main_process", "read_metrics", "cut_metrics", "pack_text", "load_text",
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "process_group", "distribute", "train_distributed_model", "field_comments",
+    "process_group", "distribute", "own_rows", "sum_over_processes",
+    "SharedLoss", "gather", "train_distributed_model", "field_comments",
     "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "prepare_command", "arriving_lines", "accepted",
@@ -128,11 +127,10 @@ __all__ = [
     "load_trained_model", "one_by_one", "run_model_example",
     "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
     # 94_resuming
-    "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
-    "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
-    "save_state", "goes_on_from", "telling_where_it_goes_on", "going_on",
-    "save_when_due", "load_checkpoint", "Stopped", "heeding_signals",
-    "is_out_of_memory", "naming_the_batch",
+    "pack_state", "unpack_state", "Progress", "RESUMABLE", "Run",
+    "save_vocabulary", "finished_epochs", "readable_checkpoints",
+    "resume_hint", "with_resume_hint", "Stopped", "raise_on_signal",
+    "is_out_of_memory", "explain_out_of_memory",
     # 95_charts_and_pages
     "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
     "packed_tightly", "use_charts", "packed", "by_cell", "by_head", "chooser",
@@ -144,17 +142,18 @@ __all__ = [
     "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
     "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
     "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
-    "prepare_store", "Store", "map_file", "open_store", "in_drawn_order",
-    "array_batches", "target_tokens",
+    "prepare_store", "Store", "map_file", "open_store", "shuffled",
+    "array_batches", "store_batches", "target_tokens",
     # 98_around_the_loop
-    "CHOICES", "unknown", "check_choices", "PAPER", "SMALL", "CONFIGS",
-    "build_model", "build_losses", "load_pairs", "load_examples",
-    "count_steps", "progress", "epoch_record", "train_worker", "train_model",
-    "decode_rows", "evaluate",
+    "TrainingConfig", "CHOICES", "unknown", "check_choices", "PAPER", "SMALL",
+    "CONFIGS", "build_model", "build_losses", "load_pairs", "load_examples",
+    "count_steps", "progress", "epoch_record", "train_resumably",
+    "train_worker", "train_model", "decode_rows", "evaluate",
     # 99_quick_on_a_processor
     "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
-    "keep_freed_memory", "FEW_ROWS", "OneDNNLinear", "limit_onednn_cache",
-    "fused_attention", "optimize_for_cpu", "map_in_threads", "share_one_heap",
+    "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
+    "limit_onednn_cache", "fused_attention", "optimize_for_cpu",
+    "map_in_threads", "share_one_heap",
 ]
 # fmt: on
 
@@ -612,36 +611,6 @@ class Batch:
         return (tgt != pad).unsqueeze(-2) & causal
 
 
-class SmoothedKL(torch.autograd.Function):
-    """Sum over rows of KL(q || p) in closed form; q is never stored.
-
-    log_p (N, V), target (N); rows whose target is padding count nothing.
-    """
-
-    @staticmethod
-    def forward(ctx, log_p, target, padding_idx, smoothing):
-        rest = smoothing / (log_p.size(1) - 2)
-        counts = target != padding_idx  # (N)
-        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
-        others = log_p.sum(1) - right - log_p[:, padding_idx]
-        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
-        entropy = sum(total * math.log(each) for total, each in shares if each)
-        rows = entropy - (1 - smoothing) * right - rest * others
-        ctx.save_for_backward(target, counts)
-        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
-        return (rows * counts).sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        target, counts = ctx.saved_tensors
-        size, padding_idx, smoothing, rest = ctx.settings
-        rows = (grad * counts).unsqueeze(1)  # (N, 1)
-        d_log_p = (-rest * rows).expand(-1, size).clone()
-        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
-        d_log_p[:, padding_idx] = 0
-        return d_log_p, None, None, None
-
-
 class LabelSmoothing(nn.Module):
     """KL divergence from the smoothed target, summed (paper, section 5.4).
 
@@ -655,7 +624,7 @@ class LabelSmoothing(nn.Module):
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
-        self.target: Tensor | None = None
+        self.true_dist: Tensor | None = None
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         if x.size(1) != self.size:
@@ -663,18 +632,12 @@ class LabelSmoothing(nn.Module):
                 f"log-probabilities of {x.size(1)} words for a criterion of "
                 f"size {self.size}"
             )
-        self.target = target.detach()
-        return SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
-
-    @property
-    def true_dist(self) -> Tensor:
-        """The smoothed target distribution (N, V) of the last call."""
-        if self.target is None:
-            raise ValueError("true_dist is known only after the criterion was called")
-        q = torch.full((len(self.target), self.size), self.smoothing / (self.size - 2))
-        q.scatter_(1, self.target.cpu().unsqueeze(1), 1 - self.smoothing)
-        q[:, self.padding_idx] = 0
-        return q.masked_fill((self.target.cpu() == self.padding_idx).unsqueeze(1), 0)
+        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
+        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        true_dist[:, self.padding_idx] = 0
+        true_dist[target == self.padding_idx] = 0
+        self.true_dist = true_dist
+        return F.kl_div(x, true_dist, reduction="sum")
 
 
 class SimpleLossCompute:
@@ -763,35 +726,25 @@ def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
         yield window
 
 
-def sum_over_processes(*numbers: float) -> list[float]:
-    """Each number summed over all processes of a distributed run."""
-    dist = torch.distributed
-    if not (dist.is_available() and dist.is_initialized()):
-        return list(numbers)
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
-    dist.all_reduce(totals)
-    return totals.tolist()
-
-
 def run_epoch(
     data_iter: Iterable[Batch],
     model: nn.Module,
-    loss_compute: SimpleLossCompute,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    loss_compute: Any,
+    optimizer: Any,
+    scheduler: Any,
     mode: str = "train",
     accum_iter: int = 1,
     train_state: TrainState | None = None,
     *,
     max_norm: float | None = None,
+    callback: Callable[[TrainState], None] | None = None,
 ) -> tuple[float, TrainState]:
-    """One pass over the batches; an update after each ``accum_iter`` of them.
+    """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
     Returns the criterion per target token and the state, which also knows
     NLL and perplexity. ``max_norm`` clips the gradient's norm before each
-    update. Raises FloatingPointError, before any weight is touched, at the
-    update whose loss is not finite.
+    update, ``callback`` gets the state after it. Raises FloatingPointError,
+    before any weight is touched, at the update whose loss is not finite.
     """
     check_choice("mode", mode, ("train", "train+log", "eval"))
     training = mode != "eval"
@@ -799,56 +752,36 @@ def run_epoch(
     state.begin_epoch()
     with in_mode(model, training):
         for window in windows(data_iter, accum_iter):
-            norm = window_norm(window)
+            norm = sum(batch.ntokens for batch in window)
             for batch in window:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 loss, loss_node = loss_compute(out, batch.tgt_y, norm)
-                check_finite(loss, state)
+                _check_finite(loss, state)
                 if training:
                     loss_node.backward()
                 state.add(batch, loss, loss_compute.nll)
             if training:
-                update(model, optimizer, scheduler, max_norm)
+                if max_norm is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
                 state.accum_step += 1
                 if mode == "train+log" and state.accum_step % 40 == 0:
                     print(f"update {state.accum_step:5}  loss {state.criterion:.2f}")
-    gather(state)
+                if callback is not None:
+                    callback(state)
     return state.criterion, state
 
 
-def update(model, optimizer, scheduler, max_norm: float | None) -> None:
-    """One step of optimizer and schedule; gradients are clear afterwards."""
-    if max_norm is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    scheduler.step()
-    optimizer.zero_grad(set_to_none=True)
-
-
-def check_finite(loss: float, state: TrainState) -> None:
-    """Stop at a loss that is NaN or infinite, and say where."""
+def _check_finite(loss: float, state: TrainState) -> None:
+    """Raise FloatingPointError for a loss that is NaN or infinite, and say where."""
     if not math.isfinite(loss):
         raise FloatingPointError(
             f"the loss is {loss} at update {state.accum_step + 1} (batch "
             f"{state.step + 1}); the weights are still those of the update "
             "before. Lower the learning rate, lengthen the warm-up or clip"
         )
-
-
-def window_norm(window: list[Batch]) -> float:
-    """Target tokens of one update, by which its loss is divided.
-
-    Several processes average their gradients, hence the share of one.
-    """
-    tokens, processes = sum_over_processes(sum(b.ntokens for b in window), 1)
-    return tokens / processes
-
-
-def gather(state: TrainState) -> None:
-    """Make the latest epoch's sums those of all processes."""
-    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
-    state.criterion_sum, state.nll_sum = sums[:2]
-    state.epoch_tokens = int(sums[2])
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
@@ -1043,9 +976,7 @@ def encode_pairs(
 
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
-    """Source and target length of each example."""
-    if isinstance(examples, Store):
-        return examples.lengths
+    """Return the source and target length of each example."""
     return [(len(src), len(tgt)) for src, tgt in examples]
 
 
@@ -1057,15 +988,13 @@ def token_budget_batches(
     lengths holds (source, target) lengths. Every index occurs once; a sentence
     longer than the budget is a batch of its own. Ties keep their order.
     """
-    if hasattr(lengths, "shape"):  # the array of a store
-        return array_batches(lengths, batch_tokens)
-    batches: list[list[int]] = []
+    groups: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
-        if not batches or longest * (len(batches[-1]) + 1) > batch_tokens:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
+        if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
+            groups.append([])
+        groups[-1].append(i)
+    return groups
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
@@ -1074,22 +1003,20 @@ def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
 
 
 def batches(
-    examples: Sequence[Example], config: TrainingConfig, epoch: int,
-    device: torch.device | str, *, shuffle: bool, rank: int = 0, world: int = 1,
-    copies: int = 1,
+    examples: Sequence[Example], config: LearningConfig, epoch: int,
+    device: torch.device | str, *, shuffle: bool,
 ) -> Iterator[Batch]:  # fmt: skip
-    """The epoch's batches on a device; of each the rows rank, rank + world, …
+    """Yield the batches of an epoch on a device.
 
-    Shuffled by ``config.seed`` and ``epoch`` alone, alike on every rank. These
-    rows stand in the batch ``copies`` times, one block after the other.
+    With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    shuffled = in_drawn_order(examples, draw) if shuffle else examples
-    groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
+    rows = draw.sample(examples, len(examples)) if shuffle else examples
+    groups = token_budget_batches(lengths_of(rows), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
-        mine = [side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt)]
-        yield Batch(mine[0], mine[1], PAD)
+        src = padded([rows[i][0] for i in group])
+        tgt = padded([rows[i][1] for i in group])
+        yield Batch(src.to(device), tgt.to(device), PAD)
 
 
 @dataclass
@@ -1102,7 +1029,6 @@ class TextConfig:
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
-    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
     min_freq: int = 2  # how often a word must occur to get a number
     max_tokens: int = 128  # longest sentence, <s> and </s> included
     batch_tokens: int = 1500  # positions in a batch, of its longer side
@@ -1123,48 +1049,25 @@ class ModelConfig(TextConfig):
 
 
 @dataclass
-class TrainingConfig(ModelConfig):
-    """Everything that a run depends on; written to its folder."""
+class LearningConfig(ModelConfig):
+    """How a model is trained, and how it is used afterwards."""
 
-    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
     accum_iter: int = 1  # batches that make up one step
     epochs: int = 6  # passes over the training pairs
     schedule: str = "linear"  # or inverse_sqrt, the paper's
     base_lr: float = 3e-3  # linear: its peak; inverse_sqrt: its factor
     warmup: int = 100  # steps until the peak
     smoothing: float = 0.1  # label smoothing
-    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
-    threads: int = 1  # of the processor
-    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
-    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
-    distributed: bool = False  # several processes (chapter 91)
-    save_seconds: float = 45.0  # of training that a kill may cost
-    keep: int = 5  # newest checkpoints that stay
-    average: int = 5  # newest checkpoints averaged at the end
     beam_size: int = 5  # hypotheses per sentence when translating; 1: greedy
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-    @classmethod
-    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
-        """A configuration as it is, by its preset's name, or from 2022's dict."""
-        if isinstance(config, dict):
-            config = cls(**from_2022(config))
-        if isinstance(config, str) and config not in CONFIGS:
-            raise unknown("config", config, CONFIGS)
-        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
 Text = tuple[Vocabulary, Vocabulary, Any, Any]
 
 
-def prepare_text(
-    config: TrainingConfig, train_pairs: Iterable[tuple[str, str]]
-) -> Text:
+def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
     """Source and target vocabulary and tokenizer, from training pairs alone.
 
     By words for German and English, or, with ``bpe_size``, by subwords that
@@ -1181,7 +1084,7 @@ def prepare_text(
 
 
 def build_optimizer(
-    model: nn.Module, config: TrainingConfig, total: int
+    model: nn.Module, config: LearningConfig, total: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """The paper's Adam, and the schedule for a run of ``total`` steps."""
     optimizer = torch.optim.Adam(
@@ -1197,40 +1100,30 @@ def build_optimizer(
 
 
 def train(
-    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
-) -> None:
-    """Train on this process's share of each batch; leave all in config.run_dir."""
-    torch.manual_seed(config.seed)
-    precision = choose_precision(config.precision, device)
-    train, valid = (load_examples(config, split, text) for split in ("train", "valid"))
-    model = build_model(config, text[0], text[1]).to(device)
-    optimize_for_cpu(model)
-    torch.manual_seed(config.seed + rank)  # each process drops other values
-    optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
-    loss, judge = build_losses(model, config)
-    share, n = {"rank": rank, "world": world}, 2 if config.r_drop else 1
-    run, state, shared = Run(config), TrainState(), distribute(model)
-    run.save_text(*text)
-    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
-        started = time.perf_counter() - run.place.seconds
-        seen = batches(train, config, epoch, device, shuffle=True, copies=n, **share)
-        seen = going_on(run, seen, epoch)
-        seen = progress(seen, n * target_tokens(train[rank::world]), epoch, state)
-        with autocast(precision, device), naming_the_batch(run):
-            run_epoch(
-                seen, shared, loss, optimizer, scheduler, "train", config.accum_iter,
-                state, max_norm=config.max_norm,
-            )  # fmt: skip
-        seconds = time.perf_counter() - started
-        unseen = batches(valid, config, epoch, device, shuffle=False, **share)
-        _, judged = run_epoch(unseen, model, judge, None, None, "eval")
-        record = epoch_record(epoch, state, judged, seconds, precision)
-        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
-        step = state.accum_step
-        run.save(step, epoch, model, optimizer, scheduler, state, judged.nll)
-        if device.type == "cuda":
-            note("; ".join(gpu_report()))
-    run.finish(model)
+    model: EncoderDecoder, train_data: Sequence[Example], valid_data: Sequence[Example],
+    config: LearningConfig, device: torch.device | str = "cpu",
+) -> None:  # fmt: skip
+    """Train a model on examples, and print its losses after each epoch."""
+    model.to(device)
+    criterion = LabelSmoothing(model.generator.proj.out_features, PAD, config.smoothing)
+    loss = SimpleLossCompute(model.generator, criterion)
+
+    groups = token_budget_batches(lengths_of(train_data), config.batch_tokens)
+    updates = config.epochs * math.ceil(len(groups) / config.accum_iter)
+    optimizer, scheduler = build_optimizer(model, config, updates)
+
+    for epoch in range(config.epochs):
+        train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_loss, _ = run_epoch(
+            train_batches, model, loss, optimizer, scheduler,
+            accum_iter=config.accum_iter, max_norm=config.max_norm,
+        )  # fmt: skip
+        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
+        valid_loss, valid = run_epoch(valid_batches, model, loss, None, None, "eval")
+        print(
+            f"epoch {epoch + 1}   train {train_loss:.2f}   valid {valid_loss:.2f}   "
+            f"perplexity {valid.perplexity:.1f}"
+        )
 
 
 @dataclass
@@ -1572,11 +1465,18 @@ class RDrop(LabelSmoothing):
         half = len(target) // 2
         if not torch.equal(target[:half], target[half:]):
             problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; build the batch with copies=2")
+            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
         counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
+
+
+def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches that hold all rows twice, one block after the other."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
 
 
 # -----------------------------------------------------------------------------
@@ -2286,20 +2186,20 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load a file's weights into a model; DataError when they don't fit."""
-    put_weights(model, load_tensors(path), path)
+    load_state(model, load_tensors(path), path)
 
 
-def put_weights(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+def load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     """Give a model these weights; where: what the error names if they don't fit."""
     try:
-        whole_model(model).load_state_dict(tensors)
+        unwrap_ddp(model).load_state_dict(tensors)
     except RuntimeError as error:
         what = "holds the weights of another model"
         do = "Use the config.json that lies beside it."
         raise DataError(where, what, do) from error
 
 
-def whole_model(model: nn.Module) -> nn.Module:
+def unwrap_ddp(model: nn.Module) -> nn.Module:
     """The model itself, without the wrapper for several processes."""
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return typing.cast(nn.Module, model.module)
@@ -2625,11 +2525,55 @@ def process_group(
 
 
 def distribute(model: nn.Module) -> nn.Module:
-    """The model, wrapped to average gradients when there are several processes."""
+    """Wrap the model to average gradients if there are several processes."""
     if not (dist.is_available() and dist.is_initialized()):
         return model
     # buffers are constant tables (positions), so none need to be sent around
     return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+
+
+def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
+    """Yield the rows rank, rank + world, … of each batch."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
+
+
+def sum_over_processes(*numbers: float) -> list[float]:
+    """Sum each number over all processes of a distributed run."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return list(numbers)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
+    dist.all_reduce(totals)
+    return totals.tolist()
+
+
+class SharedLoss:
+    """A loss for ``run_epoch`` whose divisor counts the tokens of all processes.
+
+    Takes and returns what the wrapped SimpleLossCompute does; the sum that it
+    returns, and ``nll``, are those of this process.
+    """
+
+    def __init__(self, loss_compute: SimpleLossCompute):
+        self.loss_compute = loss_compute
+
+    def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
+        tokens, processes = sum_over_processes(norm, 1)
+        return self.loss_compute(x, y, tokens / processes)
+
+    @property
+    def nll(self) -> float:
+        """The summed negative log-likelihood of the last batch."""
+        return self.loss_compute.nll
+
+
+def gather(state: TrainState) -> None:
+    """Replace the latest epoch's sums by those over all processes."""
+    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
+    state.criterion_sum, state.nll_sum = sums[:2]
+    state.epoch_tokens = int(sums[2])
 
 
 def train_distributed_model(
@@ -2797,10 +2741,10 @@ def train_command(arguments: argparse.Namespace) -> int:
             here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
             train_worker(int(here), int(beside), *text, config, True)
         else:
-            with heeding_signals():
+            with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
-        note(f"Stopped. {goes_on_from(run.folder)}")
+        note(f"Stopped. {resume_hint(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
     return 0
@@ -3240,7 +3184,7 @@ def pack_state(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All that training has changed, as tensors and as JSON."""
     packed = optimizer.state_dict()
-    weights = whole_model(model).state_dict()
+    weights = unwrap_ddp(model).state_dict()
     tensors = {f"model/{name}": weight for name, weight in weights.items()}
     tensors |= {
         f"optimizer/{index}/{name}": value
@@ -3278,7 +3222,7 @@ def unpack_state(
             torch.set_rng_state(tensor)
         elif place == device:
             getattr(torch, place).set_rng_state(tensor)
-    put_weights(model, weights, "checkpoint")
+    load_state(model, weights, "checkpoint")
     groups = notes["param_groups"]
     optimizer.load_state_dict({"state": slots, "param_groups": groups})
     scheduler.load_state_dict(notes["scheduler"])
@@ -3286,14 +3230,17 @@ def unpack_state(
 
 
 @dataclass
-class Place:
-    """Where a run stands, and what it has noted so far."""
+class Progress:
+    """How far a run is, and what it has noted so far."""
 
-    epoch: int = 0  # the one to go on with, counted from 0
+    epoch: int = 0  # the one to continue with, counted from 0
     batches: int = 0  # of this epoch, that have been trained on
     seconds: float = 0.0  # that they took
     records: int = 0  # lines of metrics.jsonl
     best: float | None = None  # the lowest loss on validation
+
+
+RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
 
 
 class Run:
@@ -3304,53 +3251,163 @@ class Run:
     """
 
     def __init__(self, config: Any, restart: bool = False) -> None:
-        self.config, self.folder, self.place = config, Path(config.run_dir), Place()
+        self.config = config
+        self.folder = Path(config.run_dir)
+        self.progress = Progress()
         self.training: tuple[Any, ...] = ()  # model, optimizer, scheduler, state
-        self.sums: dict[str, Any] = {}  # the state of a broken-off epoch
-        self.saved_at = -math.inf  # by the clock of this process
+        self.earlier = TrainState()  # sums of this epoch from before a break
         self.window: dict[int, Any] = {}  # batches that wait for their update
+        self.saved_at = -math.inf  # by the clock of this process
+        self.epoch = 0  # the one that is being trained
+        self.first_batch = 0  # batches read in the epochs before it
+        self.started = 0.0  # when it began, by time.perf_counter()
         if is_main_process():
             open_run_folder(self.folder, config, restart)
+
+    @property
+    def state(self) -> TrainState:
+        """The state of the training that ``resume`` was given."""
+        return self.training[-1]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model of all the configuration's epochs is there."""
+        return finished_epochs(self.folder) >= self.config.epochs
 
     def checkpoints(self) -> list[Path]:
         """The weights after each of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
-
-    def log(self, record: dict[str, Any]) -> None:
-        """Append one record to metrics.jsonl."""
-        self.place.records += 1
-        if is_main_process():
-            append_line(self.folder / "metrics.jsonl", record)
-
-    def save(
-        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
-        scheduler: LRScheduler, state: Any, score: float | None = None,
-    ) -> None:  # fmt: skip
-        """Save a checkpoint after an epoch (counted from 0).
-
-        score: loss on validation, lower is better; the best one's weights are
-        kept apart.
-        """
-        self.place = Place(epoch + 1, 0, 0.0, self.place.records, self.place.best)
-        if is_main_process():
-            save_checkpoint(self, step, (model, optimizer, scheduler, state), score)
-
-    def resume(
-        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
-    ) -> int:
-        """Go back to the newest sound checkpoint; the epoch to go on with."""
-        self.training = (model, optimizer, scheduler, state)
-        return load_checkpoint(self)
 
     def save_text(self, *text: Any) -> None:
         """Save vocabularies and tokenizers (as load_text returns them)."""
         if is_main_process():
             save_vocabulary(self.folder, pack_text(*text))
 
-    @property
-    def finished(self) -> bool:
-        """Whether the model of all the configuration's epochs is there."""
-        return finished_epochs(self.folder) >= self.config.epochs
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one record to metrics.jsonl."""
+        self.progress.records += 1
+        if is_main_process():
+            append_line(self.folder / "metrics.jsonl", record)
+
+    def resume(
+        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+    ) -> int:
+        """Load the newest readable state; returns the epoch to continue with."""
+        self.training = (model, optimizer, scheduler, state)
+        states = saved_steps(self.folder / "resume")
+        for path in reversed(states):
+            try:
+                tensors, notes = unpack_tensors(path)
+                progress = Progress(**notes["place"])
+            except (DataError, KeyError, TypeError) as error:
+                what = getattr(error, "what", "is of another version")
+                note(f"{path} {what}: trying the checkpoint before it.")
+                continue
+            unpack_state(tensors, notes, *self.training)
+            self._continue_from(progress)
+            return progress.epoch
+        if states:
+            what = "none of its checkpoints can be read"
+            raise DataError(self.folder, what, "Begin anew with --restart.")
+        if is_main_process():
+            cut_metrics(self.folder, 0)  # a start that never came to a checkpoint
+        return 0
+
+    def _continue_from(self, progress: Progress) -> None:
+        self.progress, self.saved_at = progress, time.monotonic()
+        if is_main_process():
+            cut_metrics(self.folder, progress.records)
+        elif dist.is_initialized():  # dropout must differ between processes
+            torch.manual_seed(torch.initial_seed() + self.state.accum_step)
+        if progress.batches:
+            if is_main_process():  # the file holds the sums of all processes
+                self.earlier = copy.copy(self.state)
+            self.state.begin_epoch()
+
+    def resumable_batches(self, batches: Iterable, epoch: int) -> Iterator:
+        """Return the batches of an epoch that have not been trained on yet."""
+        done = self.progress.batches if self.progress.epoch == epoch else 0
+        self.epoch, self.first_batch = epoch, self.state.step - done
+        self.started = time.perf_counter() - self.progress.seconds
+        self._save_if_due()
+        return self._remember(itertools.islice(batches, done, None))
+
+    def _remember(self, batches: Iterable) -> Iterator:
+        for number, batch in enumerate(batches, self.state.step + 1):
+            self.window[number] = batch
+            yield batch
+
+    def after_update(self, state: TrainState) -> None:
+        """Save a state if the newest is too old; a callback for ``run_epoch``."""
+        self.window.clear()
+        self._save_if_due()
+
+    def epoch_state(self) -> TrainState:
+        """Return the state with the sums of the whole epoch.
+
+        Those of all processes, and those from before a break.
+        """
+        total = copy.copy(self.state)
+        gather(total)
+        for name in ("criterion_sum", "nll_sum", "epoch_tokens"):
+            setattr(total, name, getattr(total, name) + getattr(self.earlier, name))
+        return total
+
+    def _save_if_due(self) -> None:
+        age = time.monotonic() - self.saved_at
+        late = is_main_process() and age >= self.config.save_seconds
+        if not sum_over_processes(late)[0]:
+            return
+        total = self.epoch_state()
+        progress = dataclasses.replace(
+            self.progress,
+            epoch=self.epoch,
+            batches=self.state.step - self.first_batch,
+            seconds=time.perf_counter() - self.started,
+        )
+        if is_main_process():
+            with with_resume_hint(self.folder):
+                training = (*self.training[:-1], total)
+                self._save_state(total.accum_step, progress, training)
+
+    def save(
+        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
+        scheduler: LRScheduler, state: Any, score: float | None = None,
+    ) -> None:  # fmt: skip
+        """Save what an epoch (counted from 0) leaves: best weights, weights, state.
+
+        score: loss on validation, lower is better; the best one's weights are
+        kept apart.
+        """
+        before = self.progress
+        progress = Progress(epoch + 1, records=before.records, best=before.best)
+        self.progress, self.earlier = progress, TrainState()
+        if not is_main_process():
+            return
+        weights = unwrap_ddp(model).state_dict()
+        with with_resume_hint(self.folder):
+            if score is not None and (progress.best is None or score < progress.best):
+                progress.best = score
+                best = {"step": step, "epoch": epoch, "score": score}
+                save_tensors(self.folder / "best.safetensors", weights, best)
+            name = f"step-{step:06d}.safetensors"
+            save_tensors(self.folder / "checkpoints" / name, weights)
+            self._save_state(step, progress, (model, optimizer, scheduler, state))
+        for path in self.checkpoints()[: -self.config.keep]:
+            path.unlink()
+
+    def _save_state(
+        self, step: int, progress: Progress, training: tuple[Any, ...]
+    ) -> None:
+        """Write all that is needed to continue; drop the states that it replaces."""
+        tensors, notes = pack_state(*training)
+        path = self.folder / "resume" / f"step-{step:06d}.safetensors"
+        save_tensors(path, tensors, notes | {"place": asdict(progress)})
+        self.saved_at = time.monotonic()
+        states = saved_steps(path.parent)
+        until = states.index(path) + 1
+        for old in states[:until][:-RESUMABLE] + states[until:]:
+            old.unlink()
 
     def finish(self, model: nn.Module) -> None:
         """Write model.safetensors, the run's result, and load it into model.
@@ -3359,9 +3416,10 @@ class Run:
         """
         if is_main_process():
             path, count = self.folder / "model.safetensors", self.config.average
-            last = sound_ones(self.checkpoints()[-count:]) if count > 1 else []
-            weights = average_checkpoints(last or [self.folder / "best.safetensors"])
-            put_weights(model, weights, path)
+            last = self.checkpoints()[-count:] if count > 1 else []
+            chosen = readable_checkpoints(last) or [self.folder / "best.safetensors"]
+            weights = average_checkpoints(chosen)
+            load_state(model, weights, path)
             save_tensors(path, model.state_dict(), {"epochs": self.config.epochs})
 
 
@@ -3384,54 +3442,20 @@ def finished_epochs(folder: Path) -> int:
         return 0
 
 
-def sound_ones(paths: list[Path]) -> list[Path]:
-    """The files of tensors that can be read; a note on each of the others."""
-    sound = []
+def readable_checkpoints(paths: list[Path]) -> list[Path]:
+    """Return the checkpoints that can be read; note each of the others."""
+    readable = []
     for path in paths:
         try:
             unpack_tensors(path)
-            sound.append(path)
+            readable.append(path)
         except DataError as error:
             note(f"{path} {error.what}: left out of the average.")
-    return sound
+    return readable
 
 
-def save_checkpoint(
-    run: Run, step: int, training: tuple[Any, ...], score: float | None
-) -> None:
-    """Write what an epoch leaves: best weights, weights, state; drop the oldest."""
-    weights = whole_model(training[0]).state_dict()
-    place = run.place
-    with telling_where_it_goes_on(run.folder):
-        if score is not None and (place.best is None or score < place.best):
-            place.best = score
-            best = {"step": step, "epoch": place.epoch - 1, "score": score}
-            save_tensors(run.folder / "best.safetensors", weights, best)
-        name = f"step-{step:06d}.safetensors"
-        save_tensors(run.folder / "checkpoints" / name, weights)
-        save_state(run, step, place, training)
-    for path in run.checkpoints()[: -run.config.keep]:
-        path.unlink()
-
-
-RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
-
-
-def save_state(run: Run, step: int, place: Place, training: tuple[Any, ...]) -> None:
-    """Write all that going on from a place needs; drop the states it replaces."""
-    tensors, notes = pack_state(*training)
-    folder = run.folder / "resume"
-    path = folder / f"step-{step:06d}.safetensors"
-    save_tensors(path, tensors, notes | {"place": asdict(place)})
-    run.saved_at = time.monotonic()
-    states = saved_steps(folder)
-    until = states.index(path) + 1
-    for old in states[:until][:-RESUMABLE] + states[until:]:
-        old.unlink()
-
-
-def goes_on_from(folder: Path) -> str:
-    """What the same command will do with a run's folder, for a message."""
+def resume_hint(folder: Path) -> str:
+    """Say what the same command will do with a run's folder."""
     states = saved_steps(folder / "resume")
     if not states:
         return "The same command begins anew."
@@ -3439,82 +3463,13 @@ def goes_on_from(folder: Path) -> str:
 
 
 @contextmanager
-def telling_where_it_goes_on(folder: Path) -> Iterator[None]:
-    """Add to an error inside from where the run can go on."""
+def with_resume_hint(folder: Path) -> Iterator[None]:
+    """Add to a DataError inside the block from where the run can continue."""
     try:
         yield
     except DataError as error:
-        do = f"{error.do} {goes_on_from(folder)}"
+        do = f"{error.do} {resume_hint(folder)}"
         raise DataError(error.where, error.what, do) from error
-
-
-def going_on(run: Run, batches: Iterable, epoch: int) -> Iterator:
-    """The epoch's batches from where the run stopped; states are saved on the way.
-
-    They are saved between two updates, when the latest is save_seconds old.
-    """
-    state = run.training[-1]
-    vars(state).update(run.sums)
-    given = run.place.batches if run.place.epoch == epoch else 0
-    run.sums = {}
-    first, begun = state.step - given, time.perf_counter() - run.place.seconds
-
-    def between_updates() -> None:
-        if state.step - first == given:
-            run.window.clear()
-            seconds = time.perf_counter() - begun
-            save_when_due(run, epoch, given, seconds)
-
-    for batch in itertools.islice(batches, given, None):
-        between_updates()
-        run.window[first + given + 1] = batch
-        yield batch
-        given += 1
-    between_updates()
-
-
-def save_when_due(run: Run, epoch: int, batches: int, seconds: float) -> None:
-    """Save a state within an epoch if the latest one is too old."""
-    age = time.monotonic() - run.saved_at
-    late = is_main_process() and age >= run.config.save_seconds
-    if not sum_over_processes(late)[0]:
-        return
-    *parts, state = run.training
-    total = copy.copy(state)
-    gather(total)
-    if is_main_process():
-        before = run.place
-        place = Place(epoch, batches, seconds, before.records, before.best)
-        with telling_where_it_goes_on(run.folder):
-            save_state(run, state.accum_step, place, (*parts, total))
-
-
-def load_checkpoint(run: Run) -> int:
-    """Put the newest sound state into what a run trains; the epoch to go on with."""
-    states = saved_steps(run.folder / "resume")
-    for path in reversed(states):
-        try:
-            tensors, notes = unpack_tensors(path)
-            place = Place(**notes["place"])
-        except (DataError, KeyError, TypeError) as error:
-            what = getattr(error, "what", "is of another version")
-            note(f"{path} {what}: trying the checkpoint before it.")
-            continue
-        unpack_state(tensors, notes, *run.training)
-        run.place, run.saved_at = place, time.monotonic()
-        if is_main_process():
-            cut_metrics(run.folder, place.records)
-            run.sums = dict(notes["state"]) if place.batches else {}
-        elif dist.is_initialized():  # dropout must differ between processes
-            seed = torch.initial_seed() + notes["state"]["accum_step"]
-            torch.manual_seed(seed)
-        return place.epoch
-    if states:
-        what = "none of its checkpoints can be read"
-        raise DataError(run.folder, what, "Begin anew with --restart.")
-    if is_main_process():
-        cut_metrics(run.folder, 0)  # a start that never came to a checkpoint
-    return 0
 
 
 class Stopped(KeyboardInterrupt):
@@ -3522,8 +3477,11 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def heeding_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM raise Stopped inside, where they are not ignored."""
+def raise_on_signal() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a ``Stopped`` exception inside this block.
+
+    A signal that the process was told to ignore stays ignored.
+    """
 
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
@@ -3548,14 +3506,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def naming_the_batch(run: Run) -> Iterator[None]:
-    """Turn running out of memory inside into a DataError on the batch."""
+def explain_out_of_memory(run: Run) -> Iterator[None]:
+    """Turn running out of memory into a DataError that names the batch."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        number = run.training[-1].step + 1
+        number = run.state.step + 1
         where, batch = f"batch {number}", run.window.get(number)
         if batch is not None:
             pairs, longest = len(batch.src), (batch.src.size(1), batch.tgt.size(1) + 1)
@@ -4183,13 +4141,11 @@ def open_store(config: TrainingConfig, text: Text) -> Store:
     return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
 
 
-def in_drawn_order(examples: Sequence, draw: random.Random) -> Any:
-    """All examples in the order of draw.sample; those of a store stay in its files."""
-    if not isinstance(examples, Store):
-        return draw.sample(examples, len(examples))
+def shuffled(store: Store, draw: random.Random) -> Store:
+    """Return a store's examples in the order of draw.sample; they stay in its files."""
     np = optional_import("numpy")
-    n = len(examples)
-    return examples[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
+    n = len(store)
+    return store[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
 
 
 def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
@@ -4208,6 +4164,20 @@ def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
     return groups
 
 
+def store_batches(
+    store: Store, config: TrainingConfig, epoch: int, device: torch.device | str, *,
+    shuffle: bool = True,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield what ``batches`` of chapter 3 yields for the same examples in a list."""
+    draw = random.Random(1000 * config.seed + epoch)
+    examples = shuffled(store, draw) if shuffle else store
+    groups = array_batches(examples.lengths, config.batch_tokens)
+    for group in draw.sample(groups, len(groups)) if shuffle else groups:
+        src = padded([examples[i][0] for i in group])
+        tgt = padded([examples[i][1] for i in group])
+        yield Batch(src.to(device), tgt.to(device), PAD)
+
+
 def target_tokens(examples: Sequence) -> int:
     """How many answers the decoder gives: target ids, without the first of each."""
     if isinstance(examples, Store):
@@ -4218,6 +4188,34 @@ def target_tokens(examples: Sequence) -> int:
 # -----------------------------------------------------------------------------
 # notebooks/98_around_the_loop.md
 # -----------------------------------------------------------------------------
+
+
+@dataclass
+class TrainingConfig(LearningConfig):
+    """Everything that a run depends on; written to its folder."""
+
+    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
+    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
+    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
+    threads: int = 1  # of the CPU
+    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
+    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
+    distributed: bool = False  # several processes (chapter 91)
+    save_seconds: float = 45.0  # of training that a kill may cost
+    keep: int = 5  # newest checkpoints that stay
+    average: int = 5  # newest checkpoints averaged at the end
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    @classmethod
+    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
+        """Return a configuration as it is, by a preset's name, or from 2022's dict."""
+        if isinstance(config, dict):
+            config = cls(**from_2022(config))
+        if isinstance(config, str) and config not in CONFIGS:
+            raise unknown("config", config, CONFIGS)
+        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
 CHOICES = {
@@ -4280,13 +4278,14 @@ def build_model(
 def build_losses(
     model: EncoderDecoder, config: TrainingConfig
 ) -> tuple[SimpleLossCompute, SimpleLossCompute]:
-    """The loss that training lowers, and the one that judges what it reached."""
-    size, strength = model.generator.proj.out_features, config.smoothing
-    judge = lowered = LabelSmoothing(size, PAD, strength)
+    """Build the loss for training, and the one for validation."""
+    size, generator = model.generator.proj.out_features, model.generator
+    plain = LeanLabelSmoothing(size, PAD, config.smoothing)
+    valid_loss = train_loss = SimpleLossCompute(generator, plain)
     if config.r_drop:
-        lowered = RDrop(size, PAD, strength, config.r_drop)
-    generator = model.generator
-    return SimpleLossCompute(generator, lowered), SimpleLossCompute(generator, judge)
+        agreeing = RDrop(size, PAD, config.smoothing, config.r_drop)
+        train_loss = SimpleLossCompute(generator, agreeing)
+    return train_loss, valid_loss
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
@@ -4331,39 +4330,102 @@ def load_examples(
 
 
 def count_steps(examples: Sequence, config: TrainingConfig) -> int:
-    """Updates of the optimizer in a whole run."""
-    an_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
-    return config.epochs * math.ceil(an_epoch / config.accum_iter)
+    """Count the updates of the optimizer in a whole run."""
+    if isinstance(examples, Store):
+        groups = array_batches(examples.lengths, config.batch_tokens)
+    else:
+        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
 def progress(
-    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState
-) -> Iterator[Batch]:
-    """Pass batches on while a bar on standard error counts target tokens.
+    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
+    done: int = 0,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield the batches while a bar on standard error counts target tokens.
 
-    total: the target tokens that this process will see.
+    total: the target tokens that this process will see; done: those that an
+    interrupted run has seen before.
     """
     tqdm = optional_import("tqdm").tqdm
     silent = None if is_main_process() else True  # None: where there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
         for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(state.epoch_tokens - bar.n)
+            bar.update(done + state.epoch_tokens - bar.n)
 
 
 def epoch_record(
-    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
+    epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
 ) -> dict[str, Any]:
-    """The figures of one epoch; tokens are target tokens without padding."""
+    """Collect the figures of one epoch; tokens are target tokens without padding.
+
+    The criterion is the smoothed one that training lowers; ``valid_nll`` is the plain
+    negative log-likelihood per token in nats, and its exponential the perplexity.
+    """
     return {
         "epoch": epoch + 1, "step": state.accum_step,
         "train_criterion": state.criterion,
-        "valid_nll": judged.nll, "perplexity": judged.perplexity,
+        "valid_nll": valid.nll, "perplexity": valid.perplexity,
         "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
         "precision": precision,
     }  # fmt: skip
+
+
+def train_resumably(
+    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
+) -> None:
+    """Train on this process's share of each batch, from where the run stopped.
+
+    Leaves metrics, checkpoints and the model in config.run_dir.
+    """
+    torch.manual_seed(config.seed)
+    precision = choose_precision(config.precision, device)
+    train_data = load_examples(config, "train", text)
+    valid_data = load_examples(config, "valid", text)
+    total = target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
+    model = build_model(config, text[0], text[1]).to(device)
+    optimize_for_cpu(model)
+    torch.manual_seed(config.seed + rank)  # each process drops other values
+    updates = count_steps(train_data, config)
+    optimizer, scheduler = build_optimizer(model, config, updates)
+    train_loss, valid_loss = build_losses(model, config)
+
+    run, state, shared = Run(config), TrainState(), distribute(model)
+    run.save_text(*text)
+    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
+        if isinstance(train_data, Store):
+            train_batches = store_batches(train_data, config, epoch, device)
+        else:
+            train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_batches = own_rows(train_batches, rank, world)
+        if config.r_drop:
+            train_batches = doubled(train_batches)
+        train_batches = run.resumable_batches(train_batches, epoch)
+        done = run.earlier.epoch_tokens
+        with autocast(precision, device), explain_out_of_memory(run):
+            run_epoch(
+                progress(train_batches, total, epoch, state, done),
+                shared, SharedLoss(train_loss), optimizer, scheduler,
+                accum_iter=config.accum_iter, train_state=state,
+                max_norm=config.max_norm, callback=run.after_update,
+            )  # fmt: skip
+        seconds = time.perf_counter() - run.started
+
+        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
+        valid_batches = own_rows(valid_batches, rank, world)
+        _, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")
+        gather(valid)
+
+        record = epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
+        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
+        step = state.accum_step
+        run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
+        if device.type == "cuda":
+            note("; ".join(gpu_report()))
+    run.finish(model)
 
 
 def train_worker(
@@ -4378,7 +4440,7 @@ def train_worker(
     text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
     with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
-        train(config, text, *place)
+        train_resumably(config, text, *place)
 
 
 def train_model(
@@ -4498,6 +4560,44 @@ def keep_freed_memory() -> None:
             in_use = resident_bytes()
 
     register_optimizer_step_post_hook(give_back)
+
+
+class _SmoothedKL(torch.autograd.Function):
+    """Sum over rows of KL(q || p) in closed form; q is never stored.
+
+    log_p (N, V), target (N); rows whose target is padding count nothing.
+    """
+
+    @staticmethod
+    def forward(ctx, log_p, target, padding_idx, smoothing):
+        rest = smoothing / (log_p.size(1) - 2)
+        counts = target != padding_idx  # (N)
+        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
+        others = log_p.sum(1) - right - log_p[:, padding_idx]
+        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
+        entropy = sum(total * math.log(each) for total, each in shares if each)
+        rows = entropy - (1 - smoothing) * right - rest * others
+        ctx.save_for_backward(target, counts)
+        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
+        return (rows * counts).sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        target, counts = ctx.saved_tensors
+        size, padding_idx, smoothing, rest = ctx.settings
+        rows = (grad * counts).unsqueeze(1)  # (N, 1)
+        d_log_p = (-rest * rows).expand(-1, size).clone()
+        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
+        d_log_p[:, padding_idx] = 0
+        return d_log_p, None, None, None
+
+
+class LeanLabelSmoothing(LabelSmoothing):
+    """Compute the loss of ``LabelSmoothing`` without storing ``true_dist``."""
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        """Log-probabilities x (N, V) and target ids (N) to the summed loss."""
+        return _SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
 
 
 def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

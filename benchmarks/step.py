@@ -60,7 +60,7 @@ def milliseconds(variant: str) -> float:
     if variant == "float32, the larger copied":
         at._OneDNNProduct.backward = staticmethod(copying_the_larger)
     optimizer, scheduler = at.build_optimizer(model, config, 10_000)
-    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(VOCAB, 2, 0.1))
+    loss = at.SimpleLossCompute(model.generator, at.LeanLabelSmoothing(VOCAB, 2, 0.1))
     src, tgt = (torch.randint(4, VOCAB, (ROWS, LENGTH + more)) for more in (0, 1))
     batch = at.Batch(src, tgt)
     device = torch.device("cpu")

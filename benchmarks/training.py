@@ -31,7 +31,7 @@ def ours(
     at.optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
     loss = at.SimpleLossCompute(
-        model.generator, at.LabelSmoothing(len(words), at.PAD, config.smoothing)
+        model.generator, at.LeanLabelSmoothing(len(words), at.PAD, config.smoothing)
     )
     stream = itertools.cycle(batches)
 

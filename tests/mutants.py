@@ -148,8 +148,10 @@ MUTANTS = [
     Mutant(
         "train_worker: batches and model on different devices",
         "batches stay on the processor",
-        ".repeat(copies, 1).to(device) for side in (src, tgt)]",
-        ".repeat(copies, 1) for side in (src, tgt)]",
+        "        tgt = padded([rows[i][1] for i in group])\n"
+        "        yield Batch(src.to(device), tgt.to(device), PAD)\n",
+        "        tgt = padded([rows[i][1] for i in group])\n"
+        "        yield Batch(src, tgt, PAD)\n",
         "test_distributed.py::test_batches_arrive_on_their_device",
     ),
     Mutant(
@@ -162,8 +164,8 @@ MUTANTS = [
     Mutant(
         "train_worker: no validation",
         "the training pairs' figures pass as validation",
-        '_, judged = run_epoch(unseen, model, judge, None, None, "eval")',
-        "judged = state",
+        '_, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")',
+        "valid = state",
         "test_real_world.py::test_the_best_epoch_by_validation_is_kept",
     ),
     Mutant(
@@ -204,10 +206,8 @@ MUTANTS = [
     Mutant(
         "run_epoch: schedule steps with every batch",
         "a step of the schedule for every batch of a window",
-        "                update(model, optimizer, scheduler, max_norm)\n",
-        "                update(model, optimizer, scheduler, max_norm)\n"
-        "                for _ in window[1:]:\n"
-        "                    scheduler.step()\n",
+        "                scheduler.step()\n",
+        "                for _ in window:\n                    scheduler.step()\n",
         "test_training.py::"
         "test_schedule_moves_with_the_optimizer_and_nothing_is_left_over",
     ),
@@ -402,16 +402,15 @@ MUTANTS = [
     Mutant(
         "train_worker: validation loss of one process only",
         "sums are not gathered",
-        "    gather(state)\n",
+        "    state.criterion_sum, state.nll_sum = sums[:2]\n",
         "",
         "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
     ),
     Mutant(
         "train_worker: validation sentences counted twice",
-        "shares filled up to equal size with rows of others",
-        "        src, tgt = (padded([shuffled[i]",
-        "        group = group + group[: -len(group) % world]\n"
-        "        src, tgt = (padded([shuffled[i]",
+        "a share's targets are the first process's",
+        "yield Batch(batch.src[rank::world], tgt[rank::world], PAD)",
+        "yield Batch(batch.src[rank::world], tgt[::world], PAD)",
         "test_distributed.py::test_the_shares_of_a_batch_are_the_batch",
     ),
     # --- our own: chapter 1 ---------------------------------------------------
@@ -533,17 +532,17 @@ MUTANTS = [
     Mutant(
         OWN,
         "padding gets a share of the smoothing",
-        "rest = smoothing / (log_p.size(1) - 2)",
-        "rest = smoothing / (log_p.size(1) - 1)",
+        "true_dist[:, self.padding_idx] = 0\n",
+        "pass\n",
         "test_training.py::test_label_smoothing_is_the_divergence_from_true_dist",
     ),
     Mutant(
         OWN,
         "gradients clipped after the step",
-        "    if max_norm is not None:\n"
-        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
-        "    optimizer.step()\n",
-        "    optimizer.step()\n"
+        "                if max_norm is not None:\n"
+        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
+        "                optimizer.step()\n",
+        "                optimizer.step()\n"
         "    if max_norm is not None:\n"
         "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
         "test_training.py::test_clipping_bounds_the_step",
@@ -574,8 +573,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "every epoch in the same order",
-        "random.Random(1000 * config.seed + epoch)",
-        "random.Random(config.seed)",
+        "draw = random.Random(1000 * config.seed + epoch)\n    rows = draw.sample(",
+        "draw = random.Random(config.seed)\n    rows = draw.sample(",
         "test_real_world.py::test_epochs_differ_and_repeat",
     ),
     Mutant(
@@ -721,15 +720,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "resuming repeats the last epoch",
-        "self.place = Place(epoch + 1,",
-        "self.place = Place(epoch,",
+        "progress = Progress(epoch + 1,",
+        "progress = Progress(epoch,",
         "test_resume.py::test_resuming_takes_moments_schedule_and_counters_back",
     ),
     Mutant(
         OWN,
         "the worst checkpoint is kept as the best",
-        "score < place.best",
-        "score > place.best",
+        "score < progress.best",
+        "score > progress.best",
         "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     # --- our own: chapter 91 --------------------------------------------------
@@ -755,34 +754,51 @@ MUTANTS = [
         "src_mask = (src == 0).unsqueeze(1)",
         "test_names_of_2022.py::test_translate_sentence_is_greedy_decoding",
     ),
+    # --- our own: chapter 91 --------------------------------------------------
+    Mutant(
+        OWN,
+        "each process divides by its own tokens",
+        "return self.loss_compute(x, y, tokens / processes)",
+        "return self.loss_compute(x, y, norm)",
+        "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
+    ),
     # --- our own: chapter 94 --------------------------------------------------
     Mutant(
         OWN,
         "a state is saved while gradients wait",
-        "        if state.step - first == given:\n",
-        "        if True:\n",
+        "                state.add(batch, loss, loss_compute.nll)\n",
+        "                state.add(batch, loss, loss_compute.nll)\n"
+        "                if training and callback is not None:\n"
+        "                    callback(state)\n",
         "test_resume.py::test_a_window_of_several_batches_is_not_broken_up",
     ),
     Mutant(
         OWN,
         "the sums of a broken-off epoch are lost",
-        "    vars(state).update(run.sums)\n",
-        "",
+        "                self.earlier = copy.copy(self.state)\n",
+        "                pass\n",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),
     Mutant(
         OWN,
         "a batch is trained on twice after a break",
-        "itertools.islice(batches, given, None)",
-        "itertools.islice(batches, max(given - 1, 0), None)",
+        "itertools.islice(batches, done, None)",
+        "itertools.islice(batches, max(done - 1, 0), None)",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),
     Mutant(
         OWN,
         "states are saved late",
-        "age >= run.config.save_seconds",
-        "age >= 2 * run.config.save_seconds",
+        "age >= self.config.save_seconds",
+        "age >= 2 * self.config.save_seconds",
         "test_resume.py::test_at_most_save_seconds_of_work_are_lost",
+    ),
+    Mutant(
+        OWN,
+        "batches of a finished update are not freed",
+        "        self.window.clear()\n",
+        "        pass\n",
+        "test_resume.py::test_batches_of_a_finished_update_are_forgotten",
     ),
     # --- our own: chapter 99 --------------------------------------------------
     Mutant(

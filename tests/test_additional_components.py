@@ -586,7 +586,7 @@ def test_the_gradient_of_r_drop_is_that_of_finite_differences():
 @pytest.mark.parametrize("rows", [5, 6])
 def test_r_drop_refuses_a_batch_that_was_not_doubled(rows):
     x = torch.randn(rows, 7).log_softmax(-1)
-    with pytest.raises(ValueError, match="copies=2"):
+    with pytest.raises(ValueError, match="doubled"):
         at.RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
 
 
@@ -594,7 +594,7 @@ def test_r_drop_reads_what_doubled_batches_hold():
     """Both passes agree without dropout, and do not with it."""
     examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
     config = at.TrainingConfig(batch_tokens=40)
-    [batch] = at.batches(examples, config, 0, "cpu", shuffle=False, copies=2)
+    [batch] = at.doubled(at.batches(examples, config, 0, "cpu", shuffle=False))
     assert batch.ntokens == 2 * (4 + 2)
     model = some_model(dtype=torch.double, dropout=0.3)
     apart = {}
