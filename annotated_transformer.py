@@ -72,34 +72,33 @@ if TYPE_CHECKING:
 __all__ = [
     # 01_architecture
     "EncoderDecoder", "Generator", "attention", "MultiHeadedAttention",
-    "clones", "record_attention", "subsequent_mask", "PositionwiseFeedForward",
-    "LayerNorm", "SublayerConnection", "EncoderLayer", "Encoder",
-    "DecoderLayer", "Decoder", "Embeddings", "PositionalEncoding",
-    "check_positions", "LearnedPositions", "make_model", "check_choice",
-    "tie_weights", "initialise", "count_parameters",
+    "clones", "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
+    "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
+    "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
+    "check_choice", "tie_weights", "initialise", "count_parameters",
     # 02_training
-    "Batch", "SmoothedKL", "LabelSmoothing", "SimpleLossCompute", "TrainState",
-    "in_mode", "windows", "sum_over_processes", "run_epoch", "update",
-    "check_finite", "window_norm", "gather", "rate", "linear_rate",
-    "greedy_decode", "data_gen",
+    "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
+    "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
     "read_parallel", "load_tokenizers", "tokenize", "REJOIN", "detokenize",
     "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary",
     "Example", "encode_pairs", "lengths_of", "token_budget_batches", "padded",
-    "batches", "TextConfig", "ModelConfig", "TrainingConfig", "Text",
+    "batches", "TextConfig", "ModelConfig", "LearningConfig", "Text",
     "prepare_text", "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "empty_encoding", "BytePairEncoding", "DecoderCache", "decode_step",
-    "penalty", "may_improve", "Beam", "beam_search", "mean_state", "shapes",
-    "average", "average_checkpoints", "RDrop",
+    "empty_encoding", "BytePairEncoding", "DecoderCache", "keys_and_values",
+    "attend_to", "decode_step", "penalty", "may_improve", "Beam",
+    "beam_search", "mean_state", "shapes", "average", "average_checkpoints",
+    "RDrop", "doubled",
     # 05_attention_visualization
-    "record_translation", "record_pair", "mtx2df", "check_labels", "ABOVE",
-    "TOOLTIP", "token_axis", "weight_colour", "attn_map", "described",
-    "recorded_weights", "get_encoder", "get_decoder_self", "get_decoder_src",
-    "KINDS", "Recording", "recordings", "attention_grid", "readable",
-    "Explanation", "explain", "links_found", "gold_links", "count_links",
-    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
-    "role_scores", "zeroed", "voice", "queries",
+    "plain_attention", "record_translation", "record_pair", "mtx2df",
+    "check_labels", "ABOVE", "TOOLTIP", "token_axis", "weight_colour",
+    "attn_map", "described", "recorded_weights", "get_encoder",
+    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
+    "attention_grid", "readable", "Explanation", "explain", "links_found",
+    "gold_links", "count_links", "alignment_error_rate", "cross_maps",
+    "guessed_links", "role_keys", "role_scores", "zeroed",
+    "head_output_weight", "query_parameters",
     # 90_files_and_runs
     "DataError", "note", "INSTALL", "optional_import", "read_lines",
     "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
@@ -107,14 +106,15 @@ __all__ = [
     "fetch_multi30k", "write_atomically", "to_disk", "folder_to_disk",
     "not_written", "append_line", "write_json", "read_json", "save_tensors",
     "fingerprint", "unpack_tensors", "load_tensors", "load_weights",
-    "put_weights", "whole_model", "processor_name", "current_commit",
+    "load_state", "unwrap_ddp", "processor_name", "current_commit",
     "describe_environment", "RUN_FILES", "run_files", "saved_steps",
     "MAY_CHANGE", "saved_settings", "refuse_other_run", "open_run_folder",
     "is_main_process", "read_metrics", "cut_metrics", "pack_text", "load_text",
     "load_config", "save_translator", "load_translator",
     # 91_scale_and_command_line
     "choose_device", "gpu_report", "choose_precision", "autocast",
-    "process_group", "distribute", "train_distributed_model", "field_comments",
+    "process_group", "distribute", "own_rows", "sum_over_processes",
+    "SharedLoss", "gather", "train_distributed_model", "field_comments",
     "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "prepare_command", "arriving_lines", "accepted",
@@ -124,14 +124,13 @@ __all__ = [
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
     "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "one_by_one", "run_model_example", "field_ids",
-    "translate_sentence", "calculate_bleu",
+    "load_trained_model", "one_by_one", "run_model_example",
+    "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
     # 94_resuming
-    "pack_state", "unpack_state", "Place", "Run", "save_vocabulary",
-    "finished_epochs", "sound_ones", "save_checkpoint", "RESUMABLE",
-    "save_state", "goes_on_from", "telling_where_it_goes_on", "going_on",
-    "save_when_due", "load_checkpoint", "Stopped", "heeding_signals",
-    "is_out_of_memory", "naming_the_batch",
+    "pack_state", "unpack_state", "Progress", "RESUMABLE", "Run",
+    "save_vocabulary", "finished_epochs", "readable_checkpoints",
+    "resume_hint", "with_resume_hint", "Stopped", "raise_on_signal",
+    "is_out_of_memory", "explain_out_of_memory",
     # 95_charts_and_pages
     "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
     "packed_tightly", "use_charts", "packed", "by_cell", "by_head", "chooser",
@@ -143,19 +142,18 @@ __all__ = [
     "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
     "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
     "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
-    "prepare_store", "Store", "map_file", "open_store", "in_drawn_order",
-    "array_batches", "target_tokens",
+    "prepare_store", "Store", "map_file", "open_store", "shuffled",
+    "array_batches", "store_batches", "target_tokens",
     # 98_around_the_loop
-    "CHOICES", "unknown", "check_choices", "PAPER", "SMALL", "CONFIGS",
-    "build_model", "build_losses", "load_pairs", "load_examples",
-    "count_steps", "progress", "epoch_record", "train_worker", "train_model",
-    "decode_rows", "evaluate",
+    "TrainingConfig", "CHOICES", "unknown", "check_choices", "PAPER", "SMALL",
+    "CONFIGS", "build_model", "build_losses", "load_pairs", "load_examples",
+    "count_steps", "progress", "epoch_record", "train_resumably",
+    "train_worker", "train_model", "decode_rows", "evaluate",
     # 99_quick_on_a_processor
-    "CheapDropout", "draw_cheaply", "IDLE_BYTES", "resident_bytes", "glibc",
-    "keep_freed_memory", "product", "Product", "FEW_ROWS", "quick_linear",
-    "QuickLinear", "multiply_quickly", "quicken", "side_by_side",
-    "share_one_heap", "linear_of", "norm_of", "layer_of", "QuickStep",
-    "decode_quickly",
+    "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
+    "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
+    "limit_onednn_cache", "fused_attention", "optimize_for_cpu",
+    "map_in_threads", "share_one_heap",
 ]
 # fmt: on
 
@@ -239,8 +237,10 @@ class MultiHeadedAttention(nn.Module):
     """h attentions side by side (paper, section 3.2.2).
 
     Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
-    ``attn`` holds the weights (B, H, T, S) of the last call made inside
-    ``record_attention``, and None otherwise.
+    ``attn`` holds the weights (B, h, T, S) of the last call, before dropout and
+    detached from the graph. ``attention`` is the function in use: assign another
+    one with the same signature to exchange it. If that one returns None for the
+    weights, ``attn`` is None.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -253,6 +253,7 @@ class MultiHeadedAttention(nn.Module):
         self.d_k = d_model // h
         self.linears = clones(nn.Linear(d_model, d_model), 4)
         self.dropout = nn.Dropout(dropout)
+        self.attention: Callable = attention
         self.attn: Tensor | None = None
 
     def forward(
@@ -260,60 +261,33 @@ class MultiHeadedAttention(nn.Module):
     ) -> Tensor:
         """Query (B, T, D), key and value (B, S, D), mask (B, 1 or T, S)."""
         if mask is not None:
-            mask = (mask != 0).unsqueeze(1)  # the same for every head
-        q, k, v = (self.project(i, x) for i, x in enumerate((query, key, value)))
-        return self.merge(self.attend(q, k, v, mask))
+            mask = mask.unsqueeze(1)  # the same for every head
 
-    def project(self, i: int, x: Tensor) -> Tensor:
-        """x (B, L, D) to heads (B, H, L, K) of queries (i=0), keys (1), values (2)."""
-        return self.linears[i](x).unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
+        # 1) project, and split into h heads: (B, L, D) -> (B, h, L, d_k)
+        query, key, value = (
+            self.split(linear(x))
+            for linear, x in zip(self.linears, (query, key, value))
+        )
 
-    def attend(self, q, k, v, mask: Tensor | None = None) -> Tensor:
-        """Heads (B, H, T, K) from heads; True in mask = may attend."""
-        if self.training and q.device.type == "cpu":  # the fast kernel has no dropout
-            return attention(q, k, v, mask, self.dropout)[0]
-        p = self.dropout.p if self.training else 0.0
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+        # 2) attend, all heads at once
+        x, weights = self.attention(query, key, value, mask, self.dropout)
+        self.attn = None if weights is None else weights.detach()
 
-    def merge(self, x: Tensor) -> Tensor:
-        """Heads (B, H, T, K) joined and mixed: (B, T, D)."""
-        return self.linears[3](x.transpose(1, 2).flatten(-2))
+        # 3) join the heads, and mix them
+        return self.linears[3](self.join(x))
+
+    def split(self, x: Tensor) -> Tensor:
+        """Split vectors (B, L, D) into heads (B, h, L, d_k)."""
+        return x.unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
+
+    def join(self, x: Tensor) -> Tensor:
+        """Join heads (B, h, L, d_k) into vectors (B, L, D)."""
+        return x.transpose(1, 2).flatten(-2)
 
 
 def clones(module: nn.Module, N: int) -> nn.ModuleList:
     """N copies of a module: equal at first, no weights in common."""
     return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
-
-
-@contextmanager
-def record_attention(model: nn.Module) -> Iterator[None]:
-    """Keep attention weights: ``.attn`` of each MultiHeadedAttention.
-
-    Inside the block each call stores its weights (B, H, T, S), detached and
-    before dropout, in place of those of the call before.
-    """
-    layers = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
-    outside = [vars(layer).get("attend") for layer in layers]  # a block around this one
-
-    def recorded(layer: MultiHeadedAttention) -> Callable[..., Tensor]:
-        def attend(q, k, v, mask=None):
-            output, weights = attention(q, k, v, mask, layer.dropout)
-            layer.attn = weights.detach()
-            return output
-
-        return attend
-
-    for layer in layers:
-        layer.attn = None
-        layer.attend = recorded(layer)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for layer, before in zip(layers, outside, strict=True):
-            if before is None:
-                del layer.attend
-            else:
-                layer.attend = before  # type: ignore[method-assign]
 
 
 def subsequent_mask(size: int) -> Tensor:
@@ -460,11 +434,7 @@ class Decoder(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4).
-
-    On a processor an id outside the vocabulary raises IndexError; on a GPU it is
-    CUDA's own assertion that stops.
-    """
+    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
@@ -472,21 +442,14 @@ class Embeddings(nn.Module):
         self.d_model = d_model
 
     def forward(self, x: Tensor) -> Tensor:
-        try:
-            return self.lut(x) * math.sqrt(self.d_model)
-        except IndexError as error:
-            raise IndexError(
-                f"token ids from {int(x.min())} to {int(x.max())}, but the vocabulary "
-                f"has only 0 to {self.lut.num_embeddings - 1}: is it another's?"
-            ) from error
+        return self.lut(x) * math.sqrt(self.d_model)
 
 
 class PositionalEncoding(nn.Module):
     """Add sinusoids of the position, then dropout (paper, section 3.5).
 
-    Raises ValueError for an odd ``d_model`` and for positions from
-    ``max_len`` on. The table is computed, not learnt, and is not saved; one
-    that an older checkpoint holds is ignored.
+    Raises ValueError for an odd ``d_model`` and for more than ``max_len``
+    positions. The table is computed, not learned, and not saved.
     """
 
     pe: Tensor
@@ -502,20 +465,15 @@ class PositionalEncoding(nn.Module):
         pe[0, :, 0::2] = torch.sin(position / wavelength)
         pe[0, :, 1::2] = torch.cos(position / wavelength)
         self.register_buffer("pe", pe, persistent=False)
-        self.register_load_state_dict_pre_hook(self._ignore_saved_table)
 
-    @staticmethod
-    def _ignore_saved_table(module, state_dict, prefix, *_) -> None:
-        state_dict.pop(prefix + "pe", None)
-
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
-        """x (B, L, D) at positions offset … offset + L − 1."""
-        check_positions(offset + x.size(1), self.pe.size(1))
-        return self.dropout(x + self.pe[:, offset : offset + x.size(1)].to(x.dtype))
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        _check_length(x.size(1), self.pe.size(1))
+        return self.dropout(x + self.pe[:, : x.size(1)])
 
 
-def check_positions(needed: int, available: int) -> None:
-    """Raise ValueError where a sequence outgrows the table of positions."""
+def _check_length(needed: int, available: int) -> None:
+    """Raise ValueError if a sequence is longer than the table of positions."""
     if needed > available:
         raise ValueError(
             f"a sequence of {needed} positions is longer than the {available} "
@@ -524,21 +482,17 @@ def check_positions(needed: int, available: int) -> None:
 
 
 class LearnedPositions(nn.Module):
-    """Add a learnt vector per position, then dropout (paper, Table 3, row E).
-
-    Raises ValueError for positions from ``max_len`` on.
-    """
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.table = Embeddings(d_model, max_len)
 
-    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
-        """x (B, L, D) at positions offset … offset + L − 1."""
-        end = offset + x.size(1)
-        check_positions(end, self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(offset, end, device=x.device)))
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 def make_model(
@@ -657,36 +611,6 @@ class Batch:
         return (tgt != pad).unsqueeze(-2) & causal
 
 
-class SmoothedKL(torch.autograd.Function):
-    """Sum over rows of KL(q || p) in closed form; q is never stored.
-
-    log_p (N, V), target (N); rows whose target is padding count nothing.
-    """
-
-    @staticmethod
-    def forward(ctx, log_p, target, padding_idx, smoothing):
-        rest = smoothing / (log_p.size(1) - 2)
-        counts = target != padding_idx  # (N)
-        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
-        others = log_p.sum(1) - right - log_p[:, padding_idx]
-        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
-        entropy = sum(total * math.log(each) for total, each in shares if each)
-        rows = entropy - (1 - smoothing) * right - rest * others
-        ctx.save_for_backward(target, counts)
-        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
-        return (rows * counts).sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        target, counts = ctx.saved_tensors
-        size, padding_idx, smoothing, rest = ctx.settings
-        rows = (grad * counts).unsqueeze(1)  # (N, 1)
-        d_log_p = (-rest * rows).expand(-1, size).clone()
-        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
-        d_log_p[:, padding_idx] = 0
-        return d_log_p, None, None, None
-
-
 class LabelSmoothing(nn.Module):
     """KL divergence from the smoothed target, summed (paper, section 5.4).
 
@@ -700,7 +624,7 @@ class LabelSmoothing(nn.Module):
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
-        self.target: Tensor | None = None
+        self.true_dist: Tensor | None = None
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         if x.size(1) != self.size:
@@ -708,18 +632,12 @@ class LabelSmoothing(nn.Module):
                 f"log-probabilities of {x.size(1)} words for a criterion of "
                 f"size {self.size}"
             )
-        self.target = target.detach()
-        return SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
-
-    @property
-    def true_dist(self) -> Tensor:
-        """The smoothed target distribution (N, V) of the last call."""
-        if self.target is None:
-            raise ValueError("true_dist is known only after the criterion was called")
-        q = torch.full((len(self.target), self.size), self.smoothing / (self.size - 2))
-        q.scatter_(1, self.target.cpu().unsqueeze(1), 1 - self.smoothing)
-        q[:, self.padding_idx] = 0
-        return q.masked_fill((self.target.cpu() == self.padding_idx).unsqueeze(1), 0)
+        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
+        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        true_dist[:, self.padding_idx] = 0
+        true_dist[target == self.padding_idx] = 0
+        self.true_dist = true_dist
+        return F.kl_div(x, true_dist, reduction="sum")
 
 
 class SimpleLossCompute:
@@ -808,35 +726,25 @@ def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
         yield window
 
 
-def sum_over_processes(*numbers: float) -> list[float]:
-    """Each number summed over all processes of a distributed run."""
-    dist = torch.distributed
-    if not (dist.is_available() and dist.is_initialized()):
-        return list(numbers)
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
-    dist.all_reduce(totals)
-    return totals.tolist()
-
-
 def run_epoch(
     data_iter: Iterable[Batch],
     model: nn.Module,
-    loss_compute: SimpleLossCompute,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    loss_compute: Any,
+    optimizer: Any,
+    scheduler: Any,
     mode: str = "train",
     accum_iter: int = 1,
     train_state: TrainState | None = None,
     *,
     max_norm: float | None = None,
+    callback: Callable[[TrainState], None] | None = None,
 ) -> tuple[float, TrainState]:
-    """One pass over the batches; an update after each ``accum_iter`` of them.
+    """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
     Returns the criterion per target token and the state, which also knows
     NLL and perplexity. ``max_norm`` clips the gradient's norm before each
-    update. Raises FloatingPointError, before any weight is touched, at the
-    update whose loss is not finite.
+    update, ``callback`` gets the state after it. Raises FloatingPointError,
+    before any weight is touched, at the update whose loss is not finite.
     """
     check_choice("mode", mode, ("train", "train+log", "eval"))
     training = mode != "eval"
@@ -844,56 +752,36 @@ def run_epoch(
     state.begin_epoch()
     with in_mode(model, training):
         for window in windows(data_iter, accum_iter):
-            norm = window_norm(window)
+            norm = sum(batch.ntokens for batch in window)
             for batch in window:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 loss, loss_node = loss_compute(out, batch.tgt_y, norm)
-                check_finite(loss, state)
+                _check_finite(loss, state)
                 if training:
                     loss_node.backward()
                 state.add(batch, loss, loss_compute.nll)
             if training:
-                update(model, optimizer, scheduler, max_norm)
+                if max_norm is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
                 state.accum_step += 1
                 if mode == "train+log" and state.accum_step % 40 == 0:
                     print(f"update {state.accum_step:5}  loss {state.criterion:.2f}")
-    gather(state)
+                if callback is not None:
+                    callback(state)
     return state.criterion, state
 
 
-def update(model, optimizer, scheduler, max_norm: float | None) -> None:
-    """One step of optimizer and schedule; gradients are clear afterwards."""
-    if max_norm is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-    optimizer.step()
-    scheduler.step()
-    optimizer.zero_grad(set_to_none=True)
-
-
-def check_finite(loss: float, state: TrainState) -> None:
-    """Stop at a loss that is NaN or infinite, and say where."""
+def _check_finite(loss: float, state: TrainState) -> None:
+    """Raise FloatingPointError for a loss that is NaN or infinite, and say where."""
     if not math.isfinite(loss):
         raise FloatingPointError(
             f"the loss is {loss} at update {state.accum_step + 1} (batch "
             f"{state.step + 1}); the weights are still those of the update "
             "before. Lower the learning rate, lengthen the warm-up or clip"
         )
-
-
-def window_norm(window: list[Batch]) -> float:
-    """Target tokens of one update, by which its loss is divided.
-
-    Several processes average their gradients, hence the share of one.
-    """
-    tokens, processes = sum_over_processes(sum(b.ntokens for b in window), 1)
-    return tokens / processes
-
-
-def gather(state: TrainState) -> None:
-    """Make the latest epoch's sums those of all processes."""
-    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
-    state.criterion_sum, state.nll_sum = sums[:2]
-    state.epoch_tokens = int(sums[2])
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
@@ -1088,9 +976,7 @@ def encode_pairs(
 
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
-    """Source and target length of each example."""
-    if isinstance(examples, Store):
-        return examples.lengths
+    """Return the source and target length of each example."""
     return [(len(src), len(tgt)) for src, tgt in examples]
 
 
@@ -1102,15 +988,13 @@ def token_budget_batches(
     lengths holds (source, target) lengths. Every index occurs once; a sentence
     longer than the budget is a batch of its own. Ties keep their order.
     """
-    if hasattr(lengths, "shape"):  # the array of a store
-        return array_batches(lengths, batch_tokens)
-    batches: list[list[int]] = []
+    groups: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
-        if not batches or longest * (len(batches[-1]) + 1) > batch_tokens:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
+        if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
+            groups.append([])
+        groups[-1].append(i)
+    return groups
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
@@ -1119,22 +1003,20 @@ def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
 
 
 def batches(
-    examples: Sequence[Example], config: TrainingConfig, epoch: int,
-    device: torch.device | str, *, shuffle: bool, rank: int = 0, world: int = 1,
-    copies: int = 1,
+    examples: Sequence[Example], config: LearningConfig, epoch: int,
+    device: torch.device | str, *, shuffle: bool,
 ) -> Iterator[Batch]:  # fmt: skip
-    """The epoch's batches on a device; of each the rows rank, rank + world, …
+    """Yield the batches of an epoch on a device.
 
-    Shuffled by ``config.seed`` and ``epoch`` alone, alike on every rank. These
-    rows stand in the batch ``copies`` times, one block after the other.
+    With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    shuffled = in_drawn_order(examples, draw) if shuffle else examples
-    groups = token_budget_batches(lengths_of(shuffled), config.batch_tokens)
+    rows = draw.sample(examples, len(examples)) if shuffle else examples
+    groups = token_budget_batches(lengths_of(rows), config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src, tgt = (padded([shuffled[i][side] for i in group]) for side in (0, 1))
-        mine = [side[rank::world].repeat(copies, 1).to(device) for side in (src, tgt)]
-        yield Batch(mine[0], mine[1], PAD)
+        src = padded([rows[i][0] for i in group])
+        tgt = padded([rows[i][1] for i in group])
+        yield Batch(src.to(device), tgt.to(device), PAD)
 
 
 @dataclass
@@ -1147,7 +1029,6 @@ class TextConfig:
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
-    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
     min_freq: int = 2  # how often a word must occur to get a number
     max_tokens: int = 128  # longest sentence, <s> and </s> included
     batch_tokens: int = 1500  # positions in a batch, of its longer side
@@ -1168,48 +1049,25 @@ class ModelConfig(TextConfig):
 
 
 @dataclass
-class TrainingConfig(ModelConfig):
-    """Everything that a run depends on; written to its folder."""
+class LearningConfig(ModelConfig):
+    """How a model is trained, and how it is used afterwards."""
 
-    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
     accum_iter: int = 1  # batches that make up one step
     epochs: int = 6  # passes over the training pairs
     schedule: str = "linear"  # or inverse_sqrt, the paper's
     base_lr: float = 3e-3  # linear: its peak; inverse_sqrt: its factor
     warmup: int = 100  # steps until the peak
     smoothing: float = 0.1  # label smoothing
-    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
-    threads: int = 1  # of the processor
-    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
-    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
-    distributed: bool = False  # several processes (chapter 91)
-    save_seconds: float = 45.0  # of training that a kill may cost
-    keep: int = 5  # newest checkpoints that stay
-    average: int = 5  # newest checkpoints averaged at the end
     beam_size: int = 5  # hypotheses per sentence when translating; 1: greedy
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-    @classmethod
-    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
-        """A configuration as it is, by its preset's name, or from 2022's dict."""
-        if isinstance(config, dict):
-            config = cls(**from_2022(config))
-        if isinstance(config, str) and config not in CONFIGS:
-            raise unknown("config", config, CONFIGS)
-        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
 Text = tuple[Vocabulary, Vocabulary, Any, Any]
 
 
-def prepare_text(
-    config: TrainingConfig, train_pairs: Iterable[tuple[str, str]]
-) -> Text:
+def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
     """Source and target vocabulary and tokenizer, from training pairs alone.
 
     By words for German and English, or, with ``bpe_size``, by subwords that
@@ -1226,7 +1084,7 @@ def prepare_text(
 
 
 def build_optimizer(
-    model: nn.Module, config: TrainingConfig, total: int
+    model: nn.Module, config: LearningConfig, total: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """The paper's Adam, and the schedule for a run of ``total`` steps."""
     optimizer = torch.optim.Adam(
@@ -1242,40 +1100,30 @@ def build_optimizer(
 
 
 def train(
-    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
-) -> None:
-    """Train on this process's share of each batch; leave all in config.run_dir."""
-    torch.manual_seed(config.seed)
-    precision = choose_precision(config.precision, device)
-    train, valid = (load_examples(config, split, text) for split in ("train", "valid"))
-    model = build_model(config, text[0], text[1]).to(device)
-    quicken(model)
-    torch.manual_seed(config.seed + rank)  # each process drops other values
-    optimizer, scheduler = build_optimizer(model, config, count_steps(train, config))
-    loss, judge = build_losses(model, config)
-    share, n = {"rank": rank, "world": world}, 2 if config.r_drop else 1
-    run, state, shared = Run(config), TrainState(), distribute(model)
-    run.save_text(*text)
-    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
-        started = time.perf_counter() - run.place.seconds
-        seen = batches(train, config, epoch, device, shuffle=True, copies=n, **share)
-        seen = going_on(run, seen, epoch)
-        seen = progress(seen, n * target_tokens(train[rank::world]), epoch, state)
-        with autocast(precision, device), naming_the_batch(run):
-            run_epoch(
-                seen, shared, loss, optimizer, scheduler, "train", config.accum_iter,
-                state, max_norm=config.max_norm,
-            )  # fmt: skip
-        seconds = time.perf_counter() - started
-        unseen = batches(valid, config, epoch, device, shuffle=False, **share)
-        _, judged = run_epoch(unseen, model, judge, None, None, "eval")
-        record = epoch_record(epoch, state, judged, seconds, precision)
-        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
-        step = state.accum_step
-        run.save(step, epoch, model, optimizer, scheduler, state, judged.nll)
-        if device.type == "cuda":
-            note("; ".join(gpu_report()))
-    run.finish(model)
+    model: EncoderDecoder, train_data: Sequence[Example], valid_data: Sequence[Example],
+    config: LearningConfig, device: torch.device | str = "cpu",
+) -> None:  # fmt: skip
+    """Train a model on examples, and print its losses after each epoch."""
+    model.to(device)
+    criterion = LabelSmoothing(model.generator.proj.out_features, PAD, config.smoothing)
+    loss = SimpleLossCompute(model.generator, criterion)
+
+    groups = token_budget_batches(lengths_of(train_data), config.batch_tokens)
+    updates = config.epochs * math.ceil(len(groups) / config.accum_iter)
+    optimizer, scheduler = build_optimizer(model, config, updates)
+
+    for epoch in range(config.epochs):
+        train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_loss, _ = run_epoch(
+            train_batches, model, loss, optimizer, scheduler,
+            accum_iter=config.accum_iter, max_norm=config.max_norm,
+        )  # fmt: skip
+        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
+        valid_loss, valid = run_epoch(valid_batches, model, loss, None, None, "eval")
+        print(
+            f"epoch {epoch + 1}   train {train_loss:.2f}   valid {valid_loss:.2f}   "
+            f"perplexity {valid.perplexity:.1f}"
+        )
 
 
 @dataclass
@@ -1401,30 +1249,26 @@ class BytePairEncoding:
 
 
 class DecoderCache:
-    """Keys and values that decoding computes once: a pair for each layer.
+    """The keys and values that decoding computes only once: a pair for each layer.
 
-    ``source`` (B, H, S, K); ``target`` (B·W, H, t, K) for W hypotheses of
-    each sentence after t tokens.
+    ``source`` (B, h, S, d_k); ``target`` (B·W, h, t, d_k) for W hypotheses of
+    each sentence after t tokens. ``mask`` (B, 1, 1, S) is the source's.
     """
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
-        mask = (src_mask != 0).unsqueeze(1)  # (B, 1, 1, S)
-        self.mask = None if mask.all() else mask
         layers: Any = model.decoder.layers
-        maps = [layer.src_attn.project for layer in layers]
-        self.source = [(heads(1, memory), heads(2, memory)) for heads in maps]
+        self.source = [keys_and_values(layer.src_attn, memory) for layer in layers]
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
+        self.mask = src_mask.unsqueeze(1)
 
-    def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the newest position (B·W, H, 1, K); returns all positions."""
+    def append(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Store keys and values of the newest position, (B·W, h, 1, d_k)."""
         keys, values = self.target[layer]
-        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        self.target[layer] = keys, values
-        return keys, values
+        self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
 
     def follow(self, rows: list[int]) -> None:
-        """Let hypothesis i go on from what hypothesis ``rows[i]`` stored."""
+        """Let hypothesis i continue what hypothesis ``rows[i]`` stored."""
         if rows != list(range(len(self.target[0][0]))):
             kept = torch.tensor(rows, device=self.target[0][0].device)
             self.target = [(k[kept], v[kept]) for k, v in self.target]
@@ -1432,32 +1276,42 @@ class DecoderCache:
     def keep(self, sentences: list[int]) -> None:
         """Forget every source sentence but these."""
         self.source = [(k[sentences], v[sentences]) for k, v in self.source]
-        self.mask = None if self.mask is None else self.mask[sentences]
+        self.mask = self.mask[sentences]
 
 
-def decode_step(model: EncoderDecoder, cache: DecoderCache, last: Tensor) -> Tensor:
-    """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-    if quick := vars(model).get("quick_step"):  # of chapter 99: the same, sooner
-        return quick(cache, last)
-    decoder: Any = model.decoder
-    embedding: Any = model.tgt_embed
-    embed, position = embedding
-    written = cache.target[0][0].size(2)
-    x = position(embed(last.reshape(-1, 1)), offset=written)  # (B·W, 1, D)
-    for i, layer in enumerate(decoder.layers):
+def keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, D)."""
+    return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
+
+
+def attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Let vectors x (B, T, D) query stored keys and values; returns (B, T, D)."""
+    query = attn.split(attn.linears[0](x))
+    heads, weights = attn.attention(query, keys, values, mask, attn.dropout)
+    attn.attn = None if weights is None else weights.detach()
+    return attn.linears[3](attn.join(heads))
+
+
+def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
+    """Log-probabilities (B, W, V) of what follows the tokens ys (B, W, t) so far."""
+    B, W, _ = ys.shape
+    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B·W, 1, D): only the last is new
+    layers: Any = model.decoder.layers
+    for i, layer in enumerate(layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            q, k, v = (attn.project(j, x) for j in range(3))
-            return attn.merge(attn.attend(q, *cache.append(i, k, v)))
+            cache.append(i, *keys_and_values(attn, x))
+            return attend_to(attn, x, *cache.target[i])
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            q = attn.project(0, x.view(*last.shape, -1))  # (B, H, W, K)
-            return attn.merge(attn.attend(q, *cache.source[i], cache.mask)).view_as(x)
+            queries = x.view(B, W, -1)
+            return attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
 
         x = layer.sublayer[0](x, to_target)
         x = layer.sublayer[1](x, to_source)
         x = layer.sublayer[2](x, layer.feed_forward)
-    return model.generator(decoder.norm(x)).view(*last.shape, -1)
+    return model.generator(model.decoder.norm(x)).view(B, W, -1)
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -1487,10 +1341,6 @@ class Beam:
         self.ids = [[[start_symbol]] for _ in range(sentences)]
         self.scores = [[0.0] for _ in range(sentences)]
         self.rows = list(range(sentences))
-
-    def newest(self) -> list[list[int]]:
-        """The last token of each hypothesis, [b][w]."""
-        return [[ids[-1] for ids in hypotheses] for hypotheses in self.ids]
 
     def continuations(self, logp: Tensor, number: int) -> list[list[tuple]]:
         """The best continuations of each sentence by logp (B, W, V), best first.
@@ -1537,7 +1387,7 @@ def beam_search(
         beam = Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
         for length in range(1, max_len):
             now = penalty(length, length_penalty)
-            logp = decode_step(model, beam.cache, src.new_tensor(beam.newest()))
+            logp = decode_step(model, beam.cache, src.new_tensor(beam.ids))
             alive = {}
             for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
                 done = ended[beam.rows[b]]
@@ -1615,16 +1465,40 @@ class RDrop(LabelSmoothing):
         half = len(target) // 2
         if not torch.equal(target[:half], target[half:]):
             problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; build the batch with copies=2")
+            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
         counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
+def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches that hold all rows twice, one block after the other."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
+
+
 # -----------------------------------------------------------------------------
 # notebooks/05_attention_visualization.md
 # -----------------------------------------------------------------------------
+
+
+@contextmanager
+def plain_attention(model: nn.Module) -> Iterator[None]:
+    """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
+
+    Afterwards every module calls the function that it called before.
+    """
+    modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
+    before = [module.attention for module in modules]
+    for module in modules:
+        module.attention = attention
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, before, strict=True):
+            module.attention = function
 
 
 def record_translation(
@@ -1640,7 +1514,7 @@ def record_translation(
     src = torch.tensor([translator.check(sentence)], device=device)
     mask = torch.ones(1, 1, src.size(1), dtype=torch.bool, device=device)
     most = translator.config.max_tokens
-    with record_attention(model):
+    with plain_attention(model):
         ids = greedy_decode(model, src, mask, most, START, end_symbol=END, pad=PAD)
     read = translator.vocab_tgt.tokens(ids[0, :-1].tolist())
     return translator.vocab_src.tokens(src[0].tolist()), read
@@ -1660,7 +1534,7 @@ def record_pair(
     target = torch.tensor([[START, *translator.vocab_tgt(words)]], device=device)
     mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
     triangle = subsequent_mask(target.size(1)).to(device)
-    with record_attention(model), in_mode(model, training=False):
+    with plain_attention(model), in_mode(model, training=False):
         model(source, target, mask, triangle)
     read = translator.vocab_tgt.tokens(target[0].tolist())
     return translator.vocab_src.tokens(source[0].tolist()), read
@@ -1750,15 +1624,15 @@ def described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
 
 
 def recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
-    """What an attention module of a layer has recorded.
+    """Return the attention weights that a layer's module kept of its last call.
 
-    Raises ValueError where it has not.
+    Raises ValueError if there are none.
     """
     attn = getattr(stack.layers[layer], name).attn
     if attn is None:
         raise ValueError(
-            "no attention was recorded; run the model inside "
-            "`with record_attention(model):`"
+            "no attention weights were kept; run the model inside "
+            "`with plain_attention(model):`"
         )
     return attn
 
@@ -2010,16 +1884,16 @@ def zeroed(*parts: Tensor) -> Iterator[None]:
             part.detach().copy_(before)
 
 
-def voice(attention: MultiHeadedAttention, head: int) -> Tensor:
-    """The part of an attention's output map that passes on one head: (D, K)."""
-    output: Any = attention.linears[3]
-    first = head * attention.d_k
-    return output.weight[:, first : first + attention.d_k]
+def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
+    """Return the part of the output map that passes on one head: (D, d_k)."""
+    output: Any = attn.linears[3]
+    first = head * attn.d_k
+    return output.weight[:, first : first + attn.d_k]
 
 
-def queries(attention: MultiHeadedAttention) -> tuple[Tensor, ...]:
-    """The weights that make queries; without them all keys get the same weight."""
-    return tuple(attention.linears[0].parameters())
+def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
+    """Return the weights that make queries; at zero, all keys weigh the same."""
+    return tuple(attn.linears[0].parameters())
 
 
 # -----------------------------------------------------------------------------
@@ -2312,20 +2186,20 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load a file's weights into a model; DataError when they don't fit."""
-    put_weights(model, load_tensors(path), path)
+    load_state(model, load_tensors(path), path)
 
 
-def put_weights(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+def load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     """Give a model these weights; where: what the error names if they don't fit."""
     try:
-        whole_model(model).load_state_dict(tensors)
+        unwrap_ddp(model).load_state_dict(tensors)
     except RuntimeError as error:
         what = "holds the weights of another model"
         do = "Use the config.json that lies beside it."
         raise DataError(where, what, do) from error
 
 
-def whole_model(model: nn.Module) -> nn.Module:
+def unwrap_ddp(model: nn.Module) -> nn.Module:
     """The model itself, without the wrapper for several processes."""
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return typing.cast(nn.Module, model.module)
@@ -2532,9 +2406,12 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
     save_tensors(folder / "model.safetensors", t.model.state_dict())
 
 
-def load_translator(folder: str | Path, device: str = "auto") -> Translator:
-    """The translator of a folder: a finished model, or a run's best so far.
+def load_translator(
+    folder: str | Path, device: str = "auto", *, optimize: bool = True
+) -> Translator:
+    """Load the translator of a folder: a finished model, or a run's best so far.
 
+    Its model is optimized for speed (chapter 99) unless ``optimize`` is False.
     Raises DataError when the folder holds none, or a damaged one.
     """
     folder = Path(folder)
@@ -2552,7 +2429,8 @@ def load_translator(folder: str | Path, device: str = "auto") -> Translator:
         raise DataError(folder / "config.json", what, "Restore it.") from error
     load_weights(model, weights)
     model.to(choose_device(device))
-    decode_quickly(model)
+    if optimize:
+        optimize_for_cpu(model)
     return Translator(model, *text, config)
 
 
@@ -2647,11 +2525,55 @@ def process_group(
 
 
 def distribute(model: nn.Module) -> nn.Module:
-    """The model, wrapped to average gradients when there are several processes."""
+    """Wrap the model to average gradients if there are several processes."""
     if not (dist.is_available() and dist.is_initialized()):
         return model
     # buffers are constant tables (positions), so none need to be sent around
     return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+
+
+def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
+    """Yield the rows rank, rank + world, … of each batch."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
+
+
+def sum_over_processes(*numbers: float) -> list[float]:
+    """Sum each number over all processes of a distributed run."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return list(numbers)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
+    dist.all_reduce(totals)
+    return totals.tolist()
+
+
+class SharedLoss:
+    """A loss for ``run_epoch`` whose divisor counts the tokens of all processes.
+
+    Takes and returns what the wrapped SimpleLossCompute does; the sum that it
+    returns, and ``nll``, are those of this process.
+    """
+
+    def __init__(self, loss_compute: SimpleLossCompute):
+        self.loss_compute = loss_compute
+
+    def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
+        tokens, processes = sum_over_processes(norm, 1)
+        return self.loss_compute(x, y, tokens / processes)
+
+    @property
+    def nll(self) -> float:
+        """The summed negative log-likelihood of the last batch."""
+        return self.loss_compute.nll
+
+
+def gather(state: TrainState) -> None:
+    """Replace the latest epoch's sums by those over all processes."""
+    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
+    state.criterion_sum, state.nll_sum = sums[:2]
+    state.epoch_tokens = int(sums[2])
 
 
 def train_distributed_model(
@@ -2819,10 +2741,10 @@ def train_command(arguments: argparse.Namespace) -> int:
             here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
             train_worker(int(here), int(beside), *text, config, True)
         else:
-            with heeding_signals():
+            with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
-        note(f"Stopped. {goes_on_from(run.folder)}")
+        note(f"Stopped. {resume_hint(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
     return 0
@@ -2975,6 +2897,7 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status (see chapter 91)."""
+    limit_onednn_cache()
     try:
         arguments = command_line().parse_args(argv)
         return COMMANDS[arguments.command](arguments)
@@ -3163,7 +3086,7 @@ def check_outputs(
 
 def load_trained_model() -> EncoderDecoder:
     """The trained model that comes with the project."""
-    return load_translator(project_folder() / DEFAULT_MODEL).model
+    return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
 
 
 def one_by_one(
@@ -3176,10 +3099,16 @@ def one_by_one(
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
     """The captions model, and its translations of validation sentences."""
-    ours = load_translator(project_folder() / CAPTIONS_MODEL)
+    ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
     return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
+
+
+def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
+    """Load a state_dict of the 2018 or 2022 code into a model of the same size."""
+    kept = {key: value for key, value in weights.items() if not key.endswith(".pe")}
+    model.load_state_dict(kept)
 
 
 def field_ids(field: Any, tokens: list[str]) -> Tensor:
@@ -3216,7 +3145,7 @@ def translate_sentence(
         end_symbol=known[trg_field.eos_token], pad=known[trg_field.pad_token],
     )  # fmt: skip
     read = ids[:, :-1]
-    with in_mode(model, training=False), record_attention(model):
+    with in_mode(model, training=False), plain_attention(model):
         model(src, read, src_mask, subsequent_mask(read.size(1)).to(device))
     words = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
     return words, model.decoder.layers[-1].src_attn.attn
@@ -3255,7 +3184,7 @@ def pack_state(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All that training has changed, as tensors and as JSON."""
     packed = optimizer.state_dict()
-    weights = whole_model(model).state_dict()
+    weights = unwrap_ddp(model).state_dict()
     tensors = {f"model/{name}": weight for name, weight in weights.items()}
     tensors |= {
         f"optimizer/{index}/{name}": value
@@ -3293,7 +3222,7 @@ def unpack_state(
             torch.set_rng_state(tensor)
         elif place == device:
             getattr(torch, place).set_rng_state(tensor)
-    put_weights(model, weights, "checkpoint")
+    load_state(model, weights, "checkpoint")
     groups = notes["param_groups"]
     optimizer.load_state_dict({"state": slots, "param_groups": groups})
     scheduler.load_state_dict(notes["scheduler"])
@@ -3301,14 +3230,17 @@ def unpack_state(
 
 
 @dataclass
-class Place:
-    """Where a run stands, and what it has noted so far."""
+class Progress:
+    """How far a run is, and what it has noted so far."""
 
-    epoch: int = 0  # the one to go on with, counted from 0
+    epoch: int = 0  # the one to continue with, counted from 0
     batches: int = 0  # of this epoch, that have been trained on
     seconds: float = 0.0  # that they took
     records: int = 0  # lines of metrics.jsonl
     best: float | None = None  # the lowest loss on validation
+
+
+RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
 
 
 class Run:
@@ -3319,53 +3251,163 @@ class Run:
     """
 
     def __init__(self, config: Any, restart: bool = False) -> None:
-        self.config, self.folder, self.place = config, Path(config.run_dir), Place()
+        self.config = config
+        self.folder = Path(config.run_dir)
+        self.progress = Progress()
         self.training: tuple[Any, ...] = ()  # model, optimizer, scheduler, state
-        self.sums: dict[str, Any] = {}  # the state of a broken-off epoch
-        self.saved_at = -math.inf  # by the clock of this process
+        self.earlier = TrainState()  # sums of this epoch from before a break
         self.window: dict[int, Any] = {}  # batches that wait for their update
+        self.saved_at = -math.inf  # by the clock of this process
+        self.epoch = 0  # the one that is being trained
+        self.first_batch = 0  # batches read in the epochs before it
+        self.started = 0.0  # when it began, by time.perf_counter()
         if is_main_process():
             open_run_folder(self.folder, config, restart)
+
+    @property
+    def state(self) -> TrainState:
+        """The state of the training that ``resume`` was given."""
+        return self.training[-1]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model of all the configuration's epochs is there."""
+        return finished_epochs(self.folder) >= self.config.epochs
 
     def checkpoints(self) -> list[Path]:
         """The weights after each of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
-
-    def log(self, record: dict[str, Any]) -> None:
-        """Append one record to metrics.jsonl."""
-        self.place.records += 1
-        if is_main_process():
-            append_line(self.folder / "metrics.jsonl", record)
-
-    def save(
-        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
-        scheduler: LRScheduler, state: Any, score: float | None = None,
-    ) -> None:  # fmt: skip
-        """Save a checkpoint after an epoch (counted from 0).
-
-        score: loss on validation, lower is better; the best one's weights are
-        kept apart.
-        """
-        self.place = Place(epoch + 1, 0, 0.0, self.place.records, self.place.best)
-        if is_main_process():
-            save_checkpoint(self, step, (model, optimizer, scheduler, state), score)
-
-    def resume(
-        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
-    ) -> int:
-        """Go back to the newest sound checkpoint; the epoch to go on with."""
-        self.training = (model, optimizer, scheduler, state)
-        return load_checkpoint(self)
 
     def save_text(self, *text: Any) -> None:
         """Save vocabularies and tokenizers (as load_text returns them)."""
         if is_main_process():
             save_vocabulary(self.folder, pack_text(*text))
 
-    @property
-    def finished(self) -> bool:
-        """Whether the model of all the configuration's epochs is there."""
-        return finished_epochs(self.folder) >= self.config.epochs
+    def log(self, record: dict[str, Any]) -> None:
+        """Append one record to metrics.jsonl."""
+        self.progress.records += 1
+        if is_main_process():
+            append_line(self.folder / "metrics.jsonl", record)
+
+    def resume(
+        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+    ) -> int:
+        """Load the newest readable state; returns the epoch to continue with."""
+        self.training = (model, optimizer, scheduler, state)
+        states = saved_steps(self.folder / "resume")
+        for path in reversed(states):
+            try:
+                tensors, notes = unpack_tensors(path)
+                progress = Progress(**notes["place"])
+            except (DataError, KeyError, TypeError) as error:
+                what = getattr(error, "what", "is of another version")
+                note(f"{path} {what}: trying the checkpoint before it.")
+                continue
+            unpack_state(tensors, notes, *self.training)
+            self._continue_from(progress)
+            return progress.epoch
+        if states:
+            what = "none of its checkpoints can be read"
+            raise DataError(self.folder, what, "Begin anew with --restart.")
+        if is_main_process():
+            cut_metrics(self.folder, 0)  # a start that never came to a checkpoint
+        return 0
+
+    def _continue_from(self, progress: Progress) -> None:
+        self.progress, self.saved_at = progress, time.monotonic()
+        if is_main_process():
+            cut_metrics(self.folder, progress.records)
+        elif dist.is_initialized():  # dropout must differ between processes
+            torch.manual_seed(torch.initial_seed() + self.state.accum_step)
+        if progress.batches:
+            if is_main_process():  # the file holds the sums of all processes
+                self.earlier = copy.copy(self.state)
+            self.state.begin_epoch()
+
+    def resumable_batches(self, batches: Iterable, epoch: int) -> Iterator:
+        """Return the batches of an epoch that have not been trained on yet."""
+        done = self.progress.batches if self.progress.epoch == epoch else 0
+        self.epoch, self.first_batch = epoch, self.state.step - done
+        self.started = time.perf_counter() - self.progress.seconds
+        self._save_if_due()
+        return self._remember(itertools.islice(batches, done, None))
+
+    def _remember(self, batches: Iterable) -> Iterator:
+        for number, batch in enumerate(batches, self.state.step + 1):
+            self.window[number] = batch
+            yield batch
+
+    def after_update(self, state: TrainState) -> None:
+        """Save a state if the newest is too old; a callback for ``run_epoch``."""
+        self.window.clear()
+        self._save_if_due()
+
+    def epoch_state(self) -> TrainState:
+        """Return the state with the sums of the whole epoch.
+
+        Those of all processes, and those from before a break.
+        """
+        total = copy.copy(self.state)
+        gather(total)
+        for name in ("criterion_sum", "nll_sum", "epoch_tokens"):
+            setattr(total, name, getattr(total, name) + getattr(self.earlier, name))
+        return total
+
+    def _save_if_due(self) -> None:
+        age = time.monotonic() - self.saved_at
+        late = is_main_process() and age >= self.config.save_seconds
+        if not sum_over_processes(late)[0]:
+            return
+        total = self.epoch_state()
+        progress = dataclasses.replace(
+            self.progress,
+            epoch=self.epoch,
+            batches=self.state.step - self.first_batch,
+            seconds=time.perf_counter() - self.started,
+        )
+        if is_main_process():
+            with with_resume_hint(self.folder):
+                training = (*self.training[:-1], total)
+                self._save_state(total.accum_step, progress, training)
+
+    def save(
+        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
+        scheduler: LRScheduler, state: Any, score: float | None = None,
+    ) -> None:  # fmt: skip
+        """Save what an epoch (counted from 0) leaves: best weights, weights, state.
+
+        score: loss on validation, lower is better; the best one's weights are
+        kept apart.
+        """
+        before = self.progress
+        progress = Progress(epoch + 1, records=before.records, best=before.best)
+        self.progress, self.earlier = progress, TrainState()
+        if not is_main_process():
+            return
+        weights = unwrap_ddp(model).state_dict()
+        with with_resume_hint(self.folder):
+            if score is not None and (progress.best is None or score < progress.best):
+                progress.best = score
+                best = {"step": step, "epoch": epoch, "score": score}
+                save_tensors(self.folder / "best.safetensors", weights, best)
+            name = f"step-{step:06d}.safetensors"
+            save_tensors(self.folder / "checkpoints" / name, weights)
+            self._save_state(step, progress, (model, optimizer, scheduler, state))
+        for path in self.checkpoints()[: -self.config.keep]:
+            path.unlink()
+
+    def _save_state(
+        self, step: int, progress: Progress, training: tuple[Any, ...]
+    ) -> None:
+        """Write all that is needed to continue; drop the states that it replaces."""
+        tensors, notes = pack_state(*training)
+        path = self.folder / "resume" / f"step-{step:06d}.safetensors"
+        save_tensors(path, tensors, notes | {"place": asdict(progress)})
+        self.saved_at = time.monotonic()
+        states = saved_steps(path.parent)
+        until = states.index(path) + 1
+        for old in states[:until][:-RESUMABLE] + states[until:]:
+            old.unlink()
 
     def finish(self, model: nn.Module) -> None:
         """Write model.safetensors, the run's result, and load it into model.
@@ -3374,9 +3416,10 @@ class Run:
         """
         if is_main_process():
             path, count = self.folder / "model.safetensors", self.config.average
-            last = sound_ones(self.checkpoints()[-count:]) if count > 1 else []
-            weights = average_checkpoints(last or [self.folder / "best.safetensors"])
-            put_weights(model, weights, path)
+            last = self.checkpoints()[-count:] if count > 1 else []
+            chosen = readable_checkpoints(last) or [self.folder / "best.safetensors"]
+            weights = average_checkpoints(chosen)
+            load_state(model, weights, path)
             save_tensors(path, model.state_dict(), {"epochs": self.config.epochs})
 
 
@@ -3399,54 +3442,20 @@ def finished_epochs(folder: Path) -> int:
         return 0
 
 
-def sound_ones(paths: list[Path]) -> list[Path]:
-    """The files of tensors that can be read; a note on each of the others."""
-    sound = []
+def readable_checkpoints(paths: list[Path]) -> list[Path]:
+    """Return the checkpoints that can be read; note each of the others."""
+    readable = []
     for path in paths:
         try:
             unpack_tensors(path)
-            sound.append(path)
+            readable.append(path)
         except DataError as error:
             note(f"{path} {error.what}: left out of the average.")
-    return sound
+    return readable
 
 
-def save_checkpoint(
-    run: Run, step: int, training: tuple[Any, ...], score: float | None
-) -> None:
-    """Write what an epoch leaves: best weights, weights, state; drop the oldest."""
-    weights = whole_model(training[0]).state_dict()
-    place = run.place
-    with telling_where_it_goes_on(run.folder):
-        if score is not None and (place.best is None or score < place.best):
-            place.best = score
-            best = {"step": step, "epoch": place.epoch - 1, "score": score}
-            save_tensors(run.folder / "best.safetensors", weights, best)
-        name = f"step-{step:06d}.safetensors"
-        save_tensors(run.folder / "checkpoints" / name, weights)
-        save_state(run, step, place, training)
-    for path in run.checkpoints()[: -run.config.keep]:
-        path.unlink()
-
-
-RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
-
-
-def save_state(run: Run, step: int, place: Place, training: tuple[Any, ...]) -> None:
-    """Write all that going on from a place needs; drop the states it replaces."""
-    tensors, notes = pack_state(*training)
-    folder = run.folder / "resume"
-    path = folder / f"step-{step:06d}.safetensors"
-    save_tensors(path, tensors, notes | {"place": asdict(place)})
-    run.saved_at = time.monotonic()
-    states = saved_steps(folder)
-    until = states.index(path) + 1
-    for old in states[:until][:-RESUMABLE] + states[until:]:
-        old.unlink()
-
-
-def goes_on_from(folder: Path) -> str:
-    """What the same command will do with a run's folder, for a message."""
+def resume_hint(folder: Path) -> str:
+    """Say what the same command will do with a run's folder."""
     states = saved_steps(folder / "resume")
     if not states:
         return "The same command begins anew."
@@ -3454,82 +3463,13 @@ def goes_on_from(folder: Path) -> str:
 
 
 @contextmanager
-def telling_where_it_goes_on(folder: Path) -> Iterator[None]:
-    """Add to an error inside from where the run can go on."""
+def with_resume_hint(folder: Path) -> Iterator[None]:
+    """Add to a DataError inside the block from where the run can continue."""
     try:
         yield
     except DataError as error:
-        do = f"{error.do} {goes_on_from(folder)}"
+        do = f"{error.do} {resume_hint(folder)}"
         raise DataError(error.where, error.what, do) from error
-
-
-def going_on(run: Run, batches: Iterable, epoch: int) -> Iterator:
-    """The epoch's batches from where the run stopped; states are saved on the way.
-
-    They are saved between two updates, when the latest is save_seconds old.
-    """
-    state = run.training[-1]
-    vars(state).update(run.sums)
-    given = run.place.batches if run.place.epoch == epoch else 0
-    run.sums = {}
-    first, begun = state.step - given, time.perf_counter() - run.place.seconds
-
-    def between_updates() -> None:
-        if state.step - first == given:
-            run.window.clear()
-            seconds = time.perf_counter() - begun
-            save_when_due(run, epoch, given, seconds)
-
-    for batch in itertools.islice(batches, given, None):
-        between_updates()
-        run.window[first + given + 1] = batch
-        yield batch
-        given += 1
-    between_updates()
-
-
-def save_when_due(run: Run, epoch: int, batches: int, seconds: float) -> None:
-    """Save a state within an epoch if the latest one is too old."""
-    age = time.monotonic() - run.saved_at
-    late = is_main_process() and age >= run.config.save_seconds
-    if not sum_over_processes(late)[0]:
-        return
-    *parts, state = run.training
-    total = copy.copy(state)
-    gather(total)
-    if is_main_process():
-        before = run.place
-        place = Place(epoch, batches, seconds, before.records, before.best)
-        with telling_where_it_goes_on(run.folder):
-            save_state(run, state.accum_step, place, (*parts, total))
-
-
-def load_checkpoint(run: Run) -> int:
-    """Put the newest sound state into what a run trains; the epoch to go on with."""
-    states = saved_steps(run.folder / "resume")
-    for path in reversed(states):
-        try:
-            tensors, notes = unpack_tensors(path)
-            place = Place(**notes["place"])
-        except (DataError, KeyError, TypeError) as error:
-            what = getattr(error, "what", "is of another version")
-            note(f"{path} {what}: trying the checkpoint before it.")
-            continue
-        unpack_state(tensors, notes, *run.training)
-        run.place, run.saved_at = place, time.monotonic()
-        if is_main_process():
-            cut_metrics(run.folder, place.records)
-            run.sums = dict(notes["state"]) if place.batches else {}
-        elif dist.is_initialized():  # dropout must differ between processes
-            seed = torch.initial_seed() + notes["state"]["accum_step"]
-            torch.manual_seed(seed)
-        return place.epoch
-    if states:
-        what = "none of its checkpoints can be read"
-        raise DataError(run.folder, what, "Begin anew with --restart.")
-    if is_main_process():
-        cut_metrics(run.folder, 0)  # a start that never came to a checkpoint
-    return 0
 
 
 class Stopped(KeyboardInterrupt):
@@ -3537,8 +3477,11 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def heeding_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM raise Stopped inside, where they are not ignored."""
+def raise_on_signal() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a ``Stopped`` exception inside this block.
+
+    A signal that the process was told to ignore stays ignored.
+    """
 
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
@@ -3563,14 +3506,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def naming_the_batch(run: Run) -> Iterator[None]:
-    """Turn running out of memory inside into a DataError on the batch."""
+def explain_out_of_memory(run: Run) -> Iterator[None]:
+    """Turn running out of memory into a DataError that names the batch."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        number = run.training[-1].step + 1
+        number = run.state.step + 1
         where, batch = f"batch {number}", run.window.get(number)
         if batch is not None:
             pairs, longest = len(batch.src), (batch.src.size(1), batch.tgt.size(1) + 1)
@@ -3857,7 +3800,7 @@ def visualize_model(
 
 def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
     """The captions model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / CAPTIONS_MODEL)
+    translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
@@ -4198,13 +4141,11 @@ def open_store(config: TrainingConfig, text: Text) -> Store:
     return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
 
 
-def in_drawn_order(examples: Sequence, draw: random.Random) -> Any:
-    """All examples in the order of draw.sample; those of a store stay in its files."""
-    if not isinstance(examples, Store):
-        return draw.sample(examples, len(examples))
+def shuffled(store: Store, draw: random.Random) -> Store:
+    """Return a store's examples in the order of draw.sample; they stay in its files."""
     np = optional_import("numpy")
-    n = len(examples)
-    return examples[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
+    n = len(store)
+    return store[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
 
 
 def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
@@ -4223,6 +4164,20 @@ def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
     return groups
 
 
+def store_batches(
+    store: Store, config: TrainingConfig, epoch: int, device: torch.device | str, *,
+    shuffle: bool = True,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield what ``batches`` of chapter 3 yields for the same examples in a list."""
+    draw = random.Random(1000 * config.seed + epoch)
+    examples = shuffled(store, draw) if shuffle else store
+    groups = array_batches(examples.lengths, config.batch_tokens)
+    for group in draw.sample(groups, len(groups)) if shuffle else groups:
+        src = padded([examples[i][0] for i in group])
+        tgt = padded([examples[i][1] for i in group])
+        yield Batch(src.to(device), tgt.to(device), PAD)
+
+
 def target_tokens(examples: Sequence) -> int:
     """How many answers the decoder gives: target ids, without the first of each."""
     if isinstance(examples, Store):
@@ -4233,6 +4188,34 @@ def target_tokens(examples: Sequence) -> int:
 # -----------------------------------------------------------------------------
 # notebooks/98_around_the_loop.md
 # -----------------------------------------------------------------------------
+
+
+@dataclass
+class TrainingConfig(LearningConfig):
+    """Everything that a run depends on; written to its folder."""
+
+    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
+    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
+    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
+    threads: int = 1  # of the CPU
+    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
+    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
+    distributed: bool = False  # several processes (chapter 91)
+    save_seconds: float = 45.0  # of training that a kill may cost
+    keep: int = 5  # newest checkpoints that stay
+    average: int = 5  # newest checkpoints averaged at the end
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    @classmethod
+    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
+        """Return a configuration as it is, by a preset's name, or from 2022's dict."""
+        if isinstance(config, dict):
+            config = cls(**from_2022(config))
+        if isinstance(config, str) and config not in CONFIGS:
+            raise unknown("config", config, CONFIGS)
+        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
 CHOICES = {
@@ -4295,13 +4278,14 @@ def build_model(
 def build_losses(
     model: EncoderDecoder, config: TrainingConfig
 ) -> tuple[SimpleLossCompute, SimpleLossCompute]:
-    """The loss that training lowers, and the one that judges what it reached."""
-    size, strength = model.generator.proj.out_features, config.smoothing
-    judge = lowered = LabelSmoothing(size, PAD, strength)
+    """Build the loss for training, and the one for validation."""
+    size, generator = model.generator.proj.out_features, model.generator
+    plain = LeanLabelSmoothing(size, PAD, config.smoothing)
+    valid_loss = train_loss = SimpleLossCompute(generator, plain)
     if config.r_drop:
-        lowered = RDrop(size, PAD, strength, config.r_drop)
-    generator = model.generator
-    return SimpleLossCompute(generator, lowered), SimpleLossCompute(generator, judge)
+        agreeing = RDrop(size, PAD, config.smoothing, config.r_drop)
+        train_loss = SimpleLossCompute(generator, agreeing)
+    return train_loss, valid_loss
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
@@ -4346,39 +4330,102 @@ def load_examples(
 
 
 def count_steps(examples: Sequence, config: TrainingConfig) -> int:
-    """Updates of the optimizer in a whole run."""
-    an_epoch = len(token_budget_batches(lengths_of(examples), config.batch_tokens))
-    return config.epochs * math.ceil(an_epoch / config.accum_iter)
+    """Count the updates of the optimizer in a whole run."""
+    if isinstance(examples, Store):
+        groups = array_batches(examples.lengths, config.batch_tokens)
+    else:
+        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
 def progress(
-    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState
-) -> Iterator[Batch]:
-    """Pass batches on while a bar on standard error counts target tokens.
+    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
+    done: int = 0,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield the batches while a bar on standard error counts target tokens.
 
-    total: the target tokens that this process will see.
+    total: the target tokens that this process will see; done: those that an
+    interrupted run has seen before.
     """
     tqdm = optional_import("tqdm").tqdm
     silent = None if is_main_process() else True  # None: where there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, **look) as bar:
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
         for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(state.epoch_tokens - bar.n)
+            bar.update(done + state.epoch_tokens - bar.n)
 
 
 def epoch_record(
-    epoch: int, state: TrainState, judged: TrainState, seconds: float, precision: str
+    epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
 ) -> dict[str, Any]:
-    """The figures of one epoch; tokens are target tokens without padding."""
+    """Collect the figures of one epoch; tokens are target tokens without padding.
+
+    The criterion is the smoothed one that training lowers; ``valid_nll`` is the plain
+    negative log-likelihood per token in nats, and its exponential the perplexity.
+    """
     return {
         "epoch": epoch + 1, "step": state.accum_step,
         "train_criterion": state.criterion,
-        "valid_nll": judged.nll, "perplexity": judged.perplexity,
+        "valid_nll": valid.nll, "perplexity": valid.perplexity,
         "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
         "precision": precision,
     }  # fmt: skip
+
+
+def train_resumably(
+    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
+) -> None:
+    """Train on this process's share of each batch, from where the run stopped.
+
+    Leaves metrics, checkpoints and the model in config.run_dir.
+    """
+    torch.manual_seed(config.seed)
+    precision = choose_precision(config.precision, device)
+    train_data = load_examples(config, "train", text)
+    valid_data = load_examples(config, "valid", text)
+    total = target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
+    model = build_model(config, text[0], text[1]).to(device)
+    optimize_for_cpu(model)
+    torch.manual_seed(config.seed + rank)  # each process drops other values
+    updates = count_steps(train_data, config)
+    optimizer, scheduler = build_optimizer(model, config, updates)
+    train_loss, valid_loss = build_losses(model, config)
+
+    run, state, shared = Run(config), TrainState(), distribute(model)
+    run.save_text(*text)
+    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
+        if isinstance(train_data, Store):
+            train_batches = store_batches(train_data, config, epoch, device)
+        else:
+            train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_batches = own_rows(train_batches, rank, world)
+        if config.r_drop:
+            train_batches = doubled(train_batches)
+        train_batches = run.resumable_batches(train_batches, epoch)
+        done = run.earlier.epoch_tokens
+        with autocast(precision, device), explain_out_of_memory(run):
+            run_epoch(
+                progress(train_batches, total, epoch, state, done),
+                shared, SharedLoss(train_loss), optimizer, scheduler,
+                accum_iter=config.accum_iter, train_state=state,
+                max_norm=config.max_norm, callback=run.after_update,
+            )  # fmt: skip
+        seconds = time.perf_counter() - run.started
+
+        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
+        valid_batches = own_rows(valid_batches, rank, world)
+        _, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")
+        gather(valid)
+
+        record = epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
+        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
+        step = state.accum_step
+        run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
+        if device.type == "cuda":
+            note("; ".join(gpu_report()))
+    run.finish(model)
 
 
 def train_worker(
@@ -4388,11 +4435,12 @@ def train_worker(
     """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
+    limit_onednn_cache()
     keep_freed_memory()
     text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
     with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
-        train(config, text, *place)
+        train_resumably(config, text, *place)
 
 
 def train_model(
@@ -4431,7 +4479,7 @@ def decode_rows(
     tqdm = optional_import("tqdm").tqdm
     bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
     with bar, in_mode(model, training=False):
-        decoded = side_by_side(decode, groups, device)
+        decoded = map_in_threads(decode, groups, device)
         for group, found in zip(groups, decoded, strict=True):
             yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
             bar.update(len(group))
@@ -4477,14 +4525,6 @@ class CheapDropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
-def draw_cheaply(model: nn.Module) -> None:
-    """Exchange each nn.Dropout inside a model for a CheapDropout."""
-    for module in model.modules():
-        for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, CheapDropout(child.p).train(child.training))
-
-
 IDLE_BYTES = 3 * 2**29  # that a process may keep
 
 
@@ -4522,71 +4562,158 @@ def keep_freed_memory() -> None:
     register_optimizer_step_post_hook(give_back)
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x (…, K) times weight (N, K) transposed, plus bias (N), by oneDNN."""
+class _SmoothedKL(torch.autograd.Function):
+    """Sum over rows of KL(q || p) in closed form; q is never stored.
+
+    log_p (N, V), target (N); rows whose target is padding count nothing.
+    """
+
+    @staticmethod
+    def forward(ctx, log_p, target, padding_idx, smoothing):
+        rest = smoothing / (log_p.size(1) - 2)
+        counts = target != padding_idx  # (N)
+        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
+        others = log_p.sum(1) - right - log_p[:, padding_idx]
+        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
+        entropy = sum(total * math.log(each) for total, each in shares if each)
+        rows = entropy - (1 - smoothing) * right - rest * others
+        ctx.save_for_backward(target, counts)
+        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
+        return (rows * counts).sum()
+
+    @staticmethod
+    def backward(ctx, grad):
+        target, counts = ctx.saved_tensors
+        size, padding_idx, smoothing, rest = ctx.settings
+        rows = (grad * counts).unsqueeze(1)  # (N, 1)
+        d_log_p = (-rest * rows).expand(-1, size).clone()
+        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
+        d_log_p[:, padding_idx] = 0
+        return d_log_p, None, None, None
+
+
+class LeanLabelSmoothing(LabelSmoothing):
+    """Compute the loss of ``LabelSmoothing`` without storing ``true_dist``."""
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        """Log-probabilities x (N, V) and target ids (N) to the summed loss."""
+        return _SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
+
+
+def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Compute x (…, K) times weight (N, K) transposed, plus bias (N), with oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-class Product(torch.autograd.Function):
-    """``product`` with gradients."""
+class _OneDNNProduct(torch.autograd.Function):
+    """``_onednn_product`` with gradients."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
-        return product(x, weight, bias)
+        return _onednn_product(x, weight, bias)
 
     @staticmethod
     def backward(ctx, grad):
         x, weight = ctx.saved_tensors
         flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
         if flat.size(1) > rows.size(1):
-            d_weight = Product.apply(rows.t(), flat.t(), None).t()
+            d_weight = _OneDNNProduct.apply(rows.t(), flat.t(), None).t()
         else:
-            d_weight = Product.apply(flat.t(), rows.t(), None)
+            d_weight = _OneDNNProduct.apply(flat.t(), rows.t(), None)
         d_bias = flat.sum(0) if ctx.needs_input_grad[2] else None
-        return Product.apply(grad, weight.t(), None), d_weight, d_bias
+        return _OneDNNProduct.apply(grad, weight.t(), None), d_weight, d_bias
 
 
-FEW_ROWS = 4  # for so many PyTorch's own product is quicker
+FEW_ROWS = 4  # for so many PyTorch's own product is faster
 
 
-def quick_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """F.linear, whose float32 products on a CPU oneDNN computes."""
-    if (
-        x.numel() <= FEW_ROWS * x.size(-1)
-        or not x.dtype == weight.dtype == torch.float32
-        or not x.is_cpu
-        or torch.is_autocast_enabled("cpu")
-    ):
-        return F.linear(x, weight, bias)
-    return (Product.apply if torch.is_grad_enabled() else product)(x, weight, bias)
+class OneDNNLinear(nn.Linear):
+    """A linear layer that shares another's parameters and multiplies with oneDNN.
 
+    Only float32 products of more than ``FEW_ROWS`` rows on a CPU; others are torch's.
+    """
 
-class QuickLinear(nn.Linear):
-    """A linear layer that multiplies by ``quick_linear``."""
+    def __init__(self, linear: nn.Linear):
+        nn.Module.__init__(self)
+        self.in_features = linear.in_features
+        self.out_features = linear.out_features
+        self.weight = linear.weight
+        self.register_parameter("bias", linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (…, in_features) to (…, out_features)."""
-        return quick_linear(x, self.weight, self.bias)
+        if (
+            x.numel() <= FEW_ROWS * x.size(-1)
+            or not x.dtype == self.weight.dtype == torch.float32
+            or not x.is_cpu
+            or torch.is_autocast_enabled("cpu")
+        ):
+            return super().forward(x)
+        multiply = _OneDNNProduct.apply if torch.is_grad_enabled() else _onednn_product
+        return multiply(x, self.weight, self.bias)
 
 
-def multiply_quickly(model: nn.Module) -> None:
-    """Make each nn.Linear inside a model a QuickLinear, where that is quicker."""
-    here = platform.machine() in ("x86_64", "AMD64") and "Intel" not in processor_name()
-    if here and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
-        for module in model.modules():
-            if type(module) is nn.Linear:
-                module.__class__ = QuickLinear
+def _onednn_is_faster() -> bool:
+    """Return whether oneDNN multiplies faster here than PyTorch by itself."""
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    return x86 and "Intel" not in processor_name() and _has_onednn()
 
 
-def quicken(model: nn.Module) -> None:
-    """Cheap dropout and quick products for a model that trains on a CPU."""
-    draw_cheaply(model)
-    multiply_quickly(model)
+def _has_onednn() -> bool:
+    """Return whether this PyTorch comes with oneDNN."""
+    return hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def side_by_side(
+def limit_onednn_cache() -> None:
+    """Let oneDNN keep 200 compiled products, unless the environment says otherwise."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor,
+    mask: Tensor | None = None, dropout: nn.Module | None = None,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """Compute chapter 1's ``attention`` with PyTorch's fused kernel.
+
+    query (…, T, K), key and value (…, S, K); mask broadcasts to (…, T, S) and is
+    non-zero where a query may attend to a key; a query that may attend to nothing
+    gets zeros. Returns the output (…, T, K), and None in place of the weights.
+    """
+    training = dropout is not None and dropout.training
+    if training and query.is_cpu:
+        return attention(query, key, value, mask, dropout)[0], None
+    p: Any = dropout.p if dropout is not None and training else 0.0
+    allowed = None if mask is None else mask != 0
+    output = F.scaled_dot_product_attention(query, key, value, allowed, dropout_p=p)
+    return output, None
+
+
+def _exchange(
+    model: nn.Module, kind: type, replacement: Callable[[Any], nn.Module]
+) -> None:
+    """Put replacement(module) in the place of each module of exactly this kind."""
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if type(child) is kind:
+                setattr(parent, name, replacement(child).train(child.training))
+
+
+def optimize_for_cpu(model: nn.Module) -> None:
+    """Install fused attention, cheap dropout and fast matrix products in a model.
+
+    Parameters and the keys of ``state_dict`` stay as they are. ``.attn`` stays None
+    until ``plain_attention`` of chapter 5 puts chapter 1's function back.
+    """
+    for module in model.modules():
+        if isinstance(module, MultiHeadedAttention):
+            module.attention = fused_attention
+    _exchange(model, nn.Dropout, lambda dropout: CheapDropout(dropout.p))
+    if _onednn_is_faster():
+        _exchange(model, nn.Linear, OneDNNLinear)
+
+
+def map_in_threads(
     work: Callable[[Any], Any], groups: Sequence, device: torch.device
 ) -> Iterator[Any]:
     """``work(group)`` for each group, in order.
@@ -4611,82 +4738,6 @@ def share_one_heap() -> None:
     """Let all threads take memory from one heap (glibc only; else nothing)."""
     if library := glibc():
         library.mallopt(-8, 1)  # M_ARENA_MAX
-
-
-def linear_of(linear: Any) -> tuple[Tensor, Tensor]:
-    """What F.linear takes of a linear layer."""
-    return linear.weight, linear.bias
-
-
-def norm_of(norm: Any) -> tuple:
-    """What F.layer_norm takes of a LayerNorm."""
-    return norm.a_2.shape, norm.a_2, norm.b_2, norm.eps
-
-
-def layer_of(layer: Any) -> list[tuple]:
-    """Eight linear maps and three norms of a decoder layer, as a step takes them."""
-    own, source = layer.self_attn.linears, layer.src_attn.linears
-    forward = layer.feed_forward.w_1, layer.feed_forward.w_2
-    maps = map(linear_of, (*own, source[0], source[3], *forward))
-    return [*maps, *(norm_of(sublayer.norm) for sublayer in layer.sublayer)]
-
-
-class QuickStep:
-    """``decode_step`` of chapter 4 for one model, without its modules.
-
-    Holds the weights themselves, no copies. Nothing is dropped, hooks of the
-    modules are not run, and ``record_attention`` records nothing.
-    """
-
-    def __init__(self, model: Any):
-        embed, self.position = model.tgt_embed
-        self.table, self.scale = embed.lut.weight, math.sqrt(embed.d_model)
-        self.layers = [layer_of(layer) for layer in model.decoder.layers]
-        first = model.decoder.layers[0]
-        self.h, self.norm_first = first.self_attn.h, first.sublayer[0].norm_first
-        self.norm = norm_of(model.decoder.norm) if self.norm_first else ()
-        self.generator = linear_of(model.generator.proj)
-        quick = isinstance(model.generator.proj, QuickLinear)
-        self.linear = quick_linear if quick else F.linear
-
-    def before(self, x: Tensor, norm: tuple) -> Tensor:
-        """What a sub-layer gets of x."""
-        return F.layer_norm(x, *norm) if self.norm_first else x
-
-    def after(self, x: Tensor, norm: tuple) -> Tensor:
-        """What becomes of the sum of x and a sub-layer's output."""
-        return x if self.norm_first else F.layer_norm(x, *norm)
-
-    def __call__(self, cache: DecoderCache, last: Tensor) -> Tensor:
-        """Log-probabilities (B, W, V) of what follows the newest tokens (B, W)."""
-        linear, attend = self.linear, F.scaled_dot_product_attention
-        (B, W), n, h = last.shape, last.numel(), self.h
-        x = F.embedding(last.reshape(n, 1), self.table) * self.scale
-        x = self.position(x, offset=cache.target[0][0].size(2)).view(n, -1)  # (B·W, D)
-        for i, layer in enumerate(self.layers):
-            query, key, value, out, ask, tell, w_1, w_2, *norms = layer
-            y = self.before(x, norms[0])
-            q, k, v = (linear(y, *m).view(n, h, 1, -1) for m in (query, key, value))
-            y = attend(q, *cache.append(i, k, v)).view(n, -1)
-            x = self.after(x + linear(y, *out), norms[0])
-            y = self.before(x, norms[1])
-            q = linear(y, *ask).view(B, W, h, -1).transpose(1, 2)
-            y = attend(q, *cache.source[i], attn_mask=cache.mask).transpose(1, 2)
-            x = self.after(x + linear(y.reshape(n, -1), *tell), norms[1])
-            y = linear(self.before(x, norms[2]), *w_1).relu()
-            x = self.after(x + linear(y, *w_2), norms[2])
-        y = linear(self.before(x, self.norm), *self.generator)
-        precise = torch.promote_types(y.dtype, torch.float32)
-        return y.log_softmax(-1, dtype=precise).view(B, W, -1)
-
-
-def decode_quickly(model: EncoderDecoder) -> None:
-    """Quick steps for decoding; where oneDNN multiplies, weights stored by columns."""
-    multiply_quickly(model)
-    for layer in model.modules():
-        if isinstance(layer, QuickLinear):
-            layer.weight.data = layer.weight.data.t().contiguous().t()
-    vars(model)["quick_step"] = QuickStep(model)
 
 
 if __name__ == "__main__":

@@ -97,10 +97,10 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
     if blind:
         for embed in (model.src_embed, model.tgt_embed):
             embed[1].pe.zero_()
-    at.draw_cheaply(model)
+    at.optimize_for_cpu(model)
     steps = settings["steps"]
     optimizer, scheduler = at.build_optimizer(model, config, steps)
-    criterion = at.LabelSmoothing(len(text[1]), at.PAD, config.smoothing)
+    criterion = at.LeanLabelSmoothing(len(text[1]), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
     passes = (
         at.batches(examples, config, epoch, device, shuffle=True)
@@ -138,7 +138,7 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
     if name == FIRST:
         at.save_translator(folder, translator)
     valid = at.load_examples(translator.config, "valid", text_of(translator))
-    criterion = at.LabelSmoothing(len(translator.vocab_tgt), at.PAD)
+    criterion = at.LeanLabelSmoothing(len(translator.vocab_tgt), at.PAD)
     _, judged = at.run_epoch(
         at.batches(valid, REFERENCE, 0, "cpu", shuffle=False), translator.model,
         at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
@@ -300,7 +300,7 @@ def main() -> int:
     torch.set_num_threads(REFERENCE.threads)
     at.keep_freed_memory()
     try:
-        with at.heeding_signals():
+        with at.raise_on_signal():
             run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
     except KeyboardInterrupt as stop:
         at.note("Stopped. The same command goes on; what is done is kept.")

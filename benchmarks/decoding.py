@@ -8,7 +8,6 @@ in every system. All of them greedily in batches of 100, and by beam 5 in batche
 """
 
 import argparse
-import copy
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -108,21 +107,6 @@ def old(model, row: Sequence[int]) -> None:
         ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
 
 
-def by_rows(model: torch.nn.Module) -> torch.nn.Module:
-    """A copy whose weights lie in memory row by row, as PyTorch makes them."""
-    rows_first = copy.deepcopy(model)
-    for weights in rows_first.parameters():
-        weights.data = weights.data.contiguous()
-    return rows_first
-
-
-def by_modules(model: torch.nn.Module) -> torch.nn.Module:
-    """A copy that calls every module of the decoder at each step."""
-    stepwise = copy.deepcopy(model)
-    del stepwise.quick_step
-    return stepwise
-
-
 def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
     """A step that decodes all batches; the sentences it did.
 
@@ -143,7 +127,7 @@ def together(batches: list, decode: Callable) -> Callable[[], int]:
 
     def step() -> int:
         torch.set_num_threads(2)
-        for _ in at.side_by_side(decode, batches, torch.device("cpu")):
+        for _ in at.map_in_threads(decode, batches, torch.device("cpu")):
             pass
         return sum(map(len, batches))
 
@@ -185,11 +169,6 @@ def main() -> None:
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
-    variants = {
-        "ours": model,
-        "ours, weights by rows": by_rows(model),
-        "ours, by modules": by_modules(model),
-    }
     with tempfile.TemporaryDirectory() as folder:
         decoders.as_ctranslate2(translator, Path(folder))
         fast = {
@@ -219,10 +198,7 @@ def main() -> None:
         alone = {
             name: over(single, step, threads=1)
             for name, step in {
-                **{
-                    name: lambda b, m=own: together([b], lambda b: ours(m, b, 1))()
-                    for name, own in variants.items()
-                },
+                "ours": lambda b: together([b], lambda b: ours(model, b, 1))(),
                 "generate of transformers": lambda b: generate(hugging, b, 1),
                 **{
                     name: lambda b, e=engine: at_once(e, words, [b], 1)()

@@ -109,11 +109,14 @@ def importance(translator: at.Translator, pairs: list[tuple[str, str]]) -> dict:
         return {
             "bleu": bleu(),
             "masked": {
-                kind: [[bleu(at.voice(x, a)) for a in range(x.h)] for x in layers]
+                kind: [
+                    [bleu(at.head_output_weight(x, a)) for a in range(x.h)]
+                    for x in layers
+                ]
                 for kind, layers in uses.items()
             },
             "uniform": {
-                kind: [bleu(*at.queries(x)) for x in layers]
+                kind: [bleu(*at.query_parameters(x)) for x in layers]
                 for kind, layers in uses.items()
             },
         }

@@ -104,11 +104,11 @@ def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)
     model = at.build_model(config, *text[:2])
-    at.draw_cheaply(model)
+    at.optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
-    criterion = at.LabelSmoothing(len(text[1]), at.PAD, config.smoothing)
+    criterion = at.LeanLabelSmoothing(len(text[1]), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
-    batches = at.batches(store, config, 0, device, shuffle=True)
+    batches = at.store_batches(store, config, 0, device)
     start = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch
     begun = time.perf_counter() - start

@@ -24,19 +24,19 @@ VARIANTS = (
 STEPS, ROUNDS, VOCAB, ROWS, LENGTH = 30, 5, 8000, 94, 16
 
 
-def fused(self, q, k, v, mask=None):
-    """attend as chapter 1 has it for graphics cards."""
-    p = self.dropout.p if self.training else 0.0
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p)
+def fused(query, key, value, mask=None, dropout=None):
+    """Attention as ``fused_attention`` computes it on graphics cards."""
+    p = dropout.p if dropout.training else 0.0
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=p), None
 
 
 def copying_the_larger(ctx, grad):
-    """Product's backward with the gradient always first, whatever its size."""
+    """The product's backward with the gradient always first, whatever its size."""
     x, weight = ctx.saved_tensors
     flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
-    d_weight = at.Product.apply(flat.t(), rows.t(), None)
+    d_weight = at._OneDNNProduct.apply(flat.t(), rows.t(), None)
     d_bias = flat.sum(0) if ctx.needs_input_grad[2] else None
-    return at.Product.apply(grad, weight.t(), None), d_weight, d_bias
+    return at._OneDNNProduct.apply(grad, weight.t(), None), d_weight, d_bias
 
 
 def milliseconds(variant: str) -> float:
@@ -46,18 +46,21 @@ def milliseconds(variant: str) -> float:
     config = at.CONFIGS["small"]
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
     model = at.build_model(config, words, words)
-    if variant != "torch's dropout":
-        at.draw_cheaply(model)
-    if variant != "float32, torch's products":
-        at.multiply_quickly(model)
+    if variant == "float32, torch's products":
+        at._onednn_is_faster = lambda: False
+    if variant == "torch's dropout":
+        at.CheapDropout = torch.nn.Dropout
+    at.optimize_for_cpu(model)
     if variant != "memory given back":
         at.keep_freed_memory()
     if variant == "torch's attention kernel":
-        at.MultiHeadedAttention.attend = fused
+        for module in model.modules():
+            if isinstance(module, at.MultiHeadedAttention):
+                module.attention = fused
     if variant == "float32, the larger copied":
-        at.Product.backward = staticmethod(copying_the_larger)
+        at._OneDNNProduct.backward = staticmethod(copying_the_larger)
     optimizer, scheduler = at.build_optimizer(model, config, 10_000)
-    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(VOCAB, 2, 0.1))
+    loss = at.SimpleLossCompute(model.generator, at.LeanLabelSmoothing(VOCAB, 2, 0.1))
     src, tgt = (torch.randint(4, VOCAB, (ROWS, LENGTH + more)) for more in (0, 1))
     batch = at.Batch(src, tgt)
     device = torch.device("cpu")

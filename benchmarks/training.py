@@ -28,10 +28,10 @@ def ours(
     """Our model and a training step by ``run_epoch``, as ``train`` takes it."""
     device = torch.device("cpu")
     model = at.build_model(config, words, words)
-    at.quicken(model)
+    at.optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
     loss = at.SimpleLossCompute(
-        model.generator, at.LabelSmoothing(len(words), at.PAD, config.smoothing)
+        model.generator, at.LeanLabelSmoothing(len(words), at.PAD, config.smoothing)
     )
     stream = itertools.cycle(batches)
 
@@ -47,7 +47,7 @@ def ours(
 def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[], int]:
     """A matrix product of the model's own size; its floating-point operations."""
     layer = torch.nn.Sequential(torch.nn.Linear(inner, columns, dtype=dtype))
-    at.multiply_quickly(layer)
+    at.optimize_for_cpu(layer)
     x = torch.randn(rows, inner, dtype=dtype)
 
     def product() -> int:

@@ -127,9 +127,8 @@ def shapes(answer: Any) -> None:
     )
     layer = at.MultiHeadedAttention(8, 512, 0.0)
     words, memory = torch.randn(2, 4, 512), torch.randn(2, 7, 512)
-    with at.record_attention(layer):
-        layer(words, memory, memory)
-    queries = layer.project(0, words)
+    layer(words, memory, memory)
+    queries = layer.split(layer.linears[0](words))
     asked = (
         ("the weights", layer.attn, "batch, heads, who asks, who is asked"),
         ("the heads' queries", queries, "batch, heads, who asks, width of a head"),
@@ -880,10 +879,11 @@ def surprises(model, src, mask, ids):
     """The negative log-probability of each id but the first, by one step at a time."""
     with at.in_mode(model, training=False):
         cache = at.DecoderCache(model, src, mask)
-        return [
-            -at.decode_step(model, cache, torch.tensor([[last]]))[0, 0, new].item()
-            for last, new in zip(ids, ids[1:])
+        steps = [
+            at.decode_step(model, cache, torch.tensor([[ids[:n]]]))
+            for n in range(1, len(ids))
         ]
+        return [-step[0, 0, new].item() for step, new in zip(steps, ids[1:])]
 
 
 class Table:

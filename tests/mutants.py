@@ -148,8 +148,10 @@ MUTANTS = [
     Mutant(
         "train_worker: batches and model on different devices",
         "batches stay on the processor",
-        ".repeat(copies, 1).to(device) for side in (src, tgt)]",
-        ".repeat(copies, 1) for side in (src, tgt)]",
+        "        tgt = padded([rows[i][1] for i in group])\n"
+        "        yield Batch(src.to(device), tgt.to(device), PAD)\n",
+        "        tgt = padded([rows[i][1] for i in group])\n"
+        "        yield Batch(src, tgt, PAD)\n",
         "test_distributed.py::test_batches_arrive_on_their_device",
     ),
     Mutant(
@@ -162,8 +164,8 @@ MUTANTS = [
     Mutant(
         "train_worker: no validation",
         "the training pairs' figures pass as validation",
-        '_, judged = run_epoch(unseen, model, judge, None, None, "eval")',
-        "judged = state",
+        '_, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")',
+        "valid = state",
         "test_real_world.py::test_the_best_epoch_by_validation_is_kept",
     ),
     Mutant(
@@ -204,10 +206,8 @@ MUTANTS = [
     Mutant(
         "run_epoch: schedule steps with every batch",
         "a step of the schedule for every batch of a window",
-        "                update(model, optimizer, scheduler, max_norm)\n",
-        "                update(model, optimizer, scheduler, max_norm)\n"
-        "                for _ in window[1:]:\n"
-        "                    scheduler.step()\n",
+        "                scheduler.step()\n",
+        "                for _ in window:\n                    scheduler.step()\n",
         "test_training.py::"
         "test_schedule_moves_with_the_optimizer_and_nothing_is_left_over",
     ),
@@ -329,18 +329,16 @@ MUTANTS = [
     Mutant(
         "MultiHeadedAttention.attn: after dropout, with its graph",
         "weights keep their graph",
-        "layer.attn = weights.detach()",
-        "layer.attn = weights",
-        "test_architecture.py::"
-        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+        "self.attn = None if weights is None else weights.detach()",
+        "self.attn = weights",
+        "test_architecture.py::test_kept_weights_are_detached_and_from_before_dropout",
     ),
     Mutant(
         "MultiHeadedAttention.attn: after dropout, with its graph",
         "weights after dropout",
         "return kept @ value, weights",
         "return kept @ value, kept",
-        "test_architecture.py::"
-        "test_recording_is_detached_before_dropout_and_ends_with_the_block",
+        "test_architecture.py::test_kept_weights_are_detached_and_from_before_dropout",
     ),
     Mutant(
         "LabelSmoothing: logarithm of 0",
@@ -404,16 +402,15 @@ MUTANTS = [
     Mutant(
         "train_worker: validation loss of one process only",
         "sums are not gathered",
-        "    gather(state)\n",
+        "    state.criterion_sum, state.nll_sum = sums[:2]\n",
         "",
         "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
     ),
     Mutant(
         "train_worker: validation sentences counted twice",
-        "shares filled up to equal size with rows of others",
-        "        src, tgt = (padded([shuffled[i]",
-        "        group = group + group[: -len(group) % world]\n"
-        "        src, tgt = (padded([shuffled[i]",
+        "a share's targets are the first process's",
+        "yield Batch(batch.src[rank::world], tgt[rank::world], PAD)",
+        "yield Batch(batch.src[rank::world], tgt[::world], PAD)",
         "test_distributed.py::test_the_shares_of_a_batch_are_the_batch",
     ),
     # --- our own: chapter 1 ---------------------------------------------------
@@ -433,16 +430,16 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "a float mask is added to the scores",
-        "mask = (mask != 0).unsqueeze(1)  #",
-        "mask = mask.unsqueeze(1)  #",
-        "test_architecture.py::test_masks_of_any_type_mean_the_same",
+        "another attention function is not called",
+        "x, weights = self.attention(query, key, value, mask, self.dropout)",
+        "x, weights = attention(query, key, value, mask, self.dropout)",
+        "test_architecture.py::test_the_function_in_use_can_be_exchanged",
     ),
     Mutant(
         OWN,
         "heads joined without moving them back",
-        "self.linears[3](x.transpose(1, 2).flatten(-2))",
-        "self.linears[3](x.reshape(x.size(0), x.size(2), -1))",
+        "return x.transpose(1, 2).flatten(-2)",
+        "return x.reshape(x.size(0), x.size(2), -1)",
         "test_architecture.py::test_multi_head_attention_is_torchs",
     ),
     Mutant(
@@ -519,10 +516,10 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "every piece begins at position 0",
-        "self.pe[:, offset : offset + x.size(1)]",
-        "self.pe[:, : x.size(1)]",
-        "test_architecture.py::test_offset_continues_where_the_first_part_ended",
+        "in decoding with a cache every word is at position 0",
+        "x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]",
+        "x = model.tgt_embed(ys.flatten(0, 1)[:, -1:])",
+        "test_additional_components.py::test_cached_equals_uncached",
     ),
     # --- our own: chapter 2 ---------------------------------------------------
     Mutant(
@@ -535,17 +532,17 @@ MUTANTS = [
     Mutant(
         OWN,
         "padding gets a share of the smoothing",
-        "rest = smoothing / (log_p.size(1) - 2)",
-        "rest = smoothing / (log_p.size(1) - 1)",
+        "true_dist[:, self.padding_idx] = 0\n",
+        "pass\n",
         "test_training.py::test_label_smoothing_is_the_divergence_from_true_dist",
     ),
     Mutant(
         OWN,
         "gradients clipped after the step",
-        "    if max_norm is not None:\n"
-        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
-        "    optimizer.step()\n",
-        "    optimizer.step()\n"
+        "                if max_norm is not None:\n"
+        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
+        "                optimizer.step()\n",
+        "                optimizer.step()\n"
         "    if max_norm is not None:\n"
         "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
         "test_training.py::test_clipping_bounds_the_step",
@@ -576,8 +573,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "every epoch in the same order",
-        "random.Random(1000 * config.seed + epoch)",
-        "random.Random(config.seed)",
+        "draw = random.Random(1000 * config.seed + epoch)\n    rows = draw.sample(",
+        "draw = random.Random(config.seed)\n    rows = draw.sample(",
         "test_real_world.py::test_epochs_differ_and_repeat",
     ),
     Mutant(
@@ -640,12 +637,20 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "a block of recording ends the one around it",
-        "if before is None:",
-        "if True:",
-        "test_architecture.py::test_a_block_of_recording_within_another_leaves_it_recording",
+        "cached decoding calls an attention of its own",
+        "heads, weights = attn.attention(query, keys, values, mask, attn.dropout)",
+        "heads, weights = attention(query, keys, values, mask, attn.dropout)",
+        "test_attention_visualization.py::"
+        "test_another_attention_function_changes_what_is_translated",
     ),
     # --- our own: chapter 5 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "a block of plain attention does not put the function back",
+        "            module.attention = function\n",
+        "            module.attention = attention\n",
+        "test_architecture.py::test_plain_attention_comes_and_goes",
+    ),
     Mutant(
         OWN,
         "the map is drawn turned over",
@@ -678,8 +683,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "the silent head is another one",
-        "    first = head * attention.d_k\n",
-        "    first = (attention.h - 1 - head) * attention.d_k\n",
+        "    first = head * attn.d_k\n",
+        "    first = (attn.h - 1 - head) * attn.d_k\n",
         "test_attention_visualization.py::test_a_silent_head_is_silent_in_every_path",
     ),
     # --- our own: chapter 90 --------------------------------------------------
@@ -715,15 +720,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "resuming repeats the last epoch",
-        "self.place = Place(epoch + 1,",
-        "self.place = Place(epoch,",
+        "progress = Progress(epoch + 1,",
+        "progress = Progress(epoch,",
         "test_resume.py::test_resuming_takes_moments_schedule_and_counters_back",
     ),
     Mutant(
         OWN,
         "the worst checkpoint is kept as the best",
-        "score < place.best",
-        "score > place.best",
+        "score < progress.best",
+        "score > progress.best",
         "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     # --- our own: chapter 91 --------------------------------------------------
@@ -749,49 +754,66 @@ MUTANTS = [
         "src_mask = (src == 0).unsqueeze(1)",
         "test_names_of_2022.py::test_translate_sentence_is_greedy_decoding",
     ),
+    # --- our own: chapter 91 --------------------------------------------------
+    Mutant(
+        OWN,
+        "each process divides by its own tokens",
+        "return self.loss_compute(x, y, tokens / processes)",
+        "return self.loss_compute(x, y, norm)",
+        "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
+    ),
     # --- our own: chapter 94 --------------------------------------------------
     Mutant(
         OWN,
         "a state is saved while gradients wait",
-        "        if state.step - first == given:\n",
-        "        if True:\n",
+        "                state.add(batch, loss, loss_compute.nll)\n",
+        "                state.add(batch, loss, loss_compute.nll)\n"
+        "                if training and callback is not None:\n"
+        "                    callback(state)\n",
         "test_resume.py::test_a_window_of_several_batches_is_not_broken_up",
     ),
     Mutant(
         OWN,
         "the sums of a broken-off epoch are lost",
-        "    vars(state).update(run.sums)\n",
-        "",
+        "                self.earlier = copy.copy(self.state)\n",
+        "                pass\n",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),
     Mutant(
         OWN,
         "a batch is trained on twice after a break",
-        "itertools.islice(batches, given, None)",
-        "itertools.islice(batches, max(given - 1, 0), None)",
+        "itertools.islice(batches, done, None)",
+        "itertools.islice(batches, max(done - 1, 0), None)",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),
     Mutant(
         OWN,
         "states are saved late",
-        "age >= run.config.save_seconds",
-        "age >= 2 * run.config.save_seconds",
+        "age >= self.config.save_seconds",
+        "age >= 2 * self.config.save_seconds",
         "test_resume.py::test_at_most_save_seconds_of_work_are_lost",
+    ),
+    Mutant(
+        OWN,
+        "batches of a finished update are not freed",
+        "        self.window.clear()\n",
+        "        pass\n",
+        "test_resume.py::test_batches_of_a_finished_update_are_forgotten",
     ),
     # --- our own: chapter 99 --------------------------------------------------
     Mutant(
         OWN,
-        "the quick step sees a source's padding",
-        "attn_mask=cache.mask).transpose",
-        "attn_mask=None).transpose",
-        "test_quick_steps.py::test_the_quick_step_is_the_step_to_the_last_bit",
+        "the fused kernel adds a mask of numbers",
+        "allowed = None if mask is None else mask != 0",
+        "allowed = mask",
+        "test_architecture.py::test_masks_of_any_type_mean_the_same",
     ),
     Mutant(
         OWN,
-        "the quick step copies the weights",
-        "return linear.weight, linear.bias",
-        "return linear.weight.detach().clone(), linear.bias",
-        "test_quick_steps.py::test_the_quick_step_follows_the_weights",
+        "optimizing copies the weights",
+        "self.weight = linear.weight",
+        "self.weight = nn.Parameter(linear.weight.detach().clone())",
+        "test_quick_steps.py::test_what_is_exchanged_shares_the_parameters",
     ),
 ]
 

@@ -164,7 +164,7 @@ def test_cached_equals_uncached(norm_first, positions, dtype, near):
     tgt = torch.randint(0, 12, (4, 20))
     whole = model.generator(model(src, tgt, mask, at.subsequent_mask(20)))
     cache = at.DecoderCache(model, src, mask)
-    steps = [at.decode_step(model, cache, tgt[:, [t]]) for t in range(20)]
+    steps = [at.decode_step(model, cache, tgt[:, None, : t + 1]) for t in range(20)]
     steps = torch.cat(steps, dim=1)
     assert (steps - whole).abs().max() < near
     assert torch.equal(steps.argmax(-1), whole.argmax(-1))
@@ -176,11 +176,11 @@ def test_hypotheses_share_the_source_and_keep_their_own_past():
     src, mask = some_source(rows=2)
     tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
     cache = at.DecoderCache(model, src, mask)
-    at.decode_step(model, cache, tgt[:, :1, 0])
+    at.decode_step(model, cache, tgt[:, :1, :1])
     cache.follow([0, 0, 0, 1, 1, 1])
     tgt[:, :, 0] = tgt[:, :1, 0]
     for t in range(1, 6):
-        got = at.decode_step(model, cache, tgt[:, :, t])
+        got = at.decode_step(model, cache, tgt[:, :, : t + 1])
     assert len(cache.source[0][0]) == 2
     for b, w in itertools.product(range(2), range(3)):
         whole = model(src[[b]], tgt[b, [w]], mask[[b]], at.subsequent_mask(6))
@@ -194,11 +194,11 @@ def test_rows_can_change_places_and_leave():
     tgt = torch.randint(0, 12, (3, 5))
     cache = at.DecoderCache(model, src, mask)
     for t in range(4):
-        at.decode_step(model, cache, tgt[:, [t]])
+        at.decode_step(model, cache, tgt[:, None, : t + 1])
     rows = [2, 0]
     cache.follow(rows)
     cache.keep(rows)
-    got = at.decode_step(model, cache, tgt[rows][:, [4]])[:, 0]
+    got = at.decode_step(model, cache, tgt[rows][:, None])[:, 0]
     whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
     assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
 
@@ -329,13 +329,14 @@ class Planted:
     def follow(self, rows):
         self.past = [self.past[row] for row in rows]
 
-    def step(self, model, cache, last):
-        self.batches.append(len(last))
-        old = self.past or [[sentence] for sentence in range(len(last))]
-        new = zip(old, last.flatten().tolist(), strict=True)
+    def step(self, model, cache, ys):
+        self.batches.append(len(ys))
+        old = self.past or [[sentence] for sentence in range(len(ys))]
+        new = zip(old, ys[..., -1].flatten().tolist(), strict=True)
         self.past = [[*past, token] for past, token in new]
+        assert [past[1:] for past in self.past] == ys.flatten(0, 1).tolist()
         rows = torch.tensor([self.rule(past[2:], past[0]) for past in self.past])
-        return rows.clamp_min(1e-9).log().view(*last.shape, -1)
+        return rows.clamp_min(1e-9).log().view(*ys.shape[:2], -1)
 
     def search(self, max_len=50, rows=1, **options):
         self.past, self.batches = None, []
@@ -450,9 +451,9 @@ def test_a_beam_wider_than_the_vocabulary_is_no_problem():
 def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
-    def noted(model, cache, last):
-        widths.append(last.size(1))
-        return step(model, cache, last)
+    def noted(model, cache, ys):
+        widths.append(ys.size(1))
+        return step(model, cache, ys)
 
     monkeypatch.setattr(at, "decode_step", noted)
     search(some_model(vocab=5), *some_source(), 4, beam_size=64)
@@ -585,7 +586,7 @@ def test_the_gradient_of_r_drop_is_that_of_finite_differences():
 @pytest.mark.parametrize("rows", [5, 6])
 def test_r_drop_refuses_a_batch_that_was_not_doubled(rows):
     x = torch.randn(rows, 7).log_softmax(-1)
-    with pytest.raises(ValueError, match="copies=2"):
+    with pytest.raises(ValueError, match="doubled"):
         at.RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
 
 
@@ -593,7 +594,7 @@ def test_r_drop_reads_what_doubled_batches_hold():
     """Both passes agree without dropout, and do not with it."""
     examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
     config = at.TrainingConfig(batch_tokens=40)
-    [batch] = at.batches(examples, config, 0, "cpu", shuffle=False, copies=2)
+    [batch] = at.doubled(at.batches(examples, config, 0, "cpu", shuffle=False))
     assert batch.ntokens == 2 * (4 + 2)
     model = some_model(dtype=torch.double, dropout=0.3)
     apart = {}

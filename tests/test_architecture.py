@@ -99,8 +99,7 @@ def test_multi_head_attention_is_torchs():
     mask = torch.rand(2, 1, 7) > 0.3
     mask[..., 0] = True
     hidden = ~mask.squeeze(1)
-    with at.record_attention(ours):
-        out = ours(q, m, m, mask)
+    out = ours(q, m, m, mask)
     expected, weights = theirs(
         q, m, m, key_padding_mask=hidden, average_attn_weights=False
     )
@@ -203,35 +202,29 @@ def test_attention_rows_are_distributions_over_allowed_keys(T, S, seed):
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
-@pytest.mark.parametrize("recording", [False, True])
+@pytest.mark.parametrize("function", [at.attention, at.fused_attention])
 @pytest.mark.parametrize("training", [False, True])  # two ways of computing it
-def test_masks_of_any_type_mean_the_same(dtype, recording, training):
+def test_masks_of_any_type_mean_the_same(dtype, function, training):
     torch.manual_seed(0)
     mha = at.MultiHeadedAttention(2, 8, 0.0).train(training)
+    mha.attention = function
     x = torch.randn(2, 4, 8)
     mask = torch.tensor([[[1, 1, 0, 0]], [[1, 0, 1, 1]]])
     expected = mha(x, x, x, mask.bool())
-    if recording:
-        with at.record_attention(mha):
-            out = mha(x, x, x, mask.to(dtype))
-    else:
-        out = mha(x, x, x, mask.to(dtype))
+    out = mha(x, x, x, mask.to(dtype))
     assert torch.allclose(out, expected, atol=1e-6)
     assert not torch.allclose(out, mha(x, x, x), atol=1e-3)
 
 
-@pytest.mark.parametrize("recording", [False, True])
+@pytest.mark.parametrize("function", [at.attention, at.fused_attention])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_row_that_may_attend_to_nothing_yields_zeros(recording, training):
+def test_a_row_that_may_attend_to_nothing_yields_zeros(function, training):
     mha = at.MultiHeadedAttention(2, 8, 0.3).train(training)
+    mha.attention = function
     x = torch.randn(1, 3, 8, requires_grad=True)
     mask = torch.zeros(1, 1, 3, dtype=torch.bool)
-    if recording:
-        with at.record_attention(mha):
-            out = mha(x, x, x, mask)
-        assert (mha.attn == 0).all()
-    else:
-        out = mha(x, x, x, mask)
+    out = mha(x, x, x, mask)
+    assert mha.attn is None or (mha.attn == 0).all()
     assert torch.allclose(out, mha.linears[3].bias.expand_as(out))
     out.sum().backward()
     assert x.grad.isfinite().all()
@@ -244,38 +237,58 @@ def test_masked_attention_in_half_precision_is_finite(dtype):
     assert out.isfinite().all() and (weights[0, 0, 1:] == 0).all()
 
 
-def test_recording_is_detached_before_dropout_and_ends_with_the_block():
+def test_kept_weights_are_detached_and_from_before_dropout():
     model = our_model(True).train()
     for m in model.modules():
         if isinstance(m, nn.Dropout):
             m.p = 0.5
     src = torch.randint(3, 11, (2, 5))
-    mask = torch.ones(2, 1, 5, dtype=torch.bool)
-    layers = [m for m in model.modules() if isinstance(m, at.MultiHeadedAttention)]
-    with at.record_attention(model):
-        model.encode(src, mask)
-    recorded = model.encoder.layers[0].self_attn.attn
-    assert recorded.shape == (2, H, 5, 5) and not recorded.requires_grad
-    assert torch.allclose(recorded.sum(-1), torch.ones(2, H, 5).double())
-    model.encode(src, mask)
-    assert model.encoder.layers[0].self_attn.attn is recorded
-    with pytest.raises(RuntimeError), at.record_attention(model):
-        assert all(layer.attn is None for layer in layers)
-        raise RuntimeError
-    assert all("attend" not in vars(layer) for layer in layers)
+    model.encode(src, torch.ones(2, 1, 5, dtype=torch.bool))
+    kept = model.encoder.layers[0].self_attn.attn
+    assert kept.shape == (2, H, 5, 5) and not kept.requires_grad
+    assert torch.allclose(kept.sum(-1), torch.ones(2, H, 5).double())
 
 
-def test_a_block_of_recording_within_another_leaves_it_recording():
+def test_the_function_in_use_can_be_exchanged():
+    mha = at.MultiHeadedAttention(2, 8, 0.0)
+    x, mask = torch.randn(3, 4, 8), torch.ones(3, 1, 4)
+    asked = []
+
+    def first_key(query, key, value, mask=None, dropout=None):
+        asked.append((query.shape, mask.shape, dropout))
+        return value[:, :, :1].expand_as(query), None
+
+    mha(x, x, x, mask)
+    assert mha.attention is at.attention and mha.attn is not None
+    mha.attention = first_key
+    heads = mha.split(mha.linears[2](x))[:, :, :1].expand(3, 2, 4, 4)
+    assert torch.equal(mha(x, x, x, mask), mha.linears[3](mha.join(heads)))
+    assert mha.attn is None
+    assert asked == [((3, 2, 4, 4), (3, 1, 1, 4), mha.dropout)]
+
+
+def test_joining_undoes_splitting():
+    mha, x = at.MultiHeadedAttention(3, 12), torch.randn(2, 5, 12)
+    assert mha.split(x).shape == (2, 3, 5, 4)
+    assert torch.equal(mha.join(mha.split(x)), x)
+
+
+def test_plain_attention_comes_and_goes():
     model = our_model(True)
-    layer = model.encoder.layers[0].self_attn
+    layer, other = (model.encoder.layers[i].self_attn for i in (0, 1))
+    layer.attention = at.fused_attention
     src, mask = torch.randint(3, 11, (2, 5)), torch.ones(2, 1, 5, dtype=torch.bool)
-    with at.record_attention(model):
-        with at.record_attention(model):
+    with at.plain_attention(model):
+        with at.plain_attention(model):
             model.encode(src, mask)
         inside = layer.attn
         model.encode(src, mask)
         assert layer.attn is not inside and layer.attn.equal(inside)
-    assert "attend" not in vars(layer)
+    with pytest.raises(RuntimeError), at.plain_attention(model):
+        raise RuntimeError
+    assert layer.attention is at.fused_attention and other.attention is at.attention
+    model.encode(src, mask)
+    assert layer.attn is None and other.attn is not None
 
 
 def test_dropout_argument_reaches_every_part():
@@ -385,20 +398,18 @@ def test_positions_follow_the_formula():
 
 
 @pytest.mark.parametrize("kind", [at.PositionalEncoding, at.LearnedPositions])
-def test_offset_continues_where_the_first_part_ended(kind):
+def test_the_first_position_comes_first(kind):
     layer = kind(8, 0.0, max_len=10)
     x = torch.randn(2, 9, 8)
-    parts = torch.cat([layer(x[:, :4]), layer(x[:, 4:], offset=4)], dim=1)
-    assert torch.equal(parts, layer(x))
+    added = layer(x) - x
+    assert torch.allclose(layer(x[:, :4]), (x + added)[:, :4])
+    assert torch.allclose(added[0], added[1], atol=1e-6)
+    assert not torch.allclose(added[0, 0], added[0, 1], atol=1e-2)
 
 
-def test_position_table_is_not_saved_and_an_old_one_is_ignored():
-    model = at.make_model(9, 9, 1, 8, 8, 2)
-    state = model.state_dict()
+def test_position_table_is_not_saved():
+    state = at.make_model(9, 9, 1, 8, 8, 2).state_dict()
     assert not any(name.endswith(".pe") for name in state)
-    old = {**state, "src_embed.1.pe": torch.zeros(1, 5000, 8)}
-    model.load_state_dict(old)
-    assert model.src_embed[1].pe[0, 0, 1] == 1
 
 
 # --- claims of the text that no cell of the chapter holds ---------------------
@@ -450,7 +461,7 @@ def test_eight_heads_cost_what_one_costs():
     x, counts = torch.randn(1, 7, D), []
     for h in (1, 8):
         mha = at.MultiHeadedAttention(h, D, 0.0)
-        with FlopCounterMode(display=False) as counter, at.record_attention(mha):
+        with FlopCounterMode(display=False) as counter:
             mha(x, x, x)
         counts.append((counter.get_total_flops(), at.count_parameters(mha)))
     assert counts[0] == counts[1]
@@ -583,11 +594,9 @@ def test_one_position_too_many_is_refused(positions):
         model.encode(ids, torch.ones(1, 1, 7))
 
 
-def test_ids_outside_the_vocabulary_are_named():
+def test_ids_outside_the_vocabulary_are_refused():
     model = at.make_model(9, 9, 1, 8, 8, 2)
-    with pytest.raises(
-        IndexError, match="ids from 3 to 9, but the vocabulary has only 0 to 8"
-    ):
+    with pytest.raises(IndexError):
         model.encode(torch.tensor([[3, 9]]), torch.ones(1, 1, 2))
 
 

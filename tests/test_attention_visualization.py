@@ -165,7 +165,7 @@ def test_masked_keys_get_no_weight(translator):
     long, short = (translator.check(text) for text in (SENTENCES[2], SENTENCES[1]))
     assert len(long) > len(short)
     src = torch.tensor([long, short + [at.PAD] * (len(long) - len(short))])
-    with at.record_attention(model):
+    with at.plain_attention(model):
         mask = (src != at.PAD).unsqueeze(1)
         at.greedy_decode(model, src, mask, 8, at.START, end_symbol=at.END)
     for i in range(2):
@@ -177,7 +177,7 @@ def test_masked_keys_get_no_weight(translator):
 @pytest.mark.parametrize("getter", GETTERS.values(), ids=GETTERS)
 def test_without_a_recording_the_missing_line_is_named(getter):
     model = some_translator().model
-    with pytest.raises(ValueError, match="with record_attention"):
+    with pytest.raises(ValueError, match="with plain_attention"):
         getter(model, 0)
 
 
@@ -335,7 +335,8 @@ def test_all_layers_and_heads_are_drawn(N, h):
 def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translator):
     folders = []
 
-    def load(folder):
+    def load(folder, optimize):
+        assert not optimize  # so that .attn is filled
         folders.append(folder)
         return translator
 
@@ -719,28 +720,107 @@ def test_roles_of_planted_heads():
 
 def test_a_silent_head_is_silent_in_every_path(translator):
     model = translator.model
-    attention = model.decoder.layers[0].src_attn
+    module = model.decoder.layers[0].src_attn
     x, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
-    whole = attention(x, memory, memory)
-    heads = attention.attend(*map(attention.project, range(3), (x, memory, memory)))
+    whole = module(x, memory, memory)
+    inputs = zip(module.linears, (x, memory, memory))
+    heads, _ = at.attention(*(module.split(linear(each)) for linear, each in inputs))
     heads[:, 2] = 0
-    with at.zeroed(at.voice(attention, 2)):
-        assert torch.allclose(attention(x, memory, memory), attention.merge(heads))
+    with at.zeroed(at.head_output_weight(module, 2)):
+        silent = module.linears[3](module.join(heads))
+        assert torch.allclose(module(x, memory, memory), silent, atol=1e-6)
         masked = translator.translate(SENTENCES, 1)
-    assert torch.equal(attention(x, memory, memory), whole)
-    attention.linears[3].weight.data[:, 16:24] = 0
+    assert torch.equal(module(x, memory, memory), whole)
+    module.linears[3].weight.data[:, 16:24] = 0
     assert translator.translate(SENTENCES, 1) == masked
+
+
+# There is one decoder: what is changed in a loaded model changes what it writes.
+
+
+@pytest.fixture
+def loaded():
+    folder = at.project_folder() / at.CAPTIONS_MODEL
+    translator = at.load_translator(folder, "cpu")
+    sentences = at.read_lines(at.data_file("captions", "test.de"))[:8]
+    return translator, sentences, translator.translate(sentences)
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_silencing_heads_changes_what_is_translated(loaded, beam_size):
+    translator, sentences, _ = loaded
+    before = translator.translate(sentences, beam_size)
+    layers = translator.model.decoder.layers
+    parts = [
+        at.head_output_weight(layer.src_attn, head)
+        for layer in layers
+        for head in range(layer.src_attn.h - 1)
+    ]
+    with at.zeroed(*parts):
+        assert translator.translate(sentences, beam_size) != before
+    assert translator.translate(sentences, beam_size) == before
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_a_deaf_layer_changes_what_is_translated(loaded, beam_size):
+    """Without cross-attention, every source of one length gets the same output."""
+    translator, *_ = loaded
+    maps = [layer.src_attn.linears[3] for layer in translator.model.decoder.layers]
+    pair = ["Ein Hund schläft.", "Eine Frau kocht."]
+    first, second = translator.translate(pair, beam_size)
+    assert first != second
+    with at.zeroed(*(p for each in maps for p in each.parameters())):
+        first, second = translator.translate(pair, beam_size)
+        assert first == second
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_another_attention_function_changes_what_is_translated(loaded, beam_size):
+    translator, sentences, _ = loaded
+    before = translator.translate(sentences, beam_size)
+
+    def everywhere(query, key, value, mask=None, dropout=None):
+        return value.mean(-2, keepdim=True).expand_as(query), None
+
+    module = translator.model.decoder.layers[-1].src_attn
+    module.attention = everywhere
+    assert translator.translate(sentences, beam_size) != before
+    module.attention = at.attention
+    assert translator.translate(sentences, beam_size) == before
+
+
+def test_the_beam_records_too(loaded):
+    translator, sentences, _ = loaded
+    model = translator.model
+    with at.plain_attention(model):
+        translator.translate(sentences[:1], 5)
+    weights = at.get_decoder_src(model, 0)  # of the last step: a row per hypothesis
+    assert torch.allclose(weights.sum(-1), torch.ones(weights.shape[:-1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_a_replaced_output_layer_is_used(loaded, beam_size):
+    translator, sentences, _ = loaded
+    proj = translator.model.generator.proj
+    other = torch.nn.Linear(proj.in_features, proj.out_features)
+    other.weight.data.zero_()
+    other.bias.data.zero_()
+    other.bias.data[[7, at.END]] = torch.tensor([9.0, 8.0])
+    translator.model.generator.proj = other
+    word = translator.vocab_tgt.tokens([7])[0]
+    found = translator.translate(sentences[:2], beam_size, length_penalty=3.0)
+    assert all(set(text.split()) == {word} for text in found)
 
 
 def test_without_queries_every_key_gets_the_same():
     torch.manual_seed(0)
-    attention = at.MultiHeadedAttention(2, 8).eval()
+    module = at.MultiHeadedAttention(2, 8).eval()
     x = torch.randn(1, 4, 8)
     mask = torch.tensor([[[True, True, False, True]]])
-    with at.zeroed(*at.queries(attention)), at.record_attention(attention):
-        attention(x, x, x, mask)
+    with at.zeroed(*at.query_parameters(module)):
+        module(x, x, x, mask)
     row = torch.tensor([1 / 3, 1 / 3, 0, 1 / 3])
-    assert torch.allclose(attention.attn, row.expand(1, 2, 4, 4))
+    assert torch.allclose(module.attn, row.expand(1, 2, 4, 4))
 
 
 def test_weights_come_back_after_an_error():

@@ -41,7 +41,7 @@ def settings(accum_iter):
 
 def compute(model):
     criterion = at.LabelSmoothing(VOCAB, at.PAD, 0.1)
-    return at.SimpleLossCompute(model.generator, criterion)
+    return at.SharedLoss(at.SimpleLossCompute(model.generator, criterion))
 
 
 def twenty_steps(gpu, world, folder, accum_iter, max_norm):
@@ -59,18 +59,20 @@ def twenty_steps(gpu, world, folder, accum_iter, max_norm):
         state, loss = at.TrainState(), compute(model)
         sizes, epoch = [], 0
         while state.accum_step < 20:
-            share = list(at.batches(data, config, epoch, device, shuffle=True,
-                                    rank=rank, world=world))  # fmt: skip
+            whole = at.batches(data, config, epoch, device, shuffle=True)
+            share = list(at.own_rows(whole, rank, world))
             share = share[: (20 - state.accum_step) * accum_iter]
             sizes += [len(batch.src) for batch in share]
             at.run_epoch(
                 share, shared, loss, optimizer, scheduler, "train", accum_iter,
                 state, max_norm=max_norm,
             )  # fmt: skip
+            at.gather(state)
             epoch += 1
-        unseen = at.batches(data, config, 0, device, shuffle=False,
-                            rank=rank, world=world)  # fmt: skip
-        _, judged = at.run_epoch(unseen, model, loss, None, None, "eval")
+        whole = at.batches(data, config, 0, device, shuffle=False)
+        share = at.own_rows(whole, rank, world)
+        _, judged = at.run_epoch(share, model, loss, None, None, "eval")
+        at.gather(judged)
         figures = {
             "steps": state.accum_step,
             "train_criterion": state.criterion,
@@ -141,10 +143,7 @@ def test_the_shares_of_a_batch_are_the_batch():
     config, data = settings(1), examples()
     whole = list(at.batches(data, config, 2, "cpu", shuffle=True))
     for world in (2, 3):
-        shares = [
-            list(at.batches(data, config, 2, "cpu", shuffle=True, rank=r, world=world))
-            for r in range(world)
-        ]
+        shares = [list(at.own_rows(whole, rank, world)) for rank in range(world)]
         for batch, *parts in zip(whole, *shares, strict=True):
             assert sum(part.ntokens for part in parts) == batch.ntokens
             for rank, part in enumerate(parts):
@@ -278,18 +277,19 @@ def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
 
 KILLED = """
 import os, signal, sys
+import torch
 import annotated_transformer as at
 
 last, *flags = sys.argv[1:]
-real, calls = at.update, []
+real, calls = torch.nn.utils.clip_grad_norm_, []
 
-def update(*args):
+def clip(*args):
     calls.append(1)
     if os.environ["RANK"] == "1" and len(calls) == int(last):
         os.kill(os.getpid(), signal.SIGKILL)
     real(*args)
 
-at.update = update
+torch.nn.utils.clip_grad_norm_ = clip
 raise SystemExit(at.main(["train", *flags]))
 """
 
@@ -383,7 +383,7 @@ def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
 
 
 def test_the_model_is_trained_on_its_device(config, monkeypatch):
-    """Looked at where `train` wraps it for several processes."""
+    """Looked at where it is wrapped for several processes."""
 
     class Reached(Exception):
         pass
@@ -394,4 +394,4 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
     monkeypatch.setattr(at, "distribute", reached)
     text = at.prepare_text(config, PAIRS)
     with pytest.raises(Reached, match="^{'meta'}$"):
-        at.train(config, text, torch.device("meta"), 0, 1)
+        at.train_resumably(config, text, torch.device("meta"), 0, 1)

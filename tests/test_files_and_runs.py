@@ -498,7 +498,7 @@ def test_a_translator_by_words_comes_back_too(tiny, tmp_path):
 
 
 def test_an_unfinished_run_translates_with_its_best_weights(tiny, monkeypatch):
-    train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 3))
+    train_until(tiny, monkeypatch, ((at.Run, "save"), 3))
     best = load_tensors(Path(tiny[0].run_dir) / "best.safetensors")
     model = load_translator(tiny[0].run_dir, "cpu").model
     assert torch.equal(model.state_dict()["generator.proj.weight"],

@@ -291,16 +291,13 @@ def test_a_worker_that_dies_is_an_error():
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("share", [{}, {"rank": 1, "world": 2}, {"copies": 2}])
-def test_batches_from_a_store_are_those_from_lists(prepared, shuffle, share):
+def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
     examples, _ = in_lists(prepared)
     store = opened(prepared)
     for epoch in (0, 3):
-        both = (
-            at.batches(kind, prepared, epoch, "cpu", shuffle=shuffle, **share)
-            for kind in (store, examples)
-        )
-        for one, two in zip(*both, strict=True):
+        stored = at.store_batches(store, prepared, epoch, "cpu", shuffle=shuffle)
+        listed = at.batches(examples, prepared, epoch, "cpu", shuffle=shuffle)
+        for one, two in zip(stored, listed, strict=True):
             for name in ("src", "tgt", "tgt_y", "src_mask", "tgt_mask"):
                 assert torch.equal(getattr(one, name), getattr(two, name))
     assert at.count_steps(store, prepared) == at.count_steps(examples, prepared)
@@ -313,7 +310,7 @@ LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), max_size=8
 @settings(max_examples=300, deadline=None)
 def test_groups_of_an_array_are_those_of_a_list(lengths, budget):
     array = np.array(lengths, np.int32).reshape(-1, 2)
-    groups = [group.tolist() for group in at.token_budget_batches(array, budget)]
+    groups = [group.tolist() for group in at.array_batches(array, budget)]
     assert groups == at.token_budget_batches(lengths, budget)
 
 
@@ -334,10 +331,8 @@ def test_a_store_is_the_sequence_that_went_in(examples, draw):
     assert store.lengths.tolist() == [[len(a), len(b)] for a, b in examples]
     assert at.target_tokens(store) == at.target_tokens(examples)
     seed = draw.getrandbits(32)
-    one, two = (
-        at.in_drawn_order(kind, random.Random(seed)) for kind in (store, examples)
-    )
-    assert list(one) == two
+    two = random.Random(seed).sample(examples, len(examples))
+    assert list(at.shuffled(store, random.Random(seed))) == two
 
 
 # training and the command line

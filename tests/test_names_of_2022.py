@@ -81,3 +81,25 @@ def test_an_old_configuration_with_a_fault_is_refused_by_name(change):
         TrainingConfig.of({"num_epochs": 8, "batch_size": 1, "distributed": False})
     with pytest.raises(DataError, match="epochs=0"):
         TrainingConfig.of(post | {"num_epochs": 0})
+
+
+def test_a_checkpoint_of_2022_loads_without_its_table_of_positions():
+    source, model = (at.make_model(9, 9, 1, 8, 8, 2) for _ in range(2))
+    old = {**source.state_dict(), "src_embed.1.pe": torch.zeros(1, 5000, 8)}
+    with pytest.raises(RuntimeError, match="pe"):
+        model.load_state_dict(old)
+    at.load_old_weights(model, old)
+    assert all(map(torch.equal, model.parameters(), source.parameters()))
+    assert model.src_embed[1].pe[0, 0, 1] == 1
+
+
+def test_the_trained_model_keeps_its_attention_unasked():
+    model = at.load_trained_model()
+    src = torch.randint(4, 100, (1, 5))
+    model.encode(src, torch.ones(1, 1, 5))
+    assert at.get_encoder(model, 0).shape == (
+        1,
+        model.encoder.layers[0].self_attn.h,
+        5,
+        5,
+    )

@@ -35,15 +35,32 @@ def linears(model):
 
 
 @needs_onednn
-def test_only_the_class_of_the_linear_layers_changes(on_other_chips):
+def test_what_is_exchanged_shares_the_parameters(on_other_chips):
     model = small_model(tie="all")
-    before = dict(model.named_parameters())
-    at.multiply_quickly(model)
+    before, names = dict(model.named_parameters()), list(model.state_dict())
+    at.optimize_for_cpu(model)
+    at.optimize_for_cpu(model)  # a second time changes nothing
     after = dict(model.named_parameters())
-    assert before.keys() == after.keys()
+    assert names == list(model.state_dict()) and before.keys() == after.keys()
     assert all(after[name] is before[name] for name in before)
-    assert {type(m) for m in linears(model)} == {at.QuickLinear}
+    assert {type(m) for m in linears(model)} == {at.OneDNNLinear}
+    assert {m.weight.is_contiguous() for m in linears(model)} == {True}
     assert model.generator.proj.weight is model.tgt_embed[0].lut.weight
+    assert all(not vars(m).keys() & {"forward", "__class__"} for m in model.modules())
+
+
+def test_an_optimized_model_computes_the_same(on_other_chips):
+    plain = small_model(dropout=0.0)
+    fast = copy.deepcopy(plain)
+    at.optimize_for_cpu(fast)
+    src = torch.randint(4, 40, (3, 9))
+    src[1, 5:] = at.PAD
+    inputs = src, src[:, :7], (src != at.PAD).unsqueeze(1), at.subsequent_mask(7)
+    for training in (True, False):
+        found = [model.train(training)(*inputs) for model in (plain, fast)]
+        torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+    kinds = (at.MultiHeadedAttention,)
+    assert all(m.attn is None for m in fast.modules() if isinstance(m, kinds))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +70,7 @@ def test_elsewhere_a_model_stays_as_it_is(monkeypatch, machine, name):
     monkeypatch.setattr(at, "processor_name", lambda: name)
     monkeypatch.setattr("platform.machine", lambda: machine)
     model = small_model()
-    at.multiply_quickly(model)
+    at.optimize_for_cpu(model)
     assert {type(m) for m in linears(model)} == {nn.Linear}
 
 
@@ -62,7 +79,7 @@ def test_elsewhere_a_model_stays_as_it_is(monkeypatch, machine, name):
 def test_loss_and_gradients_are_those_of_torchs_products(norm_first, on_other_chips):
     plain = small_model(dropout=0.0, norm_first=norm_first)
     quick = copy.deepcopy(plain)
-    at.multiply_quickly(quick)
+    at.optimize_for_cpu(quick)
     src, tgt = torch.randint(4, 40, (6, 9)), torch.randint(4, 40, (6, 8))
     src[2:, 6:] = tgt[3:, 5:] = at.PAD
     batch, found = at.Batch(src, tgt), []
@@ -87,15 +104,14 @@ def test_any_number_of_rows(rows, bias):
     layer = nn.Linear(24, 10, bias=bias)
     x = torch.randn(rows, 24, requires_grad=True)
 
-    def output_and_derivatives():
+    def output_and_derivatives(layer):
         y, wanted = layer(x), [x, *layer.parameters()]
         first = torch.autograd.grad(y.tanh().mean(), wanted, create_graph=True)
         second = torch.autograd.grad(sum(d.square().sum() for d in first), wanted)
         return y, *first, *second
 
-    expected, *derivatives = output_and_derivatives()
-    layer.__class__ = at.QuickLinear
-    output, *found = output_and_derivatives()
+    expected, *derivatives = output_and_derivatives(layer)
+    output, *found = output_and_derivatives(at.OneDNNLinear(layer))
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
     for a, b in zip(found, derivatives, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
@@ -104,37 +120,9 @@ def test_any_number_of_rows(rows, bias):
 def test_cheap_dropout_is_on_where_dropout_was():
     model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
     model[1].eval()
-    at.draw_cheaply(model)
+    at.optimize_for_cpu(model)
     assert [type(each) for each in model] == [at.CheapDropout] * 2
     assert [each.training for each in model] == [True, False]
-
-
-@needs_onednn
-@pytest.mark.parametrize("tie", ["none", "all"])
-def test_weights_by_columns_are_the_same_weights(on_other_chips, tie, tmp_path):
-    plain = small_model(tie=tie).eval()
-    quick = copy.deepcopy(plain)
-    at.decode_quickly(quick)
-    assert {m.weight.stride(0) for m in linears(quick)} == {1}
-    pairs = zip(plain.state_dict().items(), quick.state_dict().items(), strict=True)
-    assert all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
-    tables = quick.generator.proj.weight, quick.src_embed[0].lut.weight
-    assert (tables[0] is tables[1]) == (tie == "all")
-    for rows in (1, 3, 30):
-        src = torch.randint(4, 40, (rows, 9))
-        given = src, (src != at.PAD).unsqueeze(-2), 12, at.START
-        searched = [
-            at.beam_search(model, *given, end_symbol=at.END, beam_size=3)
-            for model in (plain, quick)
-        ]
-        for (ids, rating), (others, other) in zip(*searched, strict=True):
-            assert ids == others and rating == pytest.approx(other, rel=1e-4)
-    files = [tmp_path / "plain.safetensors", tmp_path / "quick.safetensors"]
-    for file, model in zip(files, (plain, quick), strict=True):
-        at.save_tensors(file, model.state_dict())
-    assert files[0].stat().st_size == files[1].stat().st_size
-    stored, restored = map(at.load_tensors, files)
-    assert all(torch.equal(stored[name], restored[name]) for name in stored)
 
 
 @needs_onednn
@@ -145,42 +133,26 @@ def test_other_types_and_autocast_are_left_to_torch():
     with torch.autocast("cpu", torch.bfloat16):
         expected = layer(x)
     precise = double(x.double())
-    layer.__class__ = double.__class__ = at.QuickLinear
+    layer, double = at.OneDNNLinear(layer), at.OneDNNLinear(double)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(layer(x), expected) and expected.dtype == torch.bfloat16
     assert torch.equal(double(x.double()), precise)
 
 
-# a step without modules
-
-
-def steps_of(model, hypotheses=2):
-    """The log-probabilities of five steps over three sources."""
+def steps_of(model):
+    """The log-probabilities of five steps of two hypotheses over three sources."""
     generator = torch.Generator().manual_seed(3)
     src = torch.randint(4, 40, (3, 9), generator=generator)
     src[1, 5:] = at.PAD
-    last = torch.randint(4, 40, (5, 3, hypotheses), generator=generator)
+    ys = torch.randint(4, 40, (3, 2, 5), generator=generator)
+    ys[:, :, 0] = at.START
     with torch.inference_mode():
         cache = at.DecoderCache(model, src, (src != at.PAD).unsqueeze(-2))
-        found = [at.decode_step(model, cache, last[0, :, :1])]
-        cache.follow([b for b in range(3) for _ in range(hypotheses)])
-        return [*found, *(at.decode_step(model, cache, tokens) for tokens in last[1:])]
-
-
-def without_quick_step(model):
-    plain = copy.deepcopy(model)
-    del plain.quick_step
-    return plain
-
-
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-@pytest.mark.parametrize("tie", ["none", "all"])
-def test_the_quick_step_is_the_step_to_the_last_bit(norm_first, positions, tie):
-    model = small_model(norm_first=norm_first, positions=positions, tie=tie).eval()
-    at.decode_quickly(model)
-    quick, plain = steps_of(model), steps_of(without_quick_step(model))
-    assert all(map(torch.equal, quick, plain))
+        found = [at.decode_step(model, cache, ys[:, :1, :1])]
+        cache.follow([b for b in range(3) for _ in range(2)])
+        for t in range(2, 6):
+            found.append(at.decode_step(model, cache, ys[:, :, :t]))
+    return found
 
 
 def changed_in_place(model):
@@ -195,25 +167,16 @@ def loaded_anew(model):
 @pytest.mark.parametrize(
     "change", [changed_in_place, loaded_anew, nn.Module.double, copy.deepcopy]
 )
-def test_the_quick_step_follows_the_weights(change):
-    model = small_model(tie="all").eval()
-    at.decode_quickly(model)
-    before = steps_of(model)
-    model = change(model) or model
-    after, plain = steps_of(model), steps_of(without_quick_step(model))
-    assert all(map(torch.equal, after, plain))
-    assert (change is copy.deepcopy) == all(map(torch.equal, after, before))
+def test_decoding_follows_the_weights(change, on_other_chips):
+    """Whatever was optimized before a change decodes as the plain model after it."""
+    plain, model = (small_model(tie="all").eval() for _ in range(2))
+    at.optimize_for_cpu(model)
+    plain, model = change(plain) or plain, change(model) or model
+    for a, b in zip(steps_of(model), steps_of(plain), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_a_copy_has_a_quick_step_of_its_own():
-    model = small_model().eval()
-    at.decode_quickly(model)
-    other = copy.deepcopy(model)
-    before = steps_of(other)
-    changed_in_place(model)
-    assert all(map(torch.equal, before, steps_of(other)))
-
-
+# memory
 # memory
 
 
@@ -267,7 +230,7 @@ def test_threads_share_one_heap_where_they_are_told_to():
     assert shared == 1 < own
 
 
-# side by side
+# several batches at once
 
 
 def test_groups_meet_as_many_threads_as_torch_has():
@@ -280,7 +243,7 @@ def test_groups_meet_as_many_threads_as_torch_has():
             meeting.wait()  # passes only if two are at work together
             return n, torch.get_num_threads()
 
-        found = list(at.side_by_side(work, [1, 2, 3, 4], CPU))
+        found = list(at.map_in_threads(work, [1, 2, 3, 4], CPU))
         assert found == [(1, 1), (2, 1), (3, 1), (4, 1)]
         assert torch.get_num_threads() == 2
     finally:
@@ -292,7 +255,9 @@ def test_a_group_alone_stays_in_the_thread_that_asked():
     torch.set_num_threads(2)
     try:
         work = lambda n: (n, threading.get_ident(), torch.get_num_threads())  # noqa: E731
-        assert list(at.side_by_side(work, [7], CPU)) == [(7, threading.get_ident(), 1)]
+        assert list(at.map_in_threads(work, [7], CPU)) == [
+            (7, threading.get_ident(), 1)
+        ]
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -307,7 +272,7 @@ def test_a_graphics_card_gets_one_group_at_a_time():
         return n
 
     groups = list(range(50))
-    assert list(at.side_by_side(work, groups, torch.device("cuda"))) == groups
+    assert list(at.map_in_threads(work, groups, torch.device("cuda"))) == groups
 
 
 def test_an_error_reaches_the_reader_and_stops_the_rest():
@@ -319,7 +284,7 @@ def test_an_error_reaches_the_reader_and_stops_the_rest():
         done.append(n)
 
     with pytest.raises(at.DataError, match="group 1"):
-        list(at.side_by_side(work, range(1000), CPU))
+        list(at.map_in_threads(work, range(1000), CPU))
     assert len(done) < 1000
 
 

@@ -1,7 +1,6 @@
 """Chapter 3: text to batches, training, translating, scoring."""
 
 import dataclasses
-import inspect
 import math
 import os
 import random
@@ -372,9 +371,9 @@ def rows(batch):
     ]
 
 
-def epoch_of(examples, epoch=0, shuffle=True, **share):
+def epoch_of(examples, epoch=0, shuffle=True):
     config = TrainingConfig(batch_tokens=60)
-    return list(at.batches(examples, config, epoch, "cpu", shuffle=shuffle, **share))
+    return list(at.batches(examples, config, epoch, "cpu", shuffle=shuffle))
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -406,16 +405,16 @@ def test_shuffled_batches_are_not_visited_by_length():
 def test_processes_share_the_rows_of_each_batch(world):
     examples = some_examples()
     whole = epoch_of(examples)
-    shares = [epoch_of(examples, rank=rank, world=world) for rank in range(world)]
+    shares = [list(at.own_rows(whole, rank, world)) for rank in range(world)]
     for batch, *parts in zip(whole, *shares, strict=True):
         for rank, part in enumerate(parts):
             assert torch.equal(part.src, batch.src[rank::world])
             assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
 
 
-def test_copies_stand_one_block_after_the_other():
-    once, twice = (epoch_of(some_examples(), copies=n) for n in (1, 2))
-    for batch, double in zip(once, twice, strict=True):
+def test_doubled_batches_hold_one_block_after_the_other():
+    once = epoch_of(some_examples())
+    for batch, double in zip(once, at.doubled(once), strict=True):
         assert torch.equal(double.src, torch.cat([batch.src] * 2))
         assert torch.equal(double.tgt_y, torch.cat([batch.tgt_y] * 2))
         assert double.ntokens == 2 * batch.ntokens
@@ -530,19 +529,44 @@ def test_step_k_uses_the_rate_of_step_k(schedule):
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])
-def test_what_judges_is_never_r_drop(r_drop):
+def test_the_loss_of_validation_is_never_r_drop(r_drop):
     config = TrainingConfig(N=1, d_model=8, d_ff=8, h=2, r_drop=r_drop, smoothing=0.2)
     vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
-    loss, judge = at.build_losses(at.build_model(config, vocab, vocab), config)
-    assert isinstance(loss.criterion, at.RDrop) == bool(r_drop)
-    assert type(judge.criterion) is at.LabelSmoothing
-    for each in (loss.criterion, judge.criterion):
+    train_loss, valid_loss = at.build_losses(
+        at.build_model(config, vocab, vocab), config
+    )
+    assert isinstance(train_loss.criterion, at.RDrop) == bool(r_drop)
+    assert type(valid_loss.criterion) is at.LeanLabelSmoothing
+    for each in (train_loss.criterion, valid_loss.criterion):
         assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, 0.2)
 
 
-def test_the_loop_is_short_enough_to_be_read():
-    """Not counting its docstring, a line."""
-    assert len(inspect.getsource(at.train).splitlines()) - 1 <= 35
+def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
+    """Chapter 3's train and the one that can be interrupted reach the same weights."""
+    config = dataclasses.replace(
+        at.CONFIGS["tiny"], N=1, d_model=16, d_ff=32, h=2, epochs=2, accum_iter=2,
+        average=1, run_dir=str(tmp_path), device="cpu",
+    )  # fmt: skip
+    pairs = at.load_pairs(config, "train")[:300]
+    text = at.prepare_text(config, pairs)
+    for split in ("train", "valid"):
+        for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
+            file = tmp_path / f"{split}.{side}"
+            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            config = dataclasses.replace(config, **{f"{split}_{side}": str(file)})
+    run = at.train_model(
+        *text, dataclasses.replace(config, run_dir=str(tmp_path / "r"))
+    )
+    examples, _ = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    torch.manual_seed(config.seed)
+    model = at.build_model(config, text[0], text[1])
+    at.train(model, examples, examples, config)
+    for a, b in zip(model.parameters(), run.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-3)
+    first, last = capsys.readouterr().out.splitlines()
+    record = at.read_metrics(tmp_path / "r")[-1]
+    assert first.startswith("epoch 1   train ") and last.startswith("epoch 2   train ")
+    assert last.endswith(f"perplexity {record['perplexity']:.1f}")
 
 
 def test_training_leaves_figures_and_a_translator(trained):

@@ -38,6 +38,7 @@ from annotated_transformer import (
 )
 
 MODULE = Path(at.__file__)
+UPDATE = torch.nn.utils, "clip_grad_norm_"  # called once by each update
 
 
 @pytest.fixture
@@ -68,10 +69,10 @@ def newest_state(folder):
 @pytest.mark.parametrize(
     "moment",
     [
-        ((at, "update"), 2),  # in the first epoch
-        ((at, "update"), 9),  # in a later one
-        ((at, "save_checkpoint"), 1),  # metrics written, checkpoint not
-        ((at, "save_checkpoint"), 3),
+        (UPDATE, 2),  # in the first epoch
+        (UPDATE, 9),  # in a later one
+        ((Run, "save"), 1),  # metrics written, checkpoint not
+        ((Run, "save"), 3),
         *(((os, "replace"), n) for n in range(3, 10)),  # between any two files
     ],
 )
@@ -85,7 +86,7 @@ def test_a_run_that_was_killed_goes_on_as_if_nothing_had_happened(
 
 @pytest.mark.parametrize("update", [2, 3, 4, 5, 8, 12])
 def test_a_run_goes_on_within_an_epoch(often, whole, monkeypatch, update):
-    train_until(often, monkeypatch, ((at, "update"), update))
+    train_until(often, monkeypatch, (UPDATE, update))
     notes = newest_state(often[0].run_dir)
     assert notes["state"]["accum_step"] == update - 1  # nothing is done again
     torch.manual_seed(99)
@@ -103,7 +104,7 @@ def test_a_window_of_several_batches_is_not_broken_up(
     """Gradients that live on between the batches of an update are in no file."""
     several = {"accum_iter": 2, "batch_tokens": 40}
     whole = train(often, run_dir=str(tmp_path / "whole"), **several)
-    train_until(often, monkeypatch, ((at, "update"), update), **several)
+    train_until(often, monkeypatch, (UPDATE, update), **several)
     place = newest_state(often[0].run_dir)["place"]
     assert place["batches"] % 2 == 0
     assert_same_run(whole, train(often, **several))
@@ -118,7 +119,7 @@ def test_a_forward_pass_that_is_broken_off_counts_for_nothing(
 
 def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch):
     """Losses are compared above; here the seconds, which differ from run to run."""
-    train_until(often, monkeypatch, ((at, "update"), 3))
+    train_until(often, monkeypatch, (UPDATE, 3))
     spent = newest_state(often[0].run_dir)["place"]["seconds"]
     assert spent > 0
     first = read_metrics(train(often))[0]
@@ -216,7 +217,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(
 def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
     often, whole, monkeypatch, capsys, how
 ):
-    train_until(often, monkeypatch, ((at, "update"), 9))
+    train_until(often, monkeypatch, (UPDATE, 9))
     older, newest = saved_steps(Path(often[0].run_dir) / "resume")
     data = bytearray(newest.read_bytes())
     if how == "other":
@@ -226,7 +227,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
         newest.write_bytes({"cut": data[:-10], "changed": data, "empty": b""}[how])
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(at, "save_state", lambda *args: (_ for _ in ()).throw(Killed))
+        patch.setattr(Run, "_save_state", lambda *args: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             train(often)
     said = capsys.readouterr().err
@@ -236,11 +237,11 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
 
 
 def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypatch):
-    train_until(often, monkeypatch, ((at, "update"), 9))
+    train_until(often, monkeypatch, (UPDATE, 9))
     folder = Path(often[0].run_dir) / "resume"
     older, newest = saved_steps(folder)
     newest.write_bytes(b"")
-    train_until(often, monkeypatch, ((at, "update"), 1))  # has saved one
+    train_until(often, monkeypatch, (UPDATE, 1))  # has saved one
     assert newest not in saved_steps(folder)
     for path in saved_steps(folder):
         unpack_tensors(path)
@@ -258,7 +259,7 @@ def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
 
 
 def test_a_damaged_checkpoint_is_left_out_of_the_average(tiny, monkeypatch, capsys):
-    train_until(tiny, monkeypatch, ((at, "save_checkpoint"), 4))
+    train_until(tiny, monkeypatch, ((Run, "save"), 4))
     newest = saved_steps(Path(tiny[0].run_dir) / "checkpoints")[-1]
     newest.write_bytes(newest.read_bytes()[:-10])
     folder = train(tiny)
@@ -295,21 +296,21 @@ def test_another_vocabulary_is_refused_before_anything_is_written(tiny):
 def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
     """A clock that each update moves on by ten seconds."""
     clock, ages = [1000.0], []
-    update, save_state = at.update, at.save_state
+    clip, save_state = torch.nn.utils.clip_grad_norm_, Run._save_state
     saved = []
 
     def slow(*args):
         ages.append(clock[0] - saved[-1])
         clock[0] += 10
-        update(*args)
+        clip(*args)
 
     def save(*args):
         saved.append(clock[0])
         save_state(*args)
 
     monkeypatch.setattr(at.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(at, "update", slow)
-    monkeypatch.setattr(at, "save_state", save)
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", slow)
+    monkeypatch.setattr(Run, "_save_state", save)
     train(tiny, batch_tokens=30, epochs=2, save_seconds=25.0)
     updates = len(ages)
     assert updates >= 8
@@ -318,7 +319,7 @@ def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
 
 
 def test_a_run_saves_before_its_first_update(tiny, monkeypatch):
-    train_until(tiny, monkeypatch, ((at, "update"), 1))
+    train_until(tiny, monkeypatch, (UPDATE, 1))
     folder = Path(tiny[0].run_dir)
     assert [p.stem for p in saved_steps(folder / "resume")] == ["step-000000"]
 
@@ -356,7 +357,7 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
     again, schedule_again, state_again = fresh()
     run = Run(config)
     assert run.resume(model, again, schedule_again, state_again) == 1
-    assert run.place.best == 1.5
+    assert run.progress.best == 1.5
     assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
     slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
     for index, slot in slots.items():
@@ -427,10 +428,25 @@ def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
     run.resume(model, optimizer, scheduler, state)
     for epoch in range(3):
         read = []
-        for batch in at.going_on(run, range(4), epoch):
+        for batch in run.resumable_batches(range(4), epoch):
             read.append(batch)
             state.step += 1
+            run.after_update(state)
         assert read == [0, 1, 2, 3]
+
+
+def test_batches_of_a_finished_update_are_forgotten(tiny, monkeypatch):
+    """Only those under way are named when memory runs out; others would use it up."""
+    held, after_update = [], Run.after_update
+
+    def noted(run, state):
+        held.append(len(run.window))
+        after_update(run, state)
+        held.append(len(run.window))
+
+    monkeypatch.setattr(Run, "after_update", noted)
+    train(tiny, epochs=1, accum_iter=2, batch_tokens=40)
+    assert held[:4] == [2, 0, 2, 0] and not any(held[1::2])
 
 
 # asked to stop
@@ -449,9 +465,9 @@ def heeded():
 @pytest.mark.parametrize(
     ("moment", "number"),
     [
-        ("update", signal.SIGINT),
-        ("update", signal.SIGTERM),
-        ("save_state", signal.SIGINT),
+        ("clip_grad_norm_", signal.SIGINT),
+        ("clip_grad_norm_", signal.SIGTERM),
+        ("_save_state", signal.SIGINT),
         ("save_text", signal.SIGTERM),
         ("finish", signal.SIGTERM),
     ],
@@ -460,7 +476,7 @@ def test_a_signal_ends_a_run_with_a_note(
     often, whole, monkeypatch, capsys, heeded, number, moment
 ):
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-    place = at.Run if hasattr(at.Run, moment) else at
+    place = Run if hasattr(Run, moment) else torch.nn.utils
     real = getattr(place, moment)
 
     def interrupted(*args):
@@ -482,7 +498,7 @@ def test_a_signal_ends_a_run_with_a_note(
 def test_an_ignored_signal_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with at.heeding_signals():
+        with at.raise_on_signal():
             signal.raise_signal(signal.SIGINT)
             with pytest.raises(at.Stopped):
                 signal.raise_signal(signal.SIGTERM)
@@ -615,14 +631,14 @@ def test_memory_that_is_really_used_up(tiny):
 def test_a_loss_that_is_no_number_leaves_the_last_good_state(
     often, whole, monkeypatch, capsys
 ):
-    real, calls = at.LabelSmoothing.forward, []
+    real, calls = at.LeanLabelSmoothing.forward, []
 
     def broken(self, x, target):
         calls.append(1)
         return real(self, x, target) * (float("nan") if len(calls) == 2 else 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(at.LabelSmoothing, "forward", broken)
+        patch.setattr(at.LeanLabelSmoothing, "forward", broken)
         assert main(["train", *flags(often[0])]) == 2
     assert "nan at update 2" in capsys.readouterr().err
     assert newest_state(often[0].run_dir)["state"]["accum_step"] == 1
@@ -654,14 +670,16 @@ def test_two_processes_go_on_within_an_epoch(tmp_path):
         textwrap.dedent(
             """
             import os, signal, sys
+            import torch
             import annotated_transformer as at
-            real, calls, last = at.update, [], int(sys.argv.pop(1))
-            def update(*args):
+            real, calls = torch.nn.utils.clip_grad_norm_, []
+            last = int(sys.argv.pop(1))
+            def clip(*args):
                 calls.append(1)
                 if len(calls) == last:
                     os.kill(os.getpid(), signal.SIGKILL)
                 real(*args)
-            at.update = update
+            torch.nn.utils.clip_grad_norm_ = clip
             raise SystemExit(at.main())
             """
         )

@@ -95,9 +95,9 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     x = torch.randn(6, size).double().log_softmax(-1).requires_grad_()
     target = torch.randint(size, (6,))
     loss = criterion(x, target)
-    q = criterion.true_dist.double()
-    expected = F.kl_div(x, q, reduction="sum")
-    assert torch.allclose(loss, expected, atol=1e-5)
+    q = criterion.true_dist
+    rows = [q[i, v] * (q[i, v].log() - x[i, v]) for i, v in q.nonzero().tolist()]
+    assert torch.allclose(loss, sum(rows, torch.zeros(()).double()), atol=1e-9)
     (mine,) = torch.autograd.grad(loss, x, retain_graph=True)
     assert torch.allclose(mine, -q, atol=1e-6)
     counted = target != 1
@@ -167,14 +167,29 @@ def test_relation_to_torchs_label_smoothing():
     assert torch.allclose(ours, scale * theirs + 5 * entropy)
 
 
-def test_criterion_stores_nothing_of_its_own_size_for_backward():
+@given(st.integers(4, 9), st.floats(0, 0.9), st.booleans(), st.integers(0, 2**31))
+@settings(max_examples=50, deadline=None)
+def test_the_lean_criterion_is_the_plain_one(size, smoothing, double, seed):
+    """In value and gradient, as far as a float's digits go."""
+    torch.manual_seed(seed)
+    dtype = torch.float64 if double else torch.float32
+    x = torch.randn(6, size, dtype=dtype).log_softmax(-1).requires_grad_()
+    target, found = torch.randint(size, (6,)), []
+    for kind in (at.LabelSmoothing, at.LeanLabelSmoothing):
+        loss = 0.7 * kind(size, 1, smoothing)(x, target)
+        found.append((loss, *torch.autograd.grad(loss, x)))
+    for plain, lean in zip(*found, strict=True):
+        torch.testing.assert_close(plain, lean, rtol=1e-5, atol=1e-5)
+
+
+def test_lean_criterion_stores_nothing_of_its_own_size_for_backward():
     N, V = 50, 400
     log_p = torch.randn(N, V).log_softmax(-1).requires_grad_()
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(
         lambda t: saved.append(t.numel()) or t, lambda t: t
     ):
-        at.LabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
+        at.LeanLabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
     assert max(saved) <= N
 
 
@@ -256,6 +271,14 @@ def test_accumulation_is_one_large_batch(make, max_norm):
     assert abs(loss - expected_loss) < 1e-8
     assert (state.step, state.accum_step, state.samples) == (5, 2, 9)
     assert state.tokens == sum(b.ntokens for b in pieces)
+
+
+def test_the_callback_is_called_after_each_update():
+    seen = []
+    weights_after(fixed_batches(), 2, callback=lambda s: seen.append(vars(s).copy()))
+    assert [(state["accum_step"], state["step"]) for state in seen] == [
+        (1, 2), (2, 4), (3, 5),
+    ]  # fmt: skip
 
 
 def test_schedule_moves_with_the_optimizer_and_nothing_is_left_over():

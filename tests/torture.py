@@ -85,7 +85,8 @@ def instrument(marker, plan):
         name = Path(path).name.removesuffix(".tmp")
         return Halved(file, *(functools.partial(tell, p, name) for p in POINTS[:2]))
 
-    replace, update, run_epoch = os.replace, at.update, at.run_epoch
+    replace, run_epoch = os.replace, at.run_epoch
+    clip, after_update = torch.nn.utils.clip_grad_norm_, at.Run.after_update
     folder_to_disk = at.folder_to_disk
 
     def replaced(old, new):
@@ -97,11 +98,14 @@ def instrument(marker, plan):
         folder_to_disk(folder)
         tell("after a write")
 
-    def updated(*args):
+    def clipped(*args):
         tell("in an update")
-        update(*args)
+        return clip(*args)
+
+    def updated(*args):
         updates[0] += 1
         tell("between updates")
+        after_update(*args)
 
     def epoch(*args, **options):
         begun[0] = begun[0] or time.time()
@@ -110,7 +114,8 @@ def instrument(marker, plan):
 
     clock = {"monotonic": lambda: float(updates[0])}
     at.time = SimpleNamespace(**vars(time) | clock)
-    at.open, os.replace, at.update, at.run_epoch = opened, replaced, updated, epoch
+    at.open, os.replace, at.run_epoch = opened, replaced, epoch
+    torch.nn.utils.clip_grad_norm_, at.Run.after_update = clipped, updated
     at.folder_to_disk = to_disk
     tell("starting")
 
