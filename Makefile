@@ -54,7 +54,8 @@ train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 4
 bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \
 	$(BIN)/python benchmarks/training.py --config base && \
-	$(BIN)/python benchmarks/decoding.py && $(BIN)/python images/draw_speed.py)
+	$(BIN)/python benchmarks/decoding.py && $(BIN)/python benchmarks/engine.py && \
+	$(BIN)/python images/draw_speed.py)
 
 .venv/bench: $(READY) benchmarks/requirements.txt
 	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@

@@ -119,7 +119,8 @@ __all__ = [
     "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "prepare_command", "arriving_lines", "accepted",
     "search_settings", "translate_command", "model_folder", "TEST_2016",
-    "evaluate_command", "record_look", "attend_command", "COMMANDS", "main",
+    "evaluate_command", "record_look", "attend_command", "export_command",
+    "COMMANDS", "main",
     # 92_names_of_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
@@ -153,7 +154,9 @@ __all__ = [
     "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
     "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
     "limit_onednn_cache", "fused_attention", "optimize_for_cpu",
-    "map_in_threads", "share_one_heap",
+    "map_in_threads", "share_one_heap", "QUANTIZATIONS",
+    "export_to_ctranslate2", "is_exported", "ExportedTranslator",
+    "load_exported",
 ]
 # fmt: on
 
@@ -1157,9 +1160,15 @@ class Translator:
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
         rows = {i: self.check(text) for i, text in enumerate(sentences) if text.strip()}
         translations = [""] * len(sentences)
-        for i, ids in decode_rows(self.model, rows, self.config, beam, alpha):
+        for i, ids in self.decode(rows, beam, alpha):
             translations[i] = detokenize(self.vocab_tgt.tokens(ids), self.tokenizer_tgt)
         return translations
+
+    def decode(
+        self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Yield the key of each row of source ids with the ids of its translation."""
+        return decode_rows(self.model, rows, self.config, beam_size, length_penalty)
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -2698,6 +2707,16 @@ def command_line() -> CommandLine:
     attend.add_argument("--out", default="attention.html", help="the page to write")
     attend.add_argument("--model", help="folder of a run or a model")
     attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
+    export = commands.add_parser("export", help="write a model for a faster engine")
+    export.add_argument("--model", help="folder of a run or a model")
+    export.add_argument(
+        "--to", required=True, choices=["ctranslate2"], help="the engine: ctranslate2"
+    )
+    export.add_argument("--out", required=True, help="the folder to write")
+    export.add_argument(
+        "--quantization", default="float32", choices=QUANTIZATIONS,
+        help="how weights are stored: " + ", ".join(QUANTIZATIONS),
+    )  # fmt: skip
     for command in (translate, score):
         command.add_argument("--model", help="folder of a run or a model")
         command.add_argument("--beam-size", type=int, help="1: greedy")
@@ -2807,7 +2826,7 @@ def search_settings(
 def translate_command(arguments: argparse.Namespace) -> int:
     """Translate arguments or standard input; 1 if a line was refused."""
     share_one_heap()  # or a long text would take more and more memory
-    translator = load_translator(model_folder(arguments), arguments.device)
+    translator = _load_any(model_folder(arguments), arguments.device)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
     search = search_settings(arguments, translator.config)
@@ -2826,6 +2845,19 @@ def translate_command(arguments: argparse.Namespace) -> int:
 def model_folder(arguments: argparse.Namespace) -> Path:
     """The folder that --model names, or the model that comes with the module."""
     return Path(arguments.model or project_folder() / DEFAULT_MODEL)
+
+
+def _load_any(folder: Path, device: str) -> Translator:
+    """Load the translator of a folder, exported or not."""
+    return (load_exported if is_exported(folder) else load_translator)(folder, device)
+
+
+def _load_weights(folder: Path, device: str) -> Translator:
+    """Load a translator with its weights; DataError for an exported folder."""
+    if is_exported(folder):
+        what = "is an exported model, whose weights only its engine can read"
+        raise DataError(folder, what, "Name the folder that it was exported from.")
+    return load_translator(folder, device)
 
 
 TEST_2016 = {  # of the English and of the German sentences
@@ -2847,7 +2879,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         do = "Give --src and --ref, or --dataset."
         raise DataError("command line", "nothing to evaluate on", do)
     folder = model_folder(arguments)
-    translator = load_translator(folder, arguments.device)
+    translator = _load_any(folder, arguments.device)
     search = search_settings(arguments, translator.config)
     result = evaluate(translator, pairs, *search)
     text = "\n".join(reference for _, reference in pairs)
@@ -2877,12 +2909,20 @@ def attend_command(arguments: argparse.Namespace) -> int:
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    translator = load_translator(model_folder(arguments), arguments.device)
+    translator = _load_weights(model_folder(arguments), arguments.device)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
     lines = "".join(f"{text}\n" for text in explanation.translations)
     sys.stdout.buffer.write(lines.encode())
     note(f"{arguments.out}: open it in a browser; it needs no network.")
+    return 0
+
+
+def export_command(arguments: argparse.Namespace) -> int:
+    """Write a model as a folder that an inference engine loads."""
+    translator = _load_weights(model_folder(arguments), "cpu")
+    export_to_ctranslate2(translator, arguments.out, arguments.quantization)
+    note(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
     return 0
 
 
@@ -2892,6 +2932,7 @@ COMMANDS = {
     "translate": translate_command,
     "evaluate": evaluate_command,
     "attend": attend_command,
+    "export": export_command,
 }
 
 
@@ -4460,29 +4501,46 @@ def train_model(
     return load_translator(config.run_dir, config.device)
 
 
+def _in_batches(
+    decode: Callable[[list[list[int]]], list[list[int]]],
+    rows: dict[int, list[int]],
+    tokens: int,
+    device: torch.device,
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield the key of each row with what ``decode`` makes of the row.
+
+    decode takes a batch of rows, of at most ``tokens`` tokens with padding, and
+    returns a row of output ids for each.
+    """
+    keys = list(rows)
+    lengths = [(len(rows[key]), 0) for key in keys]
+    groups = token_budget_batches(lengths, tokens)[::-1]
+    batches_of_rows = [[rows[keys[i]] for i in group] for group in groups]
+    tqdm = optional_import("tqdm").tqdm
+    with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
+        decoded = map_in_threads(decode, batches_of_rows, device)
+        for group, found in zip(groups, decoded, strict=True):
+            yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))
+            bar.update(len(group))
+
+
 def decode_rows(
     model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
     beam_size: int, length_penalty: float,
 ) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Pairs of a row's key and its best output ids, for each row of source ids."""
-    keys, device = list(rows), next(model.parameters()).device
-    lengths = [(len(rows[key]), 0) for key in keys]
-    groups = token_budget_batches(lengths, config.batch_tokens // beam_size)[::-1]
+    """Yield the key of each row of source ids with the ids of its best output."""
+    device = next(model.parameters()).device
 
-    def decode(group: list[int]) -> list[tuple[list[int], float]]:
-        src = padded([rows[keys[i]] for i in group]).to(device)
-        return beam_search(
+    def decode(batch: list[list[int]]) -> list[list[int]]:
+        src = padded(batch).to(device)
+        found = beam_search(
             model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
             end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
+        return [ids for ids, _ in found]
 
-    tqdm = optional_import("tqdm").tqdm
-    bar = tqdm(total=len(keys), unit="sentence", leave=False, disable=None)
-    with bar, in_mode(model, training=False):
-        decoded = map_in_threads(decode, groups, device)
-        for group, found in zip(groups, decoded, strict=True):
-            yield from ((keys[i], ids) for i, (ids, _) in zip(group, found))
-            bar.update(len(group))
+    with in_mode(model, training=False):
+        yield from _in_batches(decode, rows, config.batch_tokens // beam_size, device)
 
 
 def evaluate(
@@ -4738,6 +4796,278 @@ def share_one_heap() -> None:
     """Let all threads take memory from one heap (glibc only; else nothing)."""
     if library := glibc():
         library.mallopt(-8, 1)  # M_ARENA_MAX
+
+
+def _numbers(*parts: Tensor) -> Any:
+    """Return tensors, joined along the first dimension, as a float32 NumPy array."""
+    return torch.cat(parts).detach().float().cpu().numpy()
+
+
+def _fill_linear(spec: Any, *linears: Any) -> None:
+    """Fill in a linear layer with one or more of ours, stacked."""
+    spec.weight = _numbers(*(linear.weight for linear in linears))
+    spec.bias = _numbers(*(linear.bias for linear in linears))
+
+
+def _fill_norm(spec: Any, norm: Any) -> None:
+    """Fill in a layer norm."""
+    spec.gamma, spec.beta = _numbers(norm.a_2), _numbers(norm.b_2)
+
+
+def _fill_embedding(spec: Any, embed: Any, positions: int) -> None:
+    """Fill in the embedding and the table of positions of one stack."""
+    one = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
+    words, add_positions = embed
+    one.weight = _numbers(words.lut.weight)
+    zeros = words.lut.weight.new_zeros(1, positions, words.d_model)
+    spec.position_encodings.encodings = _numbers(*add_positions(zeros))
+
+
+def _fill_layer(spec: Any, layer: Any) -> None:
+    """Fill in a layer of the encoder or of the decoder."""
+    q, k, v, out = layer.self_attn.linears
+    _fill_linear(spec.self_attention.linear[0], q, k, v)
+    _fill_linear(spec.self_attention.linear[1], out)
+    _fill_norm(spec.self_attention.layer_norm, layer.sublayer[0].norm)
+    if hasattr(layer, "src_attn"):
+        q, k, v, out = layer.src_attn.linears
+        _fill_linear(spec.attention.linear[0], q)
+        _fill_linear(spec.attention.linear[1], k, v)
+        _fill_linear(spec.attention.linear[2], out)
+        _fill_norm(spec.attention.layer_norm, layer.sublayer[1].norm)
+    _fill_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
+    _fill_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
+    _fill_norm(spec.ffn.layer_norm, layer.sublayer[-1].norm)
+
+
+def _specification(translator: Translator) -> Any:
+    """Return a translator's model as CTranslate2's description of a Transformer."""
+    model, config = translator.model, translator.config
+    layers = len(model.encoder.layers), len(model.decoder.layers)
+    specs = optional_import("ctranslate2.specs")
+    spec = specs.TransformerSpec.from_config(
+        layers, config.h, pre_norm=config.norm_first
+    )
+    for ours, theirs, embed in (
+        (model.encoder, spec.encoder, model.src_embed),
+        (model.decoder, spec.decoder, model.tgt_embed),
+    ):
+        _fill_embedding(theirs, embed, config.max_tokens)
+        for layer, its_spec in zip(ours.layers, theirs.layer, strict=True):
+            _fill_layer(its_spec, layer)
+        if config.norm_first:
+            _fill_norm(theirs.layer_norm, ours.norm)
+    _fill_linear(spec.decoder.projection, model.generator.proj)
+    spec.register_source_vocabulary(translator.vocab_src.get_itos())
+    spec.register_target_vocabulary(translator.vocab_tgt.get_itos())
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayer[0].norm.eps
+    spec.config.add_source_bos = spec.config.add_source_eos = True
+    spec.validate()
+    return spec
+
+
+_EXPRESSIBLE = (
+    EncoderDecoder, Encoder, EncoderLayer, Decoder, DecoderLayer, SublayerConnection,
+    MultiHeadedAttention, PositionwiseFeedForward, LayerNorm, Embeddings,
+    PositionalEncoding, LearnedPositions, Generator, nn.Embedding, nn.Linear,
+    nn.Dropout, nn.Identity, nn.Sequential, nn.ModuleList,
+)  # fmt: skip
+_TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
+
+
+def _cannot_express(what: str) -> DataError:
+    """Return the error for a model that the engine can't express."""
+    do = "Export a model as make_model builds it, or translate with the model itself."
+    what = f"it cannot express this model: {what}"
+    return DataError("export to CTranslate2", what, do)
+
+
+def _check_parts(model: EncoderDecoder) -> None:
+    """Raise DataError for a part of a model that the engine has no place for."""
+    for name, module in model.named_modules():
+        if not isinstance(module, _EXPRESSIBLE):
+            raise _cannot_express(f"{name} is of the class {type(module).__name__}")
+    for name, weight in model.named_parameters():
+        if 4 * weight.numel() >= 2**32:
+            raise _cannot_express(f"{name} takes 4 GiB or more")
+
+
+def _check_scores(translator: Translator, engine: Any) -> None:
+    """Raise DataError where the engine rates outputs otherwise than the model."""
+    model, t = translator.model, translator
+    draw, device = torch.Generator().manual_seed(0), next(model.parameters()).device
+
+    def made_up(vocab: Any) -> list[list[int]]:
+        sizes = [min(size, t.config.max_tokens - 2) for size in (1, 2, 5, 11)]
+        ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
+        return [[START, *row.tolist(), END] for row in ids]
+
+    src, tgt = made_up(t.vocab_src), made_up(t.vocab_tgt)
+    batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
+    with in_mode(model, training=False):
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    theirs = engine.score_batch(
+        [t.vocab_src.tokens(row[1:-1]) for row in src],
+        [t.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+        max_input_length=0,
+    )
+    differences = [
+        (row[: len(score.log_probs)].cpu() - torch.tensor(score.log_probs)).abs().max()
+        for row, score in zip(ours, theirs, strict=True)
+    ]
+    apart = torch.stack(differences).max().item()
+    if not apart <= _TOLERANCE:  # nan, too, is refused
+        why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
+        raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
+
+
+QUANTIZATIONS = ("float32", "int8")
+
+
+@contextmanager
+def _whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that is renamed to ``folder`` if the block succeeds.
+
+    Raises DataError where something is in that place, or it can't be written.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DataError(folder, "exists already", "Choose another one, or delete it.")
+    temporary = folder.with_name(folder.name + ".export.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # left behind by a killed export
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb+") as file:
+                to_disk(file)
+        folder_to_disk(temporary)
+        if folder.exists():
+            folder.rmdir()
+        os.replace(temporary, folder)
+        folder_to_disk(folder.parent)
+    except OSError as error:
+        raise not_written(folder, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def export_to_ctranslate2(
+    translator: Translator, folder: str | Path, quantization: str = "float32"
+) -> None:
+    """Write a translator as a folder that CTranslate2 and ``load_exported`` load.
+
+    quantization: float32, or int8 for about a quarter of the size. Raises
+    DataError for a folder that exists and for a model that the engine can't
+    express, ImportError where the package ctranslate2 is missing.
+    """
+    if quantization not in QUANTIZATIONS:
+        do = f"Use {', '.join(QUANTIZATIONS)}."
+        raise DataError(f"quantization={quantization!r}", "is unknown", do)
+    optional_import("ctranslate2")
+    t = translator
+    with _whole_folder(Path(folder).absolute()) as path:
+        with in_mode(t.model, training=False):
+            _check_parts(t.model)
+            spec = _specification(t)
+            spec.optimize()
+            spec.save(str(path))
+            _check_scores(t, _engine(path, torch.device("cpu")))
+            if quantization != "float32":
+                spec = _specification(t)
+                spec.optimize(quantization)
+                spec.save(str(path))
+        text = pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
+        write_json(path / "vocabulary.json", text)
+        settings = read_json(path / "config.json")  # the engine's own
+        settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
+        settings["sha256"] = _sha256(path / "model.bin")
+        write_json(path / "config.json", settings)
+
+
+def is_exported(folder: str | Path) -> bool:
+    """Return whether a folder holds a model for the engine rather than for PyTorch."""
+    names = ("model.bin", "model.safetensors")
+    return [(Path(folder) / name).exists() for name in names] == [True, False]
+
+
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _engine(folder: Path, device: torch.device) -> Any:
+    """Load a folder into CTranslate2, with a worker for each of PyTorch's threads."""
+    threads = torch.get_num_threads()
+    try:
+        return optional_import("ctranslate2").Translator(
+            str(folder), device=device.type, device_index=device.index or 0,
+            inter_threads=threads, intra_threads=1,
+        )  # fmt: skip
+    finally:
+        torch.set_num_threads(threads)  # both share OpenMP, and the engine set it
+
+
+@dataclass
+class ExportedTranslator(Translator):
+    """A translator whose ``model`` is a ctranslate2.Translator."""
+
+    model: Any
+
+    def decode(
+        self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Yield the key of each row of source ids with the ids of its translation.
+
+        Rates the hypotheses by chapter 4's length penalty.
+        """
+        longest = self.config.max_tokens - 1
+        number = 1 if beam_size == 1 else 2 * beam_size
+
+        def rating(hypothesis: tuple[float, list[str]]) -> float:
+            score, tokens = hypothesis
+            return score / penalty(min(len(tokens) + 1, longest), length_penalty)
+
+        def decode(batch: list[list[int]]) -> list[list[int]]:
+            results = self.model.translate_batch(
+                [self.vocab_src.tokens(row[1:-1]) for row in batch],
+                beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
+                return_scores=True, length_penalty=0.0, max_input_length=0,
+                min_decoding_length=0, max_decoding_length=longest,
+            )  # fmt: skip
+            ended = (zip(r.scores, r.hypotheses, strict=True) for r in results)
+            return [self.vocab_tgt(max(found, key=rating)[1]) for found in ended]
+
+        tokens = self.config.batch_tokens // beam_size
+        return _in_batches(decode, rows, tokens, torch.device(self.model.device))
+
+
+def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
+    """Load the translator of a folder that ``export_to_ctranslate2`` wrote.
+
+    Raises DataError for a damaged folder and for a device that CTranslate2 does
+    not have, ImportError where the package ctranslate2 is missing.
+    """
+    folder, place = Path(folder), choose_device(device)
+    if place.type == "mps":
+        if device != "auto":
+            what = "is unknown to CTranslate2"
+            raise DataError(f"device {device}", what, "Use cpu.")
+        place = torch.device("cpu")
+    optional_import("ctranslate2")
+    config, text = load_config(folder), load_text(folder)
+    known = read_json(folder / "config.json").get("sha256")
+    try:
+        if _sha256(folder / "model.bin") != known:
+            raise ValueError("wrong SHA-256")
+        engine = _engine(folder, place)
+    except (OSError, RuntimeError, ValueError) as error:
+        what = f"can't be loaded ({error})"
+        raise DataError(
+            folder / "model.bin", what, "Export the model again."
+        ) from error
+    return ExportedTranslator(engine, *text, config)
 
 
 if __name__ == "__main__":

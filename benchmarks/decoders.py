@@ -1,6 +1,5 @@
 """The same trained weights in the decoders that people would use instead."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -84,63 +83,11 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
     return found
 
 
-def as_ctranslate2(translator: at.Translator, folder: Path) -> None:
-    """Write our weights in CTranslate2's specification of a Transformer."""
-    from ctranslate2.specs import common_spec, transformer_spec
-
-    model, config = translator.model, translator.config
-    spec = transformer_spec.TransformerSpec.from_config(
-        (config.N, config.N), config.h, pre_norm=True,
-        activation=common_spec.Activation.RELU,
-    )  # fmt: skip
-    for stack, ours in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
-        embeddings = stack.embeddings
-        one = embeddings[0] if isinstance(embeddings, list) else embeddings
-        one.weight = model.tgt_embed[0].lut.weight.detach().numpy()
-        stack.scale_embeddings = True
-        stack.position_encodings.encodings = positions(model).numpy()
-        norm(stack.layer_norm, ours.norm)
-        for theirs, layer in zip(stack.layer, ours.layers, strict=True):
-            q, k, v, out = layer.self_attn.linears
-            linear(theirs.self_attention.linear[0], q, k, v)
-            linear(theirs.self_attention.linear[1], out)
-            norm(theirs.self_attention.layer_norm, layer.sublayer[0].norm)
-            if hasattr(layer, "src_attn"):
-                q, k, v, out = layer.src_attn.linears
-                linear(theirs.attention.linear[0], q)
-                linear(theirs.attention.linear[1], k, v)
-                linear(theirs.attention.linear[2], out)
-                norm(theirs.attention.layer_norm, layer.sublayer[1].norm)
-            linear(theirs.ffn.linear_0, layer.feed_forward.w_1)
-            linear(theirs.ffn.linear_1, layer.feed_forward.w_2)
-            norm(theirs.ffn.layer_norm, layer.sublayer[-1].norm)
-    linear(spec.decoder.projection, model.generator.proj)
-    words = translator.vocab_tgt.get_itos()
-    spec.register_source_vocabulary(words)
-    spec.register_target_vocabulary(words)
-    spec.config.layer_norm_epsilon = 1e-6
-    spec.config.decoder_start_token = words[at.START]
-    spec.validate()
-    spec.optimize()
-    spec.save(str(folder))
-
-
 def ctranslate2_of(folder: str, batches: int, threads: int) -> Any:
-    """The decoder of such a folder: batches at once, and threads for each."""
+    """Load an exported folder: so many batches at once, so many threads for each."""
     import ctranslate2
 
     return ctranslate2.Translator(
         folder, device="cpu", compute_type="float32",
         inter_threads=batches, intra_threads=threads,
     )  # fmt: skip
-
-
-def linear(spec: Any, *parts: nn.Linear) -> None:
-    """Fill a linear layer of a specification with one or more of ours."""
-    spec.weight = torch.cat([part.weight for part in parts]).detach().numpy()
-    spec.bias = torch.cat([part.bias for part in parts]).detach().numpy()
-
-
-def norm(spec: Any, ours: at.LayerNorm) -> None:
-    """Fill a layer norm of a specification with ours."""
-    spec.gamma, spec.beta = ours.a_2.detach().numpy(), ours.b_2.detach().numpy()

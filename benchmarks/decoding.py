@@ -10,7 +10,6 @@ in every system. All of them greedily in batches of 100, and by beam 5 in batche
 import argparse
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import decoders
 import peers
@@ -57,7 +56,8 @@ def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
 
 def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
     """A step that gives CTranslate2 all batches at once, to share out as it likes."""
-    tokens = [words.tokens(row) for batch in batches for row in batch]
+    # The engine adds the symbols of start and end by itself.
+    tokens = [words.tokens(row[1:-1]) for batch in batches for row in batch]
 
     def step() -> int:
         engine.translate_batch(
@@ -74,8 +74,9 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
     engine, alike = next(iter(fast.values())), 0
     for batch in groups(rows, 50):
         done = engine.translate_batch(
-            [words.tokens(row) for row in batch], beam_size=1, max_decoding_length=127
-        )
+            [words.tokens(row[1:-1]) for row in batch], beam_size=1,
+            max_decoding_length=127,
+        )  # fmt: skip
         theirs = [words(result.hypotheses[0]) for result in done]
         outputs = ours(model, batch, 1), generate(hugging, batch, 1), theirs
         alike += sum(a == b == c for a, b, c in zip(*outputs, strict=True))
@@ -169,8 +170,9 @@ def main() -> None:
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
-    with tempfile.TemporaryDirectory() as folder:
-        decoders.as_ctranslate2(translator, Path(folder))
+    with tempfile.TemporaryDirectory() as outer:
+        folder = f"{outer}/engine"
+        at.export_to_ctranslate2(translator, folder)
         fast = {
             f"CTranslate2 float32, {name}": decoders.ctranslate2_of(folder, *threads)
             for name, threads in THREADS.items()

@@ -21,6 +21,7 @@ NEEDED = {
     "altair": "at.use_charts()",
     "GPUtil": "at.gpu_report()",
     "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",
+    "ctranslate2": "at.load_exported('x')",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
 }
 # What torch brings along itself is blocked only for the functions.
