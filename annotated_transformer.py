@@ -1324,14 +1324,15 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tenso
 
 
 def penalty(length: int, alpha: float) -> float:
-    """What a summed log-probability is divided by (Wu et al., 2016)."""
+    """Return what a summed log-probability is divided by (Wu et al., 2016)."""
     return ((5 + length) / 6) ** alpha
 
 
 def may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
-    """Whether a live hypothesis, rated ``now`` and never above ``bound``, may win.
+    """Return whether a live hypothesis may still win.
 
-    ``ended`` holds (rating, ids) of the hypotheses that have ended.
+    It is rated ``now`` and never above ``bound``; ``ended`` holds (rating, ids) of
+    the hypotheses that have ended.
     """
     better = sum(score >= now for score, _ in ended)
     return better < beam_size and all(score < bound for score, _ in ended)
@@ -1404,10 +1405,10 @@ def beam_search(
                 for score, w, token in offered[:beam_size]:
                     if token == end_symbol:
                         done.append((score / now, beam.ids[b][w][1:]))
-                going_on = [offer for offer in offered if offer[2] != end_symbol]
-                best = going_on[0][0]
+                open_ones = [offer for offer in offered if offer[2] != end_symbol]
+                best = open_ones[0][0]
                 if may_improve(done, best / now, best / max(now, last), beam_size):
-                    alive[b] = going_on[:width]
+                    alive[b] = open_ones[:width]
             if not alive:
                 break
             beam.advance(alive)

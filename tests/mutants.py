@@ -543,8 +543,8 @@ MUTANTS = [
         "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
         "                optimizer.step()\n",
         "                optimizer.step()\n"
-        "    if max_norm is not None:\n"
-        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
+        "                if max_norm is not None:\n"
+        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
         "test_training.py::test_clipping_bounds_the_step",
     ),
     Mutant(

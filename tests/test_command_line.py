@@ -199,13 +199,13 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(
     tmp_path, capfd, monkeypatch
 ):
     flags = spoilt(tmp_path, "other", b"")
-    real, calls = at.LabelSmoothing.forward, []
+    real, calls = at.LeanLabelSmoothing.forward, []
 
     def broken(self, x, target):
         calls.append(1)
         return real(self, x, target) * (float("nan") if len(calls) == 3 else 1)
 
-    monkeypatch.setattr(at.LabelSmoothing, "forward", broken)
+    monkeypatch.setattr(at.LeanLabelSmoothing, "forward", broken)
     assert "nan at update 3" in refused(capfd, "train", *flags)
 
 
