@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import annotated_transformer as at
 
 QUIET = 0.1  # cores that other processes may use in a round that counts
@@ -101,9 +103,15 @@ def report(table: dict[str, Any], unit: str) -> None:
             print(f"  {name:34} {row['rate']:>10,.1f}   {ratio}")
 
 
+def processor() -> str:
+    """Return the processor's name and the widest vectors that PyTorch uses on it."""
+    return f"{at.processor_name()}, {torch.backends.cpu.get_cpu_capability()}"
+
+
 def save(name: str, tables: dict[str, Any]) -> None:
-    """Write results/bench.json anew, its part ``name`` replaced."""
+    """Replace part ``name`` of results/bench.json for this kind of processor."""
     path = Path(__file__).resolve().parent.parent / "results" / "bench.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    known[name] = {**tables, "environment": at.describe_environment()}
+    parts = known.setdefault(processor(), {})
+    parts[name] = {**tables, "environment": at.describe_environment()}
     at.write_json(path, known)
