@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
@@ -168,6 +168,7 @@ def test_relation_to_torchs_label_smoothing():
 
 
 @given(st.integers(4, 9), st.floats(0, 0.9), st.booleans(), st.integers(0, 2**31))
+@example(5, 0.0, False, 0)
 @settings(max_examples=50, deadline=None)
 def test_the_lean_criterion_is_the_plain_one(size, smoothing, double, seed):
     """In value and gradient, as far as a float's digits go."""
