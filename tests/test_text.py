@@ -158,7 +158,7 @@ def test_figures_are_those_that_the_program_draws(draw):
     assert figure.path.stem == draw.__name__
 
 
-def test_what_chapter_4_says_of_speed_was_measured():
+def test_what_chapter_93_says_of_speed_was_measured():
     """Ahead of the C++ engine on one batch at a time, behind it on two, alone half."""
     tables = annotated_transformer.read_json(ROOT / "results" / "bench.json")[
         "decoding"
