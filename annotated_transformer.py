@@ -89,7 +89,6 @@ __all__ = [
     "empty_encoding", "BytePairEncoding", "DecoderCache", "keys_and_values",
     "attend_to", "decode_step", "penalty", "may_improve", "Beam",
     "beam_search", "mean_state", "shapes", "average", "average_checkpoints",
-    "RDrop", "doubled",
     # 05_attention_visualization
     "plain_attention", "record_translation", "record_pair", "mtx2df",
     "check_labels", "ABOVE", "TOOLTIP", "token_axis", "weight_colour",
@@ -99,7 +98,7 @@ __all__ = [
     "gold_links", "count_links", "alignment_error_rate", "cross_maps",
     "guessed_links", "role_keys", "role_scores", "zeroed",
     "head_output_weight", "query_parameters",
-    # 90_files_and_runs
+    # 90_keeping_a_run_safe
     "DataError", "note", "INSTALL", "optional_import", "read_lines",
     "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
     "project_folder", "data_folders", "data_file", "check_published",
@@ -107,56 +106,54 @@ __all__ = [
     "not_written", "append_line", "write_json", "read_json", "save_tensors",
     "fingerprint", "unpack_tensors", "load_tensors", "load_weights",
     "load_state", "unwrap_ddp", "processor_name", "current_commit",
-    "describe_environment", "RUN_FILES", "run_files", "saved_steps",
-    "MAY_CHANGE", "saved_settings", "refuse_other_run", "open_run_folder",
-    "is_main_process", "read_metrics", "cut_metrics", "pack_text", "load_text",
-    "load_config", "save_translator", "load_translator",
-    # 91_scale_and_command_line
-    "choose_device", "gpu_report", "choose_precision", "autocast",
-    "process_group", "distribute", "own_rows", "sum_over_processes",
-    "SharedLoss", "gather", "train_distributed_model", "field_comments",
-    "add_fields", "LIMITS", "check_settings", "DEFAULT_MODEL",
+    "describe_environment", "TrainingConfig", "CHOICES", "unknown",
+    "check_choices", "PAPER", "SMALL", "CONFIGS", "LIMITS", "check_settings",
+    "RUN_FILES", "run_files", "saved_steps", "MAY_CHANGE", "saved_settings",
+    "refuse_other_run", "open_run_folder", "is_main_process", "read_metrics",
+    "cut_metrics", "pack_text", "load_text", "load_config", "save_translator",
+    "load_translator", "pack_state", "unpack_state", "Progress", "RESUMABLE",
+    "Run", "save_vocabulary", "finished_epochs", "readable_checkpoints",
+    "resume_hint", "with_resume_hint", "Stopped", "raise_on_signal",
+    "is_out_of_memory", "explain_out_of_memory", "build_model", "build_losses",
+    "load_pairs", "load_examples", "count_steps", "progress", "epoch_record",
+    "train_resumably", "train_worker", "train_model",
+    # 91_from_the_terminal
+    "decode_rows", "evaluate", "field_comments", "add_fields", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
     "train_command", "prepare_command", "arriving_lines", "accepted",
     "search_settings", "translate_command", "model_folder", "TEST_2016",
     "evaluate_command", "record_look", "attend_command", "export_command",
     "COMMANDS", "main",
-    # 92_names_of_2022
-    "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
-    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "one_by_one", "run_model_example",
-    "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
-    # 94_resuming
-    "pack_state", "unpack_state", "Progress", "RESUMABLE", "Run",
-    "save_vocabulary", "finished_epochs", "readable_checkpoints",
-    "resume_hint", "with_resume_hint", "Stopped", "raise_on_signal",
-    "is_out_of_memory", "explain_out_of_memory",
-    # 95_charts_and_pages
+    # 92_more_than_one_process
+    "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
+    "sum_over_processes", "SharedLoss", "gather", "train_distributed_model",
+    "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
+    "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
+    "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
+    "prepare_store", "Store", "map_file", "open_store", "shuffled",
+    "array_batches", "store_batches", "target_tokens",
+    # 93_the_same_faster
+    "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
+    "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
+    "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
+    "optimize_for_cpu", "map_in_threads", "share_one_heap", "QUANTIZATIONS",
+    "export_to_ctranslate2", "is_exported", "ExportedTranslator",
+    "load_exported",
+    # 94_charts_and_pages
     "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
     "packed_tightly", "use_charts", "packed", "by_cell", "by_head", "chooser",
     "chosen_cells", "pointed_at", "words", "explorer", "percentages",
     "sentence_pair", "visualize_layer", "visualize_model",
     "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
     "viz_decoder_src", "PAGE", "attention_page",
-    # 96_large_corpora
-    "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
-    "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
-    "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
-    "prepare_store", "Store", "map_file", "open_store", "shuffled",
-    "array_batches", "store_batches", "target_tokens",
-    # 98_around_the_loop
-    "TrainingConfig", "CHOICES", "unknown", "check_choices", "PAPER", "SMALL",
-    "CONFIGS", "build_model", "build_losses", "load_pairs", "load_examples",
-    "count_steps", "progress", "epoch_record", "train_resumably",
-    "train_worker", "train_model", "decode_rows", "evaluate",
-    # 99_quick_on_a_processor
-    "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
-    "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
-    "limit_onednn_cache", "fused_attention", "optimize_for_cpu",
-    "map_in_threads", "share_one_heap", "QUANTIZATIONS",
-    "export_to_ctranslate2", "is_exported", "ExportedTranslator",
-    "load_exported",
+    # 95_squeezing_out_bleu
+    "RDrop", "doubled",
+    # 97_coming_from_2018_or_2022
+    "is_interactive_notebook", "show_example", "execute_example",
+    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
+    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
+    "load_trained_model", "one_by_one", "run_model_example",
+    "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
 ]
 # fmt: on
 
@@ -1459,36 +1456,6 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
     return mean_state((str(path), load_tensors(path)) for path in paths)
 
 
-class RDrop(LabelSmoothing):
-    """The smoothed criterion, and how far two passes of dropout disagree.
-
-    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
-    Raises ValueError where the two halves of the targets differ.
-    """
-
-    def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
-        super().__init__(size, padding_idx, smoothing)
-        self.weight = weight
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        half = len(target) // 2
-        if not torch.equal(target[:half], target[half:]):
-            problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
-        first, second = x.chunk(2)
-        apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
-        counts = target[:half] != self.padding_idx
-        return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
-
-
-def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches that hold all rows twice, one block after the other."""
-    for batch in batches:
-        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
-        yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
-
-
 # -----------------------------------------------------------------------------
 # notebooks/05_attention_visualization.md
 # -----------------------------------------------------------------------------
@@ -1907,7 +1874,7 @@ def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
 
 
 # -----------------------------------------------------------------------------
-# notebooks/90_files_and_runs.md
+# notebooks/90_keeping_a_run_safe.md
 # -----------------------------------------------------------------------------
 
 
@@ -2254,6 +2221,108 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
+@dataclass
+class TrainingConfig(LearningConfig):
+    """Everything that a run depends on; written to its folder."""
+
+    store: str | None = None  # folder of training pairs prepared as ids (chapter 92)
+    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
+    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
+    threads: int = 1  # of the CPU
+    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
+    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
+    distributed: bool = False  # several processes (chapter 92)
+    save_seconds: float = 45.0  # of training that a kill may cost
+    keep: int = 5  # newest checkpoints that stay
+    average: int = 5  # newest checkpoints averaged at the end
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+    @classmethod
+    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
+        """Return a configuration as it is, by a preset's name, or from 2022's dict."""
+        if isinstance(config, dict):
+            config = cls(**from_2022(config))
+        if isinstance(config, str) and config not in CONFIGS:
+            raise unknown("config", config, CONFIGS)
+        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
+
+
+CHOICES = {
+    "dataset": ("captions", "multi30k", "files"),
+    "positions": ("sinusoidal", "learned"),
+    "tie": ("none", "target", "all"),
+    "schedule": ("linear", "inverse_sqrt"),
+    "precision": ("float32", "bfloat16", "auto"),
+}
+
+
+def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
+    """The error for a setting that is none of its choices."""
+    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
+
+
+def check_choices(config: TextConfig) -> None:
+    """Raise DataError for a field of a configuration that is none of its CHOICES."""
+    for name, choices in CHOICES.items():
+        if (value := getattr(config, name)) not in choices:
+            raise unknown(name, value, choices)
+
+
+PAPER = TrainingConfig(
+    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
+    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
+    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
+    beam_size=4, length_penalty=0.6,
+)  # fmt: skip
+SMALL = TrainingConfig(
+    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
+    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
+    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
+)  # fmt: skip
+CONFIGS = {
+    "tiny": TrainingConfig(
+        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
+        base_lr=4e-3, warmup=50, average=1,
+    ),
+    "small": SMALL,
+    "base": PAPER,
+    "big": dataclasses.replace(
+        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
+    ),
+}  # fmt: skip
+
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
+    "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
+    "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
+    "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
+    "warmup": (1, 10**7), "smoothing": (0, 0.99), "r_drop": (0, 1000),
+    "max_norm": (1e-6, 1e6),
+    "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
+    "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
+    "length_penalty": (-10, 10),
+}  # fmt: skip
+
+
+def check_settings(config: TrainingConfig) -> TrainingConfig:
+    """The configuration; DataError for a setting of another type or out of limits."""
+    for name, kind in typing.get_type_hints(type(config)).items():
+        value, kinds = getattr(config, name), typing.get_args(kind) or (kind,)
+        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
+            what = f"is not of type {words}"
+            raise DataError(f"{name}={value!r:.40}", what, "Correct it.")
+        low, high = LIMITS.get(name, (0, 0))
+        if name in LIMITS and value is not None and not low <= value <= high:
+            do = f"Use {low:g} to {high:g}."
+            raise DataError(f"{name}={value!r:.40}", "is out of its limits", do)
+    return config
+
+
 RUN_FILES = (
     "config.json", "vocabulary.json", "metrics.jsonl",
     "best.safetensors", "model.safetensors",
@@ -2421,7 +2490,7 @@ def load_translator(
 ) -> Translator:
     """Load the translator of a folder: a finished model, or a run's best so far.
 
-    Its model is optimized for speed (chapter 99) unless ``optimize`` is False.
+    Its model is optimized for speed (chapter 93) unless ``optimize`` is False.
     Raises DataError when the folder holds none, or a damaged one.
     """
     folder = Path(folder)
@@ -2442,783 +2511,6 @@ def load_translator(
     if optimize:
         optimize_for_cpu(model)
     return Translator(model, *text, config)
-
-
-# -----------------------------------------------------------------------------
-# notebooks/91_scale_and_command_line.md
-# -----------------------------------------------------------------------------
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """The device of that name; auto takes cuda, else mps, else cpu.
-
-    Raises DataError for one that this machine or this PyTorch does not have.
-    """
-    present = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name == "auto":
-        name = next(kind for kind, there in present.items() if there)
-    kind = name.partition(":")[0]
-    numbers = range(torch.cuda.device_count() if kind == "cuda" else 1)
-    known = [kind, *(f"{kind}:{number}" for number in numbers)]
-    if not present.get(kind) or name not in known:
-        there = [kind for kind in present if present[kind]]
-        raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
-    return torch.device(name)
-
-
-def gpu_report() -> list[str]:
-    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
-    try:
-        gpus = optional_import("GPUtil").getGPUs()
-    except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
-        return []
-    return [
-        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
-        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
-        for gpu in gpus
-    ]
-
-
-def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of that name; auto takes bfloat16 where the chip has it."""
-    if name != "auto":
-        return name
-    if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        chip = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-        fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
-    return "bfloat16" if fast else "float32"
-
-
-def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Matrix products in bfloat16 inside, where that is the precision."""
-    wanted = precision == "bfloat16"
-    # The cache would keep the first step's rounded weights for the whole epoch.
-    return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
-
-
-@contextmanager
-def process_group(
-    gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
-) -> Iterator[tuple[torch.device, int, int]]:
-    """Join the other processes for a with block: its device, rank and world.
-
-    gpu: this process's number on its machine, out of ngpus_per_node. Without
-    is_distributed the process stays alone: rank 0 of 1.
-    """
-    if not is_distributed:
-        yield device, 0, 1
-        return
-    rank = int(os.environ.get("RANK", gpu))
-    world = int(os.environ.get("WORLD_SIZE", ngpus_per_node))
-    if device.type == "cuda":
-        device = torch.device("cuda", gpu)
-        torch.cuda.set_device(device)
-    else:
-        device = torch.device("cpu")
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, rank=rank, world_size=world)
-    try:
-        yield device, rank, world
-    except RuntimeError as error:
-        if not re.search("[Cc]onnection|remote process", str(error)):
-            raise
-        do = "Its own message says why. The same command goes on with the run."
-        raise DataError("another process of this run", "has ended", do) from error
-    finally:
-        dist.destroy_process_group()
-
-
-def distribute(model: nn.Module) -> nn.Module:
-    """Wrap the model to average gradients if there are several processes."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return model
-    # buffers are constant tables (positions), so none need to be sent around
-    return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
-
-
-def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
-    """Yield the rows rank, rank + world, … of each batch."""
-    for batch in batches:
-        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
-        yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
-
-
-def sum_over_processes(*numbers: float) -> list[float]:
-    """Sum each number over all processes of a distributed run."""
-    if not (dist.is_available() and dist.is_initialized()):
-        return list(numbers)
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
-    dist.all_reduce(totals)
-    return totals.tolist()
-
-
-class SharedLoss:
-    """A loss for ``run_epoch`` whose divisor counts the tokens of all processes.
-
-    Takes and returns what the wrapped SimpleLossCompute does; the sum that it
-    returns, and ``nll``, are those of this process.
-    """
-
-    def __init__(self, loss_compute: SimpleLossCompute):
-        self.loss_compute = loss_compute
-
-    def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
-        tokens, processes = sum_over_processes(norm, 1)
-        return self.loss_compute(x, y, tokens / processes)
-
-    @property
-    def nll(self) -> float:
-        """The summed negative log-likelihood of the last batch."""
-        return self.loss_compute.nll
-
-
-def gather(state: TrainState) -> None:
-    """Replace the latest epoch's sums by those over all processes."""
-    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
-    state.criterion_sum, state.nll_sum = sums[:2]
-    state.epoch_tokens = int(sums[2])
-
-
-def train_distributed_model(
-    vocab_src: Any,
-    vocab_tgt: Any,
-    spacy_de: Any,
-    spacy_en: Any,
-    config: Any,
-    *,
-    processes: int | None = None,
-) -> None:
-    """Train in several processes on this machine: one per GPU, else two.
-
-    The same batches as one process would see, hence the same model.
-    """
-    config = TrainingConfig.of(config)
-    if processes is None:
-        on_gpu = choose_device(config.device).type == "cuda"
-        processes = torch.cuda.device_count() if on_gpu else 2
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    arguments = (processes, vocab_src, vocab_tgt, spacy_de, spacy_en, config, True)
-    started = torch.multiprocessing.spawn(train_worker, arguments, processes, False)
-    try:
-        while not started.join():
-            pass
-    finally:  # stopped: nobody is left behind
-        for process in started.processes:
-            process.terminate()
-
-
-@functools.cache  # reading the source takes half a second
-def field_comments() -> dict[str, str]:
-    """The comment behind each field of TrainingConfig, by the field's name."""
-    source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
-    return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
-
-
-def add_fields(parser: argparse.ArgumentParser) -> None:
-    """Give a parser one flag for each field of TrainingConfig."""
-    types, comments = typing.get_type_hints(TrainingConfig), field_comments()
-    for field in dataclasses.fields(TrainingConfig):
-        options: dict[str, Any] = {"default": argparse.SUPPRESS}
-        options["help"] = comments.get(field.name, "").replace("%", "%%")
-        kinds = typing.get_args(types[field.name])  # str | None: str
-        kind = kinds[0] if kinds else types[field.name]
-        if kind is bool:
-            options["action"] = argparse.BooleanOptionalAction
-        else:
-            options |= {"type": kind, "metavar": kind.__name__.upper()}
-        parser.add_argument("--" + field.name.replace("_", "-"), **options)
-
-
-LIMITS: dict[str, tuple[float, float]] = {
-    "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
-    "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
-    "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
-    "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
-    "warmup": (1, 10**7), "smoothing": (0, 0.99), "r_drop": (0, 1000),
-    "max_norm": (1e-6, 1e6),
-    "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
-    "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
-    "length_penalty": (-10, 10),
-}  # fmt: skip
-
-
-def check_settings(config: TrainingConfig) -> TrainingConfig:
-    """The configuration; DataError for a setting of another type or out of limits."""
-    for name, kind in typing.get_type_hints(type(config)).items():
-        value, kinds = getattr(config, name), typing.get_args(kind) or (kind,)
-        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-        if not fits or (isinstance(value, bool) and bool not in kinds):
-            words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
-            what = f"is not of type {words}"
-            raise DataError(f"{name}={value!r:.40}", what, "Correct it.")
-        low, high = LIMITS.get(name, (0, 0))
-        if name in LIMITS and value is not None and not low <= value <= high:
-            do = f"Use {low:g} to {high:g}."
-            raise DataError(f"{name}={value!r:.40}", "is out of its limits", do)
-    return config
-
-
-DEFAULT_MODEL = "models/multi30k"
-CAPTIONS_MODEL = "models/captions"
-
-
-class CommandLine(argparse.ArgumentParser):
-    """A parser that complains through DataError, in one line."""
-
-    def error(self, message: str) -> typing.NoReturn:
-        raise DataError("command line", message, f"See {self.prog} --help.")
-
-
-def command_line() -> CommandLine:
-    """The parser of all commands."""
-    parser = CommandLine(prog="annotated_transformer", description="A Transformer.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    train = commands.add_parser("train", help="train a model", allow_abbrev=False)
-    presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
-    train.add_argument("--config", help=presets)
-    train.add_argument(
-        "--restart", action="store_true", help="delete the run in this folder first"
-    )
-    prepare = commands.add_parser(
-        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
-    )
-    prepare.add_argument("--config", help=presets)
-    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
-    add_fields(train)
-    add_fields(prepare)
-    translate = commands.add_parser("translate", help="translate lines of text")
-    translate.add_argument("sentences", nargs="*", help="default: standard input")
-    score = commands.add_parser("evaluate", help="score translations, as JSON")
-    score.add_argument("--src", help="sentences to translate, one a line")
-    score.add_argument("--ref", help="their reference translations")
-    score.add_argument("--dataset", help="multi30k or captions, instead of files")
-    score.add_argument("--split", default="valid", help="valid (default) or test")
-    attend = commands.add_parser("attend", help="draw what the model looks at")
-    attend.add_argument("sentences", nargs="+", help="one or more, to choose from")
-    attend.add_argument("--out", default="attention.html", help="the page to write")
-    attend.add_argument("--model", help="folder of a run or a model")
-    attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    export = commands.add_parser("export", help="write a model for a faster engine")
-    export.add_argument("--model", help="folder of a run or a model")
-    export.add_argument(
-        "--to", required=True, choices=["ctranslate2"], help="the engine: ctranslate2"
-    )
-    export.add_argument("--out", required=True, help="the folder to write")
-    export.add_argument(
-        "--quantization", default="float32", choices=QUANTIZATIONS,
-        help="how weights are stored: " + ", ".join(QUANTIZATIONS),
-    )  # fmt: skip
-    for command in (translate, score):
-        command.add_argument("--model", help="folder of a run or a model")
-        command.add_argument("--beam-size", type=int, help="1: greedy")
-        command.add_argument(
-            "--length-penalty", type=float, help="higher: longer translations"
-        )
-        command.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    return parser
-
-
-def config_of(arguments: argparse.Namespace) -> TrainingConfig:
-    """The preset that --config names, changed by the flags that were given."""
-    names = {field.name for field in dataclasses.fields(TrainingConfig)}
-    given = {name: v for name, v in vars(arguments).items() if name in names}
-    if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
-        given.setdefault("dataset", "files")
-    toy = given.get("dataset", "captions") == "captions"
-    name = arguments.config or ("tiny" if toy else "small")
-    preset = TrainingConfig.of(name)
-    dataset = given.get("dataset", preset.dataset)
-    given.setdefault("run_dir", f"runs/{dataset}-{name}")
-    return check_settings(dataclasses.replace(preset, **given))
-
-
-def train_command(arguments: argparse.Namespace) -> int:
-    """Train, or go on with the run in the folder; its exit status."""
-    config, restart = config_of(arguments), arguments.restart
-    choose_device(config.device)
-    run = Run(config, restart)
-    if run.finished and not restart:
-        do = f"`translate --model {run.folder}` uses it, --restart begins anew."
-        note(f"{run.folder}: this run is finished. {do}")
-        return 0
-    goes_on = saved_steps(run.folder / "resume") and not restart
-    if known := run.folder if goes_on else config.store:
-        text = load_text(known)
-    else:
-        text = prepare_text(config, load_pairs(config, "train"))
-    try:
-        if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
-            here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
-            train_worker(int(here), int(beside), *text, config, True)
-        else:
-            with raise_on_signal():
-                train_model(*text, config)
-    except KeyboardInterrupt as stop:
-        note(f"Stopped. {resume_hint(run.folder)}")
-        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
-    return 0
-
-
-def prepare_command(arguments: argparse.Namespace) -> int:
-    """Write the training pairs into the folder that --store names."""
-    if arguments.workers < 1:
-        raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
-    prepare_store(config_of(arguments), arguments.workers)
-    return 0
-
-
-def arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a stream as they arrive, as many at a time as are there."""
-    begun: list[bytes] = []  # pieces of a line that has no end yet
-    while data := stream.read1(8192):  # type: ignore[attr-defined]
-        *lines, last = data.split(b"\n")
-        if lines:
-            lines[0] = b"".join([*begun, lines[0]])
-            begun = []
-            yield lines
-        begun.append(last)
-    if line := b"".join(begun):
-        yield [line]
-
-
-def accepted(translator: Translator, number: int, line: bytes) -> str | None:
-    """A line as a sentence the model takes, or None, with a note why not."""
-    longest = translator.config.max_tokens
-    try:
-        if len(line) > 1000 * longest:  # cutting it would take long and end alike
-            what = f"has {len(line):,} bytes, the model takes {longest} tokens"
-            raise DataError("input", what, "Split it.")
-        sentence = decode_line("input", number, line)
-        if sentence.strip():
-            ids = translator.check(sentence)[1:-1]
-            if UNK in ids:
-                tokens = tokenize(sentence, translator.tokenizer_src)
-                unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
-                named = ", ".join(map(repr, unknown))
-                note(f"input, line {number}: unknown words: {named}")
-        return sentence
-    except DataError as error:
-        note(f"input, line {number}: {error.what}. {error.do} Left empty.")
-        return None
-
-
-def search_settings(
-    arguments: argparse.Namespace, config: TrainingConfig
-) -> tuple[int, float]:
-    """Beam size and length penalty: the flags', else the model's own."""
-    names = ("beam_size", "length_penalty")
-    given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = check_settings(dataclasses.replace(config, **given))
-    return chosen.beam_size, chosen.length_penalty
-
-
-def translate_command(arguments: argparse.Namespace) -> int:
-    """Translate arguments or standard input; 1 if a line was refused."""
-    share_one_heap()  # or a long text would take more and more memory
-    translator = _load_any(model_folder(arguments), arguments.device)
-    given = [os.fsencode(sentence) for sentence in arguments.sentences]
-    pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
-    search = search_settings(arguments, translator.config)
-    number, refused = 1, 0
-    for lines in pieces:
-        numbered = enumerate(lines, number)
-        sentences = [accepted(translator, i, line) for i, line in numbered]
-        wanted = [sentence or "" for sentence in sentences]
-        for text in translator.translate(wanted, *search):
-            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
-        sys.stdout.buffer.flush()
-        number, refused = number + len(lines), refused + sentences.count(None)
-    return 1 if refused else 0
-
-
-def model_folder(arguments: argparse.Namespace) -> Path:
-    """The folder that --model names, or the model that comes with the module."""
-    return Path(arguments.model or project_folder() / DEFAULT_MODEL)
-
-
-def _load_any(folder: Path, device: str) -> Translator:
-    """Load the translator of a folder, exported or not."""
-    return (load_exported if is_exported(folder) else load_translator)(folder, device)
-
-
-def _load_weights(folder: Path, device: str) -> Translator:
-    """Load a translator with its weights; DataError for an exported folder."""
-    if is_exported(folder):
-        what = "is an exported model, whose weights only its engine can read"
-        raise DataError(folder, what, "Name the folder that it was exported from.")
-    return load_translator(folder, device)
-
-
-TEST_2016 = {  # of the English and of the German sentences
-    "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
-    "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
-}
-
-
-def evaluate_command(arguments: argparse.Namespace) -> int:
-    """Score a model on two files or on a split of a data set."""
-    if arguments.dataset:
-        if arguments.split not in ("valid", "test"):
-            raise DataError("--split", f"{arguments.split} is unknown", "valid, test")
-        config = TrainingConfig(dataset=arguments.dataset)
-        pairs = load_pairs(config, arguments.split)
-    elif arguments.src and arguments.ref:
-        pairs = read_parallel(arguments.src, arguments.ref)
-    else:
-        do = "Give --src and --ref, or --dataset."
-        raise DataError("command line", "nothing to evaluate on", do)
-    folder = model_folder(arguments)
-    translator = _load_any(folder, arguments.device)
-    search = search_settings(arguments, translator.config)
-    result = evaluate(translator, pairs, *search)
-    text = "\n".join(reference for _, reference in pairs)
-    if hashlib.sha256(text.encode()).hexdigest() in TEST_2016:
-        record_look(folder, translator.config, result)
-    print(json.dumps(result, ensure_ascii=False))
-    return 0
-
-
-def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
-    """Append a line on this evaluation to results/test_looks.jsonl."""
-    settings = json.dumps(dataclasses.asdict(config), sort_keys=True)
-    look = {
-        "date": datetime.date.today().isoformat(),
-        "model": folder.resolve().name,
-        "config": hashlib.sha256(settings.encode()).hexdigest()[:16],
-        "bleu": result["bleu"],
-    }
-    path = project_folder() / "results" / "test_looks.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    append_line(path, look)
-
-
-def attend_command(arguments: argparse.Namespace) -> int:
-    """Write the page of `explain` for the sentences, and print their translations."""
-    sentences = [
-        decode_line("sentence", number, os.fsencode(sentence))
-        for number, sentence in enumerate(arguments.sentences, 1)
-    ]
-    translator = _load_weights(model_folder(arguments), arguments.device)
-    explanation = explain(translator, *sentences)
-    explanation.save(arguments.out)
-    lines = "".join(f"{text}\n" for text in explanation.translations)
-    sys.stdout.buffer.write(lines.encode())
-    note(f"{arguments.out}: open it in a browser; it needs no network.")
-    return 0
-
-
-def export_command(arguments: argparse.Namespace) -> int:
-    """Write a model as a folder that an inference engine loads."""
-    translator = _load_weights(model_folder(arguments), "cpu")
-    export_to_ctranslate2(translator, arguments.out, arguments.quantization)
-    note(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
-    return 0
-
-
-COMMANDS = {
-    "train": train_command,
-    "prepare": prepare_command,
-    "translate": translate_command,
-    "evaluate": evaluate_command,
-    "attend": attend_command,
-    "export": export_command,
-}
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit status (see chapter 91)."""
-    limit_onednn_cache()
-    try:
-        arguments = command_line().parse_args(argv)
-        return COMMANDS[arguments.command](arguments)
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        return 141
-    except KeyboardInterrupt:
-        return 130
-    except torch.multiprocessing.ProcessRaisedException as error:
-        last = str(error).strip().splitlines()[-1]  # of the process's traceback
-        note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
-    except torch.multiprocessing.ProcessExitedException as error:
-        note(f"error: {error}. The same command goes on with the run.")
-    except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
-        line = str(error).replace("\n", " ")  # a name may hold anything
-        note(f"error: {line}")
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        note("error: too little memory. Use a smaller model, --beam-size or batch.")
-    return 2
-
-
-# -----------------------------------------------------------------------------
-# notebooks/92_names_of_2022.md
-# -----------------------------------------------------------------------------
-
-
-def is_interactive_notebook() -> bool:
-    """Whether an IPython kernel runs this code."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and hasattr(shell, "kernel")
-
-
-def show_example(fn: Callable, args: Iterable = ()) -> Any:
-    """The function's result, in a notebook; nothing elsewhere."""
-    return fn(*args) if is_interactive_notebook() else None
-
-
-def execute_example(fn: Callable, args: Iterable = ()) -> None:
-    """Call the function for what it does, in a notebook only."""
-    show_example(fn, args)
-
-
-class DummyOptimizer(torch.optim.Optimizer):
-    """Takes no step; for old cells that evaluate."""
-
-    def __init__(self) -> None:
-        self.param_groups = [{"lr": 0}]
-
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Nothing."""
-
-    def zero_grad(self, set_to_none: bool = False) -> None:
-        """Nothing."""
-
-
-class DummyScheduler:
-    """Moves no rate; for old cells that evaluate."""
-
-    def step(self) -> None:
-        """Nothing."""
-
-
-def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
-    """Vocabularies of the embedded corpus, and a line with their sizes."""
-    vocabs = build_vocabulary(spacy_de, spacy_en)
-    print("Vocabulary sizes:", *map(len, vocabs))
-    return vocabs
-
-
-def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
-    """The tokens of one side (0 source, 1 target) of every pair."""
-    for pair in data_iter:
-        yield tokenizer(pair[index])
-
-
-def collate_batch(
-    batch: Sequence[tuple[str, str]], src_pipeline: Callable, tgt_pipeline: Callable,
-    src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
-    max_padding: int = 128, pad_id: int = PAD,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
-
-    Rows with more than ``max_padding`` ids are shortened, with a warning.
-    """
-    room = max_padding - 2  # without <s> and </s>
-    src = [src_vocab(src_pipeline(sentence)) for sentence, _ in batch]
-    tgt = [tgt_vocab(tgt_pipeline(sentence)) for _, sentence in batch]
-    if cut := sum(len(body) > room for body in src + tgt):
-        warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
-    src_ids, tgt_ids = (
-        padded([[START, *body[:room], END] for body in side], pad_id).to(device)
-        for side in (src, tgt)
-    )
-    return src_ids, tgt_ids
-
-
-def create_dataloaders(
-    device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
-    max_padding: int = 128, is_distributed: bool = True,
-) -> tuple[DataLoader, DataLoader]:  # fmt: skip
-    """Loaders of the embedded corpus' training and validation pairs.
-
-    ``batch_size`` counts sentences, as in 2022. In a distributed run each
-    process gets its share of the training pairs.
-    """
-    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
-    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
-    collate = functools.partial(
-        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
-        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
-    )  # fmt: skip
-    train: Any = load_pairs(TrainingConfig(), "train")
-    valid: Any = load_pairs(TrainingConfig(), "valid")
-    several = is_distributed and torch.distributed.is_initialized()
-    sampler: Any = DistributedSampler(train) if several else None
-    return (
-        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
-        DataLoader(valid, batch_size, collate_fn=collate),
-    )
-
-
-def from_2022(config: dict[str, Any]) -> dict[str, Any]:
-    """Today's fields for the post's dictionary; its model was the paper's base.
-
-    Raises DataError for a dictionary in which something is missing or of another type.
-    """
-    kinds: dict[str, Any] = {
-        "batch_size": int, "distributed": bool, "num_epochs": int, "accum_iter": int,
-        "base_lr": (int, float), "max_padding": int, "warmup": int, "file_prefix": str,
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        if not isinstance(config.get(name), kind):
-            what = f"is {config[name]!r}" if name in config else "is missing"
-            raise DataError(f"config[{name!r}]", what, "See the post's dictionary.")
-    return {
-        "N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "schedule": "inverse_sqrt",
-        "epochs": config["num_epochs"],
-        "accum_iter": config["accum_iter"],
-        "base_lr": config["base_lr"],
-        "warmup": config["warmup"],
-        "distributed": config["distributed"],
-        "max_tokens": config["max_padding"],
-        "batch_tokens": config["batch_size"] * config["max_padding"],
-        "run_dir": "runs/" + config["file_prefix"].strip("_"),
-    }  # fmt: skip
-
-
-def check_outputs(
-    valid_dataloader: Iterable[tuple[Tensor, Tensor]],
-    model: EncoderDecoder,
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    n_examples: int = 15,
-    pad_idx: int = 2,
-    eos_string: str = "</s>",
-) -> list[tuple]:
-    """Greedy translations of the first sentences of a loader, printed.
-
-    Returns (batch, source tokens, reference tokens, output ids, output
-    text) of each; the batch holds this one pair, without padding.
-    """
-    results: list[tuple] = []
-    end = vocab_tgt[eos_string]
-    for src, tgt in one_by_one(valid_dataloader, n_examples):
-        batch = Batch(src[src != pad_idx][None], tgt[tgt != pad_idx][None], pad_idx)
-        room = max(72, 2 * batch.src.size(1))
-        model_out = greedy_decode(
-            model, batch.src, batch.src_mask, room, 0, end_symbol=end, pad=pad_idx
-        )[0]
-        src_tokens = vocab_src.tokens(batch.src[0].tolist())
-        tgt_tokens = vocab_tgt.tokens(tgt[tgt != pad_idx].tolist())
-        written = [t for t in vocab_tgt.tokens(model_out.tolist()) if t != eos_string]
-        model_txt = " ".join([*written, eos_string])
-        print(f"\nExample {len(results)} ========\n")
-        print("Source Text (Input)        :", " ".join(src_tokens))
-        print("Target Text (Ground Truth) :", " ".join(tgt_tokens))
-        print("Model Output               :", model_txt)
-        results.append((batch, src_tokens, tgt_tokens, model_out, model_txt))
-    return results
-
-
-def load_trained_model() -> EncoderDecoder:
-    """The trained model that comes with the project."""
-    return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
-
-
-def one_by_one(
-    loader: Iterable[tuple[Tensor, Tensor]], most: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The first sentence pairs of a loader of batches, in order."""
-    pairs = (pair for src, tgt in loader for pair in zip(src, tgt, strict=True))
-    return itertools.islice(pairs, most)
-
-
-def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
-    """The captions model, and its translations of validation sentences."""
-    ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
-    text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
-    _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
-    return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
-
-
-def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
-    """Load a state_dict of the 2018 or 2022 code into a model of the same size."""
-    kept = {key: value for key, value in weights.items() if not key.endswith(".pe")}
-    model.load_state_dict(kept)
-
-
-def field_ids(field: Any, tokens: list[str]) -> Tensor:
-    """Ids (1, L) of tokens between the field's start and end symbols."""
-    known = field.vocab.stoi
-    unknown_id = known[field.unk_token]
-    words = [field.init_token, *tokens, field.eos_token]
-    return torch.tensor([[known.get(word, unknown_id) for word in words]])
-
-
-def translate_sentence(
-    sentence: str | list[str],
-    src_field: Any,
-    trg_field: Any,
-    model: EncoderDecoder,
-    device: torch.device | str,
-    max_len: int = 50,
-) -> tuple[list[str], Tensor]:
-    """Greedy translation, and what the last layer looked at.
-
-    sentence is raw or already cut. Returns the tokens, with the end symbol
-    if it was reached, and the cross-attention (1, H, T, S) of the last
-    decoder layer, row t belonging to token t.
-    """
-    if isinstance(sentence, str):
-        tokens = src_field.preprocess(sentence)
-    else:
-        tokens = [t.lower() if src_field.lower else t for t in sentence]
-    src = field_ids(src_field, tokens).to(device)
-    src_mask = torch.ones_like(src).unsqueeze(1)
-    known = trg_field.vocab.stoi
-    ids = greedy_decode(
-        model, src, src_mask, max_len + 1, known[trg_field.init_token],
-        end_symbol=known[trg_field.eos_token], pad=known[trg_field.pad_token],
-    )  # fmt: skip
-    read = ids[:, :-1]
-    with in_mode(model, training=False), plain_attention(model):
-        model(src, read, src_mask, subsequent_mask(read.size(1)).to(device))
-    words = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
-    return words, model.decoder.layers[-1].src_attn.attn
-
-
-def calculate_bleu(
-    data: Iterable,
-    src_field: Any,
-    trg_field: Any,
-    model: EncoderDecoder,
-    device: torch.device | str,
-    max_len: int = 50,
-) -> float:
-    """torchtext's BLEU (0 to 1) of greedy translations of a data set.
-
-    It is taken on the tutorial's own tokens; compare it only with figures
-    taken alike. ``evaluate`` gives the one to report.
-    """
-    bleu_score = optional_import("torchtext.data.metrics").bleu_score
-    outputs, references = [], []
-    for example in data:
-        arguments = (src_field, trg_field, model, device, max_len)
-        words, _ = translate_sentence(example.src, *arguments)
-        outputs.append([w for w in words if w != trg_field.eos_token])
-        references.append([example.trg])
-    return bleu_score(outputs, references)
-
-
-# -----------------------------------------------------------------------------
-# notebooks/94_resuming.md
-# -----------------------------------------------------------------------------
 
 
 def pack_state(
@@ -3567,346 +2859,736 @@ def explain_out_of_memory(run: Run) -> Iterator[None]:
         raise DataError(where, "does not fit into memory", do) from error
 
 
-# -----------------------------------------------------------------------------
-# notebooks/95_charts_and_pages.md
-# -----------------------------------------------------------------------------
-
-
-CHART_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
-
-
-def chart_theme() -> dict:
-    """The Altair theme of the series: colours, sizes of text, white background."""
-    text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
-    return {
-        "config": {
-            "background": "white",
-            "padding": 10,
-            "font": "sans-serif",
-            "title": {"fontSize": 15, "subtitleFontSize": 12, "anchor": "start"},
-            "axis": {**text, "gridColor": "#e6e6e6"},
-            "legend": {**text, "symbolStrokeWidth": 2},
-            "header": {"labelFontSize": 13, "titleFontSize": 13},
-            "view": {"continuousWidth": 520, "continuousHeight": 260},
-            "mark": {"color": CHART_COLOURS[0]},
-            "line": {"strokeWidth": 2.5},
-            "range": {"category": CHART_COLOURS, "heatmap": CHART_RAMP},
-        }
-    }
-
-
-def chart_bundle(spec: dict, **options: object) -> dict:
-    """What one chart stores in a notebook: the specification and a PNG of it."""
-    bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
-    with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
-        import vl_convert
-
-        png = packed_tightly(vl_convert.vegalite_to_png(spec))
-        bundle["image/png"] = base64.b64encode(png).decode()
-    return bundle
-
-
-def packed_tightly(png: bytes) -> bytes:
-    """The same picture in about a fifth of the bytes that vl-convert takes."""
-    chunks, pixels, place = [], b"", 8  # behind the signature
-    while place < len(png):
-        size, kind = struct.unpack_from(">I4s", png, place)
-        content = png[place + 8 : place + 8 + size]
-        place += size + 12
-        if kind == b"IDAT":
-            pixels += content
-        else:
-            chunks.append((kind, content))
-    pixels = zlib.compress(zlib.decompress(pixels), level=9)
-    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
-    framed = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
-        for kind, c in chunks
-    )
-    return png[:8] + b"".join(framed)
-
-
-def use_charts() -> None:
-    """Give Altair the theme and the renderer of the series; call it once."""
-    alt = optional_import("altair")
-    alt.theme.register("annotated_transformer", enable=True)(chart_theme)
-    alt.renderers.register("annotated_transformer", chart_bundle)
-    alt.renderers.enable("annotated_transformer")
-
-
-def packed(weights: Iterable[float]) -> str:
-    """Weights as one string of thousandths, which ``by_cell`` cuts up again."""
-    return " ".join(f"{1000 * value:.0f}" for value in weights)
-
-
-def by_cell(chart: Any, maps: str = "weights") -> Any:
-    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
-    word = "split(datum.{0}s, '\\t')[datum.{0}]".format
-    return (
-        chart.transform_calculate(
-            cell=f"split(datum.{maps}, ' ')", i="sequence(datum.cells)"
-        )
-        .transform_flatten(["cell", "i"])
-        .transform_calculate(
-            value="datum.cell / 1000",
-            row="floor(datum.i / datum.width)",
-            column="datum.i % datum.width",
-            row_token=word("row"),
-            col_token=word("column"),
-        )
-    )
-
-
-def by_head(chart: Any) -> Any:
-    """Let a chart cut recordings up: a record for each layer and head."""
-    return (
-        chart.transform_calculate(
-            text="split(datum.weights, '|')", map="sequence(datum.maps)"
-        )
-        .transform_flatten(["text", "map"])
-        .transform_calculate(
-            layer="floor(datum.map / datum.heads)", head="datum.map % datum.heads"
-        )
-    )
-
-
-def chooser(
-    name: str, options: list, first: Any, labels: list[str] | None = None
-) -> altair.Parameter:
-    """A parameter of a chart, with a list to choose from where there is a choice."""
-    alt = optional_import("altair")
-    if len(options) < 2:
-        return alt.param(name=name, value=first)
-    labels = [str(option) for option in options] if labels is None else labels
-    bind = alt.binding_select(options=options, labels=labels, name=f"{name} ")
-    return alt.param(name=name, value=first, bind=bind)
-
-
-def chosen_cells(
-    recordings: tuple[Recording, ...], views: list, layer: int, head: int
-) -> altair.LayerChart:
-    """Views on the cells of one map, laid over each other, with the four choices."""
-    alt = optional_import("altair")
-    kinds = list(dict.fromkeys(each.kind for each in recordings))
-    sentences = list(dict.fromkeys(each.sentence for each in recordings))
-    N, H = (max(each.weights.size(axis) for each in recordings) for axis in (0, 1))
-    first = recordings[0]
-    heads = first.weights[layer]
-    shown = heads.mean(0) if head < 0 else heads[head]
-    which = "mean over heads" if head < 0 else f"head {head}"
-    says = f"{first.kind}, layer {layer}, {which}. "
-    named = "Head < 0 ? ', mean over heads' : ', head ' + Head"
-    title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
-    chart = alt.layer(
-        *views,
-        data=alt.Data(values=[each.record() for each in recordings]),
-        description=says + described(shown, first.rows, first.columns),
-        view=alt.ViewBackground(stroke=None),
-        title=alt.Title(title, offset=12),
-    ).add_params(
-        chooser("Kind", kinds, kinds[0]),
-        chooser("Sentence", sentences, sentences[0]),
-        chooser("Layer", list(range(N)), layer),
-        chooser("Head", [-1, *range(H)], head, ["mean", *map(str, range(H))]),
-    )
-    chart = chart.transform_filter("datum.kind == Kind && datum.sentence == Sentence")
-    one = "datum.layer == Layer && (Head < 0 || datum.head == Head)"
-    cells = by_cell(by_head(chart).transform_filter(one), "text")
-    groups = ["row", "column", "row_token", "col_token"]
-    return cells.transform_aggregate(value="mean(value)", groupby=groups)
-
-
-def pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
-    """Which row and which column a view's pointer chooses; both as conditions."""
-    alt = optional_import("altair")
-    chosen = []
-    for field in ("row", "column"):
-        name = f"{view}_{field}"
-        on, clear = (f"@{name}_words_marks:pointer{way}" for way in ("over", "out"))
-        point = alt.selection_point(name=name, fields=[field], on=on, clear=clear)
-        chosen.append(point)
-    return chosen, [{"param": each.name} for each in chosen]
-
-
-def words(
-    token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
-) -> altair.Chart:
-    """The tokens along one side of a view, each ``once``; pointing chooses one."""
-    chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
-    chart = chart.transform_filter(f"datum.{once} == 0")
-    text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
-    return text.encode(text=f"{token}:N", **place).add_params(chosen)
-
-
-def explorer(
-    *recordings: Recording, layer: int = 0, head: int = -1
-) -> altair.LayerChart:
-    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
-
-    Pointing at a token shows its row or column alone, with its weights in percent.
-    """
-    alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
-    step = max(10, min(26, 560 // longest))
-    x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
-    place, size = {"x": x, "y": y, "tooltip": TOOLTIP}, min(12, step)
-    (row, column), pointed = pointed_at("map")
-    lit = alt.condition({"test": {"and": pointed}}, alt.value(1), alt.value(0.12))
-    squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
-    side, above = {"align": "right"}, {"align": "left", "angle": 300}
-    views = [
-        squares.encode(color=weight_colour(), opacity=lit, **place),
-        percentages(step, pointed).encode(**place),
-        words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
-        words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
-    ]
-    return chosen_cells(recordings, views, layer, head)
-
-
-def percentages(step: int, pointed: list[dict]) -> altair.Chart:
-    """The weights of what is pointed at, as numbers; none where nothing is."""
-    alt = optional_import("altair")
-    something = {"or": [each | {"empty": False} for each in pointed]}
-    ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
-    chart = alt.Chart().transform_filter({"and": [something, *pointed]})
-    chart = chart.transform_calculate(percent="round(100 * datum.value)")
-    return chart.mark_text(fontSize=0.45 * step).encode(text="percent:Q", color=ink)
-
-
-def sentence_pair(
-    *recordings: Recording, layer: int = 0, head: int = -1
-) -> altair.LayerChart:
-    """The choices of ``explorer``, drawn as lines from who asks to who is asked.
-
-    Pointing at a token leaves its lines alone. Weights below 0.05 are not drawn.
-    """
-    alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
-    step, wide = max(14, min(24, 700 // longest)), 260
-    down = alt.Scale(domain=(-0.5, longest - 0.5), nice=False, zero=False, reverse=True)
-    asking = alt.Y("row:Q", scale=down, axis=None)
-    asked = alt.Y("column:Q", scale=down, axis=None)
-    thick = alt.StrokeWidth("value:Q", legend=None)
-    (row, column), pointed = pointed_at("lines")
-    lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
-    lines = alt.Chart(width=wide, height=step * longest).transform_filter(
-        "datum.value >= 0.05"
-    ).mark_rule(color=CHART_COLOURS[0], strokeCap="round").encode(
-        x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
-        strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
-        opacity=lit, tooltip=TOOLTIP,
+def build_model(
+    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
+) -> EncoderDecoder:
+    """A model with fresh weights, as a configuration describes it."""
+    return make_model(
+        len(vocab_src), len(vocab_tgt),
+        config.N, config.d_model, config.d_ff, config.h, config.dropout,
+        norm_first=config.norm_first, positions=config.positions,
+        tie=config.tie, max_len=config.max_tokens,
     )  # fmt: skip
-    left, right = {"x": alt.value(-8)}, {"x": alt.value(wide + 8)}
-    left |= {"y": asking, "mark": {"align": "right"}}
-    right |= {"y": asked, "mark": {"align": "left"}}
-    views = [
-        lines,
-        words("row_token", "column", row, 12, **left),
-        words("col_token", "row", column, 12, **right),
+
+
+def build_losses(
+    model: EncoderDecoder, config: TrainingConfig
+) -> tuple[SimpleLossCompute, SimpleLossCompute]:
+    """Build the loss for training, and the one for validation."""
+    size, generator = model.generator.proj.out_features, model.generator
+    plain = LeanLabelSmoothing(size, PAD, config.smoothing)
+    valid_loss = train_loss = SimpleLossCompute(generator, plain)
+    if config.r_drop:
+        agreeing = RDrop(size, PAD, config.smoothing, config.r_drop)
+        train_loss = SimpleLossCompute(generator, agreeing)
+    return train_loss, valid_loss
+
+
+def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
+    """The pairs of a split: train, valid or test.
+
+    Files that the configuration names for it take the place of the data set's.
+    DataError where there are none, or one without the other.
+    """
+    src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
+    if src and tgt:
+        return read_parallel(src, tgt)
+    if src or tgt or config.dataset == "files":
+        what = "has no files" if src is tgt is None else "has one file instead of two"
+        do = f"Give {split}_src and {split}_tgt."
+        raise DataError(f"{split} split", what, do)
+    name, suffix = split, ""
+    if config.dataset == "multi30k":
+        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
+        suffix = ".gz"
+    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
+    return read_parallel(files[0], files[1])
+
+
+def load_examples(
+    config: TrainingConfig, split: str, text: Text
+) -> list[Example] | Store:
+    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 92.
+
+    Notes how many pairs were too long; DataError where none is left.
+    """
+    if config.store and split == "train":
+        return open_store(config, text)
+    pairs = load_pairs(config, split)
+    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    if left_out:
+        limit = f"longer than max_tokens={config.max_tokens}"
+        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
+    if not examples:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+    return examples
+
+
+def count_steps(examples: Sequence, config: TrainingConfig) -> int:
+    """Count the updates of the optimizer in a whole run."""
+    if isinstance(examples, Store):
+        groups = array_batches(examples.lengths, config.batch_tokens)
+    else:
+        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    return config.epochs * math.ceil(len(groups) / config.accum_iter)
+
+
+def progress(
+    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
+    done: int = 0,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield the batches while a bar on standard error counts target tokens.
+
+    total: the target tokens that this process will see; done: those that an
+    interrupted run has seen before.
+    """
+    tqdm = optional_import("tqdm").tqdm
+    silent = None if is_main_process() else True  # None: where there is no terminal
+    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
+    with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
+        for batch in data_iter:
+            yield batch
+            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
+            bar.update(done + state.epoch_tokens - bar.n)
+
+
+def epoch_record(
+    epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
+) -> dict[str, Any]:
+    """Collect the figures of one epoch; tokens are target tokens without padding.
+
+    The criterion is the smoothed one that training lowers; ``valid_nll`` is the plain
+    negative log-likelihood per token in nats, and its exponential the perplexity.
+    """
+    return {
+        "epoch": epoch + 1, "step": state.accum_step,
+        "train_criterion": state.criterion,
+        "valid_nll": valid.nll, "perplexity": valid.perplexity,
+        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
+        "precision": precision,
+    }  # fmt: skip
+
+
+def train_resumably(
+    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
+) -> None:
+    """Train on this process's share of each batch, from where the run stopped.
+
+    Leaves metrics, checkpoints and the model in config.run_dir.
+    """
+    torch.manual_seed(config.seed)
+    precision = choose_precision(config.precision, device)
+    train_data = load_examples(config, "train", text)
+    valid_data = load_examples(config, "valid", text)
+    total = target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
+    model = build_model(config, text[0], text[1]).to(device)
+    optimize_for_cpu(model)
+    torch.manual_seed(config.seed + rank)  # each process drops other values
+    updates = count_steps(train_data, config)
+    optimizer, scheduler = build_optimizer(model, config, updates)
+    train_loss, valid_loss = build_losses(model, config)
+
+    run, state, shared = Run(config), TrainState(), distribute(model)
+    run.save_text(*text)
+    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
+        if isinstance(train_data, Store):
+            train_batches = store_batches(train_data, config, epoch, device)
+        else:
+            train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_batches = own_rows(train_batches, rank, world)
+        if config.r_drop:
+            train_batches = doubled(train_batches)
+        train_batches = run.resumable_batches(train_batches, epoch)
+        done = run.earlier.epoch_tokens
+        with autocast(precision, device), explain_out_of_memory(run):
+            run_epoch(
+                progress(train_batches, total, epoch, state, done),
+                shared, SharedLoss(train_loss), optimizer, scheduler,
+                accum_iter=config.accum_iter, train_state=state,
+                max_norm=config.max_norm, callback=run.after_update,
+            )  # fmt: skip
+        seconds = time.perf_counter() - run.started
+
+        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
+        valid_batches = own_rows(valid_batches, rank, world)
+        _, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")
+        gather(valid)
+
+        record = epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
+        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
+        step = state.accum_step
+        run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
+        if device.type == "cuda":
+            note("; ".join(gpu_report()))
+    run.finish(model)
+
+
+def train_worker(
+    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
+    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
+) -> None:  # fmt: skip
+    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
+    config = TrainingConfig.of(config)
+    torch.set_num_threads(config.threads)
+    limit_onednn_cache()
+    keep_freed_memory()
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    device = choose_device(config.device)
+    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
+        train_resumably(config, text, *place)
+
+
+def train_model(
+    vocab_src: Vocabulary,
+    vocab_tgt: Vocabulary,
+    spacy_de: Any,
+    spacy_en: Any,
+    config: Any,
+) -> Translator:
+    """Train in this process or, if ``config.distributed``, in several."""
+    config = TrainingConfig.of(config)
+    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    if config.distributed:
+        train_distributed_model(*text, config)
+    else:
+        train_worker(0, 1, *text, config)
+    return load_translator(config.run_dir, config.device)
+
+
+# -----------------------------------------------------------------------------
+# notebooks/91_from_the_terminal.md
+# -----------------------------------------------------------------------------
+
+
+def _in_batches(
+    decode: Callable[[list[list[int]]], list[list[int]]],
+    rows: dict[int, list[int]],
+    tokens: int,
+    device: torch.device,
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield the key of each row with what ``decode`` makes of the row.
+
+    decode takes a batch of rows, of at most ``tokens`` tokens with padding, and
+    returns a row of output ids for each.
+    """
+    keys = list(rows)
+    lengths = [(len(rows[key]), 0) for key in keys]
+    groups = token_budget_batches(lengths, tokens)[::-1]
+    batches_of_rows = [[rows[keys[i]] for i in group] for group in groups]
+    tqdm = optional_import("tqdm").tqdm
+    with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
+        decoded = map_in_threads(decode, batches_of_rows, device)
+        for group, found in zip(groups, decoded, strict=True):
+            yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))
+            bar.update(len(group))
+
+
+def decode_rows(
+    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
+    beam_size: int, length_penalty: float,
+) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
+    """Yield the key of each row of source ids with the ids of its best output."""
+    device = next(model.parameters()).device
+
+    def decode(batch: list[list[int]]) -> list[list[int]]:
+        src = padded(batch).to(device)
+        found = beam_search(
+            model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
+            end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
+        )  # fmt: skip
+        return [ids for ids, _ in found]
+
+    with in_mode(model, training=False):
+        yield from _in_batches(decode, rows, config.batch_tokens // beam_size, device)
+
+
+def evaluate(
+    translator: Translator, pairs: Sequence[tuple[str, str]],
+    beam_size: int | None = None, length_penalty: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Translate the source side of pairs and score it against the target side.
+
+    What ``score`` returns, and the seconds that translating took.
+    """
+    started = time.perf_counter()
+    sources = [src for src, _ in pairs]
+    translations = translator.translate(sources, beam_size, length_penalty)
+    seconds = time.perf_counter() - started
+    scores = score(translations, [tgt for _, tgt in pairs])
+    return {**scores, "seconds": round(seconds, 1)}
+
+
+@functools.cache  # reading the source takes half a second
+def field_comments() -> dict[str, str]:
+    """The comment behind each field of TrainingConfig, by the field's name."""
+    source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
+    return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
+
+
+def add_fields(parser: argparse.ArgumentParser) -> None:
+    """Give a parser one flag for each field of TrainingConfig."""
+    types, comments = typing.get_type_hints(TrainingConfig), field_comments()
+    for field in dataclasses.fields(TrainingConfig):
+        options: dict[str, Any] = {"default": argparse.SUPPRESS}
+        options["help"] = comments.get(field.name, "").replace("%", "%%")
+        kinds = typing.get_args(types[field.name])  # str | None: str
+        kind = kinds[0] if kinds else types[field.name]
+        if kind is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options |= {"type": kind, "metavar": kind.__name__.upper()}
+        parser.add_argument("--" + field.name.replace("_", "-"), **options)
+
+
+DEFAULT_MODEL = "models/multi30k"
+CAPTIONS_MODEL = "models/captions"
+
+
+class CommandLine(argparse.ArgumentParser):
+    """A parser that complains through DataError, in one line."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        raise DataError("command line", message, f"See {self.prog} --help.")
+
+
+def command_line() -> CommandLine:
+    """The parser of all commands."""
+    parser = CommandLine(prog="annotated_transformer", description="A Transformer.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    train = commands.add_parser("train", help="train a model", allow_abbrev=False)
+    presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
+    train.add_argument("--config", help=presets)
+    train.add_argument(
+        "--restart", action="store_true", help="delete the run in this folder first"
+    )
+    prepare = commands.add_parser(
+        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
+    )
+    prepare.add_argument("--config", help=presets)
+    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
+    add_fields(train)
+    add_fields(prepare)
+    translate = commands.add_parser("translate", help="translate lines of text")
+    translate.add_argument("sentences", nargs="*", help="default: standard input")
+    score = commands.add_parser("evaluate", help="score translations, as JSON")
+    score.add_argument("--src", help="sentences to translate, one a line")
+    score.add_argument("--ref", help="their reference translations")
+    score.add_argument("--dataset", help="multi30k or captions, instead of files")
+    score.add_argument("--split", default="valid", help="valid (default) or test")
+    attend = commands.add_parser("attend", help="draw what the model looks at")
+    attend.add_argument("sentences", nargs="+", help="one or more, to choose from")
+    attend.add_argument("--out", default="attention.html", help="the page to write")
+    attend.add_argument("--model", help="folder of a run or a model")
+    attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
+    export = commands.add_parser("export", help="write a model for a faster engine")
+    export.add_argument("--model", help="folder of a run or a model")
+    export.add_argument(
+        "--to", required=True, choices=["ctranslate2"], help="the engine: ctranslate2"
+    )
+    export.add_argument("--out", required=True, help="the folder to write")
+    export.add_argument(
+        "--quantization", default="float32", choices=QUANTIZATIONS,
+        help="how weights are stored: " + ", ".join(QUANTIZATIONS),
+    )  # fmt: skip
+    for command in (translate, score):
+        command.add_argument("--model", help="folder of a run or a model")
+        command.add_argument("--beam-size", type=int, help="1: greedy")
+        command.add_argument(
+            "--length-penalty", type=float, help="higher: longer translations"
+        )
+        command.add_argument("--device", default="auto", help="cuda, mps or cpu")
+    return parser
+
+
+def config_of(arguments: argparse.Namespace) -> TrainingConfig:
+    """The preset that --config names, changed by the flags that were given."""
+    names = {field.name for field in dataclasses.fields(TrainingConfig)}
+    given = {name: v for name, v in vars(arguments).items() if name in names}
+    if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
+        given.setdefault("dataset", "files")
+    toy = given.get("dataset", "captions") == "captions"
+    name = arguments.config or ("tiny" if toy else "small")
+    preset = TrainingConfig.of(name)
+    dataset = given.get("dataset", preset.dataset)
+    given.setdefault("run_dir", f"runs/{dataset}-{name}")
+    return check_settings(dataclasses.replace(preset, **given))
+
+
+def train_command(arguments: argparse.Namespace) -> int:
+    """Train, or go on with the run in the folder; its exit status."""
+    config, restart = config_of(arguments), arguments.restart
+    choose_device(config.device)
+    run = Run(config, restart)
+    if run.finished and not restart:
+        do = f"`translate --model {run.folder}` uses it, --restart begins anew."
+        note(f"{run.folder}: this run is finished. {do}")
+        return 0
+    goes_on = saved_steps(run.folder / "resume") and not restart
+    if known := run.folder if goes_on else config.store:
+        text = load_text(known)
+    else:
+        text = prepare_text(config, load_pairs(config, "train"))
+    try:
+        if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
+            here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+            train_worker(int(here), int(beside), *text, config, True)
+        else:
+            with raise_on_signal():
+                train_model(*text, config)
+    except KeyboardInterrupt as stop:
+        note(f"Stopped. {resume_hint(run.folder)}")
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
+    note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    return 0
+
+
+def prepare_command(arguments: argparse.Namespace) -> int:
+    """Write the training pairs into the folder that --store names."""
+    if arguments.workers < 1:
+        raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
+    prepare_store(config_of(arguments), arguments.workers)
+    return 0
+
+
+def arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines of a stream as they arrive, as many at a time as are there."""
+    begun: list[bytes] = []  # pieces of a line that has no end yet
+    while data := stream.read1(8192):  # type: ignore[attr-defined]
+        *lines, last = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*begun, lines[0]])
+            begun = []
+            yield lines
+        begun.append(last)
+    if line := b"".join(begun):
+        yield [line]
+
+
+def accepted(translator: Translator, number: int, line: bytes) -> str | None:
+    """A line as a sentence the model takes, or None, with a note why not."""
+    longest = translator.config.max_tokens
+    try:
+        if len(line) > 1000 * longest:  # cutting it would take long and end alike
+            what = f"has {len(line):,} bytes, the model takes {longest} tokens"
+            raise DataError("input", what, "Split it.")
+        sentence = decode_line("input", number, line)
+        if sentence.strip():
+            ids = translator.check(sentence)[1:-1]
+            if UNK in ids:
+                tokens = tokenize(sentence, translator.tokenizer_src)
+                unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
+                named = ", ".join(map(repr, unknown))
+                note(f"input, line {number}: unknown words: {named}")
+        return sentence
+    except DataError as error:
+        note(f"input, line {number}: {error.what}. {error.do} Left empty.")
+        return None
+
+
+def search_settings(
+    arguments: argparse.Namespace, config: TrainingConfig
+) -> tuple[int, float]:
+    """Beam size and length penalty: the flags', else the model's own."""
+    names = ("beam_size", "length_penalty")
+    given = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = check_settings(dataclasses.replace(config, **given))
+    return chosen.beam_size, chosen.length_penalty
+
+
+def translate_command(arguments: argparse.Namespace) -> int:
+    """Translate arguments or standard input; 1 if a line was refused."""
+    share_one_heap()  # or a long text would take more and more memory
+    translator = _load_any(model_folder(arguments), arguments.device)
+    given = [os.fsencode(sentence) for sentence in arguments.sentences]
+    pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
+    search = search_settings(arguments, translator.config)
+    number, refused = 1, 0
+    for lines in pieces:
+        numbered = enumerate(lines, number)
+        sentences = [accepted(translator, i, line) for i, line in numbered]
+        wanted = [sentence or "" for sentence in sentences]
+        for text in translator.translate(wanted, *search):
+            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
+        sys.stdout.buffer.flush()
+        number, refused = number + len(lines), refused + sentences.count(None)
+    return 1 if refused else 0
+
+
+def model_folder(arguments: argparse.Namespace) -> Path:
+    """The folder that --model names, or the model that comes with the module."""
+    return Path(arguments.model or project_folder() / DEFAULT_MODEL)
+
+
+def _load_any(folder: Path, device: str) -> Translator:
+    """Load the translator of a folder, exported or not."""
+    return (load_exported if is_exported(folder) else load_translator)(folder, device)
+
+
+def _load_weights(folder: Path, device: str) -> Translator:
+    """Load a translator with its weights; DataError for an exported folder."""
+    if is_exported(folder):
+        what = "is an exported model, whose weights only its engine can read"
+        raise DataError(folder, what, "Name the folder that it was exported from.")
+    return load_translator(folder, device)
+
+
+TEST_2016 = {  # of the English and of the German sentences
+    "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
+    "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
+}
+
+
+def evaluate_command(arguments: argparse.Namespace) -> int:
+    """Score a model on two files or on a split of a data set."""
+    if arguments.dataset:
+        if arguments.split not in ("valid", "test"):
+            raise DataError("--split", f"{arguments.split} is unknown", "valid, test")
+        config = TrainingConfig(dataset=arguments.dataset)
+        pairs = load_pairs(config, arguments.split)
+    elif arguments.src and arguments.ref:
+        pairs = read_parallel(arguments.src, arguments.ref)
+    else:
+        do = "Give --src and --ref, or --dataset."
+        raise DataError("command line", "nothing to evaluate on", do)
+    folder = model_folder(arguments)
+    translator = _load_any(folder, arguments.device)
+    search = search_settings(arguments, translator.config)
+    result = evaluate(translator, pairs, *search)
+    text = "\n".join(reference for _, reference in pairs)
+    if hashlib.sha256(text.encode()).hexdigest() in TEST_2016:
+        record_look(folder, translator.config, result)
+    print(json.dumps(result, ensure_ascii=False))
+    return 0
+
+
+def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
+    """Append a line on this evaluation to results/test_looks.jsonl."""
+    settings = json.dumps(dataclasses.asdict(config), sort_keys=True)
+    look = {
+        "date": datetime.date.today().isoformat(),
+        "model": folder.resolve().name,
+        "config": hashlib.sha256(settings.encode()).hexdigest()[:16],
+        "bleu": result["bleu"],
+    }
+    path = project_folder() / "results" / "test_looks.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    append_line(path, look)
+
+
+def attend_command(arguments: argparse.Namespace) -> int:
+    """Write the page of `explain` for the sentences, and print their translations."""
+    sentences = [
+        decode_line("sentence", number, os.fsencode(sentence))
+        for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    return chosen_cells(recordings, views, layer, head)
+    translator = _load_weights(model_folder(arguments), arguments.device)
+    explanation = explain(translator, *sentences)
+    explanation.save(arguments.out)
+    lines = "".join(f"{text}\n" for text in explanation.translations)
+    sys.stdout.buffer.write(lines.encode())
+    note(f"{arguments.out}: open it in a browser; it needs no network.")
+    return 0
 
 
-def visualize_layer(
-    model: EncoderDecoder,
-    layer: int,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    ntokens: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.ConcatChart:
-    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
-    attn = getter_fn(model, layer)
-    maps = (
-        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
-        for head in range(attn.size(1))
-    )
-    says = f"All heads of layer {layer} as heat maps, two in a row."
-    return optional_import("altair").concat(*maps, columns=2, description=says)
+def export_command(arguments: argparse.Namespace) -> int:
+    """Write a model as a folder that an inference engine loads."""
+    translator = _load_weights(model_folder(arguments), "cpu")
+    export_to_ctranslate2(translator, arguments.out, arguments.quantization)
+    note(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
+    return 0
 
 
-def visualize_model(
-    model: EncoderDecoder,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.VConcatChart:
-    """All layers of a kind of attention, all heads of each."""
-    decoder: Any = model.decoder
-    return optional_import("altair").vconcat(*(
-        visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
-        for layer in range(len(decoder.layers))
-    ))  # fmt: skip
+COMMANDS = {
+    "train": train_command,
+    "prepare": prepare_command,
+    "translate": translate_command,
+    "evaluate": evaluate_command,
+    "attend": attend_command,
+    "export": export_command,
+}
 
 
-def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The captions model after the first test sentence, with its tokens."""
-    translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
-    source, _ = load_pairs(translator.config, "test")[0]
-    return translator.model, *record_translation(translator, source)
-
-
-def viz_encoder_self() -> altair.VConcatChart:
-    """The encoder's self-attention of the first test sentence."""
-    model, source, _ = first_test_sentence()
-    return visualize_model(model, get_encoder, source, source)
-
-
-def viz_decoder_self() -> altair.VConcatChart:
-    """The decoder's self-attention of the first test sentence."""
-    model, _, read = first_test_sentence()
-    return visualize_model(model, get_decoder_self, read, read)
-
-
-def viz_decoder_src() -> altair.VConcatChart:
-    """The cross-attention of the first test sentence."""
-    model, source, read = first_test_sentence()
-    return visualize_model(model, get_decoder_src, read, source)
-
-
-PAGE = """<!DOCTYPE html>
-<html lang="en"><meta charset="utf-8"><title>{title}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';
- script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; font-family: sans-serif }}
-body {{ margin: 1.5rem }}
-.chart {{ background: white; color: black; color-scheme: light; display: block;
- width: fit-content; max-width: 100%; overflow-x: auto; margin: 1rem 0; padding: 8px }}
-.vega-bind {{ display: inline-block; margin-right: 1rem }}
-</style>
-<h1>{title}</h1>
-{body}
-<script>{program}</script>
-<script>
-const draw = (spec, i) => vegaEmbed("#chart" + i, spec,
-  {{renderer: "svg", actions: {{export: true, source: false, compiled: false,
-   editor: false}}}});
-const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.view));
-</script>
-</html>
-"""
-
-
-def attention_page(title: str, lines: list[str], charts: list) -> str:
-    """A web page of lines of text and charts that needs no network."""
-    bundle = optional_import("vl_convert").javascript_bundle()
-    parts = [f"<p>{html.escape(line)}</p>" for line in lines]
-    parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
-    drawn = [{**chart.to_dict(), **chart_theme()} for chart in charts]
-    return PAGE.format(
-        title=html.escape(title),
-        body="\n".join(parts),
-        program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
-        charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
-    )
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; the exit status (see chapter 91)."""
+    limit_onednn_cache()
+    try:
+        arguments = command_line().parse_args(argv)
+        return COMMANDS[arguments.command](arguments)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except torch.multiprocessing.ProcessRaisedException as error:
+        last = str(error).strip().splitlines()[-1]  # of the process's traceback
+        note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
+    except torch.multiprocessing.ProcessExitedException as error:
+        note(f"error: {error}. The same command goes on with the run.")
+    except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
+        line = str(error).replace("\n", " ")  # a name may hold anything
+        note(f"error: {line}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        note("error: too little memory. Use a smaller model, --beam-size or batch.")
+    return 2
 
 
 # -----------------------------------------------------------------------------
-# notebooks/96_large_corpora.md
+# notebooks/92_more_than_one_process.md
 # -----------------------------------------------------------------------------
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of that name; auto takes cuda, else mps, else cpu.
+
+    Raises DataError for one that this machine or this PyTorch does not have.
+    """
+    present = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(kind for kind, there in present.items() if there)
+    kind = name.partition(":")[0]
+    numbers = range(torch.cuda.device_count() if kind == "cuda" else 1)
+    known = [kind, *(f"{kind}:{number}" for number in numbers)]
+    if not present.get(kind) or name not in known:
+        there = [kind for kind in present if present[kind]]
+        raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
+    return torch.device(name)
+
+
+def gpu_report() -> list[str]:
+    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
+    try:
+        gpus = optional_import("GPUtil").getGPUs()
+    except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
+        return []
+    return [
+        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
+        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
+        for gpu in gpus
+    ]
+
+
+@contextmanager
+def process_group(
+    gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
+) -> Iterator[tuple[torch.device, int, int]]:
+    """Join the other processes for a with block: its device, rank and world.
+
+    gpu: this process's number on its machine, out of ngpus_per_node. Without
+    is_distributed the process stays alone: rank 0 of 1.
+    """
+    if not is_distributed:
+        yield device, 0, 1
+        return
+    rank = int(os.environ.get("RANK", gpu))
+    world = int(os.environ.get("WORLD_SIZE", ngpus_per_node))
+    if device.type == "cuda":
+        device = torch.device("cuda", gpu)
+        torch.cuda.set_device(device)
+    else:
+        device = torch.device("cpu")
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, rank=rank, world_size=world)
+    try:
+        yield device, rank, world
+    except RuntimeError as error:
+        if not re.search("[Cc]onnection|remote process", str(error)):
+            raise
+        do = "Its own message says why. The same command goes on with the run."
+        raise DataError("another process of this run", "has ended", do) from error
+    finally:
+        dist.destroy_process_group()
+
+
+def distribute(model: nn.Module) -> nn.Module:
+    """Wrap the model to average gradients if there are several processes."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return model
+    # buffers are constant tables (positions), so none need to be sent around
+    return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
+
+
+def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
+    """Yield the rows rank, rank + world, … of each batch."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
+
+
+def sum_over_processes(*numbers: float) -> list[float]:
+    """Sum each number over all processes of a distributed run."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return list(numbers)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    totals = torch.tensor(numbers, dtype=torch.float64, device=device)
+    dist.all_reduce(totals)
+    return totals.tolist()
+
+
+class SharedLoss:
+    """A loss for ``run_epoch`` whose divisor counts the tokens of all processes.
+
+    Takes and returns what the wrapped SimpleLossCompute does; the sum that it
+    returns, and ``nll``, are those of this process.
+    """
+
+    def __init__(self, loss_compute: SimpleLossCompute):
+        self.loss_compute = loss_compute
+
+    def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
+        tokens, processes = sum_over_processes(norm, 1)
+        return self.loss_compute(x, y, tokens / processes)
+
+    @property
+    def nll(self) -> float:
+        """The summed negative log-likelihood of the last batch."""
+        return self.loss_compute.nll
+
+
+def gather(state: TrainState) -> None:
+    """Replace the latest epoch's sums by those over all processes."""
+    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
+    state.criterion_sum, state.nll_sum = sums[:2]
+    state.epoch_tokens = int(sums[2])
+
+
+def train_distributed_model(
+    vocab_src: Any,
+    vocab_tgt: Any,
+    spacy_de: Any,
+    spacy_en: Any,
+    config: Any,
+    *,
+    processes: int | None = None,
+) -> None:
+    """Train in several processes on this machine: one per GPU, else two.
+
+    The same batches as one process would see, hence the same model.
+    """
+    config = TrainingConfig.of(config)
+    if processes is None:
+        on_gpu = choose_device(config.device).type == "cuda"
+        processes = torch.cuda.device_count() if on_gpu else 2
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    arguments = (processes, vocab_src, vocab_tgt, spacy_de, spacy_en, config, True)
+    started = torch.multiprocessing.spawn(train_worker, arguments, processes, False)
+    try:
+        while not started.join():
+            pass
+    finally:  # stopped: nobody is left behind
+        for process in started.processes:
+            process.terminate()
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
@@ -4228,340 +3910,7 @@ def target_tokens(examples: Sequence) -> int:
 
 
 # -----------------------------------------------------------------------------
-# notebooks/98_around_the_loop.md
-# -----------------------------------------------------------------------------
-
-
-@dataclass
-class TrainingConfig(LearningConfig):
-    """Everything that a run depends on; written to its folder."""
-
-    store: str | None = None  # folder of training pairs prepared as ids (chapter 96)
-    run_dir: str = "runs/captions"  # folder for metrics and checkpoints
-    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
-    threads: int = 1  # of the CPU
-    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
-    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
-    distributed: bool = False  # several processes (chapter 91)
-    save_seconds: float = 45.0  # of training that a kill may cost
-    keep: int = 5  # newest checkpoints that stay
-    average: int = 5  # newest checkpoints averaged at the end
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-
-    @classmethod
-    def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
-        """Return a configuration as it is, by a preset's name, or from 2022's dict."""
-        if isinstance(config, dict):
-            config = cls(**from_2022(config))
-        if isinstance(config, str) and config not in CONFIGS:
-            raise unknown("config", config, CONFIGS)
-        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
-
-
-CHOICES = {
-    "dataset": ("captions", "multi30k", "files"),
-    "positions": ("sinusoidal", "learned"),
-    "tie": ("none", "target", "all"),
-    "schedule": ("linear", "inverse_sqrt"),
-    "precision": ("float32", "bfloat16", "auto"),
-}
-
-
-def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
-    """The error for a setting that is none of its choices."""
-    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
-
-
-def check_choices(config: TextConfig) -> None:
-    """Raise DataError for a field of a configuration that is none of its CHOICES."""
-    for name, choices in CHOICES.items():
-        if (value := getattr(config, name)) not in choices:
-            raise unknown(name, value, choices)
-
-
-PAPER = TrainingConfig(
-    dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
-    batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
-    schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
-    beam_size=4, length_penalty=0.6,
-)  # fmt: skip
-SMALL = TrainingConfig(
-    dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
-    N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
-    base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
-)  # fmt: skip
-CONFIGS = {
-    "tiny": TrainingConfig(
-        d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
-        base_lr=4e-3, warmup=50, average=1,
-    ),
-    "small": SMALL,
-    "base": PAPER,
-    "big": dataclasses.replace(
-        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
-    ),
-}  # fmt: skip
-
-
-def build_model(
-    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
-) -> EncoderDecoder:
-    """A model with fresh weights, as a configuration describes it."""
-    return make_model(
-        len(vocab_src), len(vocab_tgt),
-        config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        norm_first=config.norm_first, positions=config.positions,
-        tie=config.tie, max_len=config.max_tokens,
-    )  # fmt: skip
-
-
-def build_losses(
-    model: EncoderDecoder, config: TrainingConfig
-) -> tuple[SimpleLossCompute, SimpleLossCompute]:
-    """Build the loss for training, and the one for validation."""
-    size, generator = model.generator.proj.out_features, model.generator
-    plain = LeanLabelSmoothing(size, PAD, config.smoothing)
-    valid_loss = train_loss = SimpleLossCompute(generator, plain)
-    if config.r_drop:
-        agreeing = RDrop(size, PAD, config.smoothing, config.r_drop)
-        train_loss = SimpleLossCompute(generator, agreeing)
-    return train_loss, valid_loss
-
-
-def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
-    """The pairs of a split: train, valid or test.
-
-    Files that the configuration names for it take the place of the data set's.
-    DataError where there are none, or one without the other.
-    """
-    src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
-    if src and tgt:
-        return read_parallel(src, tgt)
-    if src or tgt or config.dataset == "files":
-        what = "has no files" if src is tgt is None else "has one file instead of two"
-        do = f"Give {split}_src and {split}_tgt."
-        raise DataError(f"{split} split", what, do)
-    name, suffix = split, ""
-    if config.dataset == "multi30k":
-        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
-        suffix = ".gz"
-    files = [data_file(config.dataset, f"{name}.{x}{suffix}") for x in ("de", "en")]
-    return read_parallel(files[0], files[1])
-
-
-def load_examples(
-    config: TrainingConfig, split: str, text: Text
-) -> list[Example] | Store:
-    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 96.
-
-    Notes how many pairs were too long; DataError where none is left.
-    """
-    if config.store and split == "train":
-        return open_store(config, text)
-    pairs = load_pairs(config, split)
-    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
-    if left_out:
-        limit = f"longer than max_tokens={config.max_tokens}"
-        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
-    if not examples:
-        what = "holds no pair that is short enough"
-        raise DataError(f"{split} split", what, "Raise max_tokens.")
-    return examples
-
-
-def count_steps(examples: Sequence, config: TrainingConfig) -> int:
-    """Count the updates of the optimizer in a whole run."""
-    if isinstance(examples, Store):
-        groups = array_batches(examples.lengths, config.batch_tokens)
-    else:
-        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
-    return config.epochs * math.ceil(len(groups) / config.accum_iter)
-
-
-def progress(
-    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
-    done: int = 0,
-) -> Iterator[Batch]:  # fmt: skip
-    """Yield the batches while a bar on standard error counts target tokens.
-
-    total: the target tokens that this process will see; done: those that an
-    interrupted run has seen before.
-    """
-    tqdm = optional_import("tqdm").tqdm
-    silent = None if is_main_process() else True  # None: where there is no terminal
-    look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
-        for batch in data_iter:
-            yield batch
-            bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(done + state.epoch_tokens - bar.n)
-
-
-def epoch_record(
-    epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
-) -> dict[str, Any]:
-    """Collect the figures of one epoch; tokens are target tokens without padding.
-
-    The criterion is the smoothed one that training lowers; ``valid_nll`` is the plain
-    negative log-likelihood per token in nats, and its exponential the perplexity.
-    """
-    return {
-        "epoch": epoch + 1, "step": state.accum_step,
-        "train_criterion": state.criterion,
-        "valid_nll": valid.nll, "perplexity": valid.perplexity,
-        "tokens_per_second": state.epoch_tokens / seconds, "seconds": seconds,
-        "precision": precision,
-    }  # fmt: skip
-
-
-def train_resumably(
-    config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
-) -> None:
-    """Train on this process's share of each batch, from where the run stopped.
-
-    Leaves metrics, checkpoints and the model in config.run_dir.
-    """
-    torch.manual_seed(config.seed)
-    precision = choose_precision(config.precision, device)
-    train_data = load_examples(config, "train", text)
-    valid_data = load_examples(config, "valid", text)
-    total = target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
-    model = build_model(config, text[0], text[1]).to(device)
-    optimize_for_cpu(model)
-    torch.manual_seed(config.seed + rank)  # each process drops other values
-    updates = count_steps(train_data, config)
-    optimizer, scheduler = build_optimizer(model, config, updates)
-    train_loss, valid_loss = build_losses(model, config)
-
-    run, state, shared = Run(config), TrainState(), distribute(model)
-    run.save_text(*text)
-    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
-        if isinstance(train_data, Store):
-            train_batches = store_batches(train_data, config, epoch, device)
-        else:
-            train_batches = batches(train_data, config, epoch, device, shuffle=True)
-        train_batches = own_rows(train_batches, rank, world)
-        if config.r_drop:
-            train_batches = doubled(train_batches)
-        train_batches = run.resumable_batches(train_batches, epoch)
-        done = run.earlier.epoch_tokens
-        with autocast(precision, device), explain_out_of_memory(run):
-            run_epoch(
-                progress(train_batches, total, epoch, state, done),
-                shared, SharedLoss(train_loss), optimizer, scheduler,
-                accum_iter=config.accum_iter, train_state=state,
-                max_norm=config.max_norm, callback=run.after_update,
-            )  # fmt: skip
-        seconds = time.perf_counter() - run.started
-
-        valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
-        valid_batches = own_rows(valid_batches, rank, world)
-        _, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")
-        gather(valid)
-
-        record = epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
-        run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
-        step = state.accum_step
-        run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
-        if device.type == "cuda":
-            note("; ".join(gpu_report()))
-    run.finish(model)
-
-
-def train_worker(
-    gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
-) -> None:  # fmt: skip
-    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
-    config = TrainingConfig.of(config)
-    torch.set_num_threads(config.threads)
-    limit_onednn_cache()
-    keep_freed_memory()
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    device = choose_device(config.device)
-    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
-        train_resumably(config, text, *place)
-
-
-def train_model(
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    spacy_de: Any,
-    spacy_en: Any,
-    config: Any,
-) -> Translator:
-    """Train in this process or, if ``config.distributed``, in several."""
-    config = TrainingConfig.of(config)
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
-    if config.distributed:
-        train_distributed_model(*text, config)
-    else:
-        train_worker(0, 1, *text, config)
-    return load_translator(config.run_dir, config.device)
-
-
-def _in_batches(
-    decode: Callable[[list[list[int]]], list[list[int]]],
-    rows: dict[int, list[int]],
-    tokens: int,
-    device: torch.device,
-) -> Iterator[tuple[int, list[int]]]:
-    """Yield the key of each row with what ``decode`` makes of the row.
-
-    decode takes a batch of rows, of at most ``tokens`` tokens with padding, and
-    returns a row of output ids for each.
-    """
-    keys = list(rows)
-    lengths = [(len(rows[key]), 0) for key in keys]
-    groups = token_budget_batches(lengths, tokens)[::-1]
-    batches_of_rows = [[rows[keys[i]] for i in group] for group in groups]
-    tqdm = optional_import("tqdm").tqdm
-    with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
-        decoded = map_in_threads(decode, batches_of_rows, device)
-        for group, found in zip(groups, decoded, strict=True):
-            yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))
-            bar.update(len(group))
-
-
-def decode_rows(
-    model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
-    beam_size: int, length_penalty: float,
-) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Yield the key of each row of source ids with the ids of its best output."""
-    device = next(model.parameters()).device
-
-    def decode(batch: list[list[int]]) -> list[list[int]]:
-        src = padded(batch).to(device)
-        found = beam_search(
-            model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
-            end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
-        )  # fmt: skip
-        return [ids for ids, _ in found]
-
-    with in_mode(model, training=False):
-        yield from _in_batches(decode, rows, config.batch_tokens // beam_size, device)
-
-
-def evaluate(
-    translator: Translator, pairs: Sequence[tuple[str, str]],
-    beam_size: int | None = None, length_penalty: float | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Translate the source side of pairs and score it against the target side.
-
-    What ``score`` returns, and the seconds that translating took.
-    """
-    started = time.perf_counter()
-    sources = [src for src, _ in pairs]
-    translations = translator.translate(sources, beam_size, length_penalty)
-    seconds = time.perf_counter() - started
-    scores = score(translations, [tgt for _, tgt in pairs])
-    return {**scores, "seconds": round(seconds, 1)}
-
-
-# -----------------------------------------------------------------------------
-# notebooks/99_quick_on_a_processor.md
+# notebooks/93_the_same_faster.md
 # -----------------------------------------------------------------------------
 
 
@@ -4727,6 +4076,25 @@ def _has_onednn() -> bool:
 def limit_onednn_cache() -> None:
     """Let oneDNN keep 200 compiled products, unless the environment says otherwise."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision of that name; auto takes bfloat16 where the chip has it."""
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        fast = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        chip = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+        fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
+    return "bfloat16" if fast else "float32"
+
+
+def autocast(precision: str, device: torch.device) -> torch.autocast:
+    """Matrix products in bfloat16 inside, where that is the precision."""
+    wanted = precision == "bfloat16"
+    # The cache would keep the first step's rounded weights for the whole epoch.
+    return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
 
 
 def fused_attention(
@@ -5069,6 +4437,630 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
             folder / "model.bin", what, "Export the model again."
         ) from error
     return ExportedTranslator(engine, *text, config)
+
+
+# -----------------------------------------------------------------------------
+# notebooks/94_charts_and_pages.md
+# -----------------------------------------------------------------------------
+
+
+CHART_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
+CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
+
+
+def chart_theme() -> dict:
+    """The Altair theme of the series: colours, sizes of text, white background."""
+    text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
+    return {
+        "config": {
+            "background": "white",
+            "padding": 10,
+            "font": "sans-serif",
+            "title": {"fontSize": 15, "subtitleFontSize": 12, "anchor": "start"},
+            "axis": {**text, "gridColor": "#e6e6e6"},
+            "legend": {**text, "symbolStrokeWidth": 2},
+            "header": {"labelFontSize": 13, "titleFontSize": 13},
+            "view": {"continuousWidth": 520, "continuousHeight": 260},
+            "mark": {"color": CHART_COLOURS[0]},
+            "line": {"strokeWidth": 2.5},
+            "range": {"category": CHART_COLOURS, "heatmap": CHART_RAMP},
+        }
+    }
+
+
+def chart_bundle(spec: dict, **options: object) -> dict:
+    """What one chart stores in a notebook: the specification and a PNG of it."""
+    bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
+    with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
+        import vl_convert
+
+        png = packed_tightly(vl_convert.vegalite_to_png(spec))
+        bundle["image/png"] = base64.b64encode(png).decode()
+    return bundle
+
+
+def packed_tightly(png: bytes) -> bytes:
+    """The same picture in about a fifth of the bytes that vl-convert takes."""
+    chunks, pixels, place = [], b"", 8  # behind the signature
+    while place < len(png):
+        size, kind = struct.unpack_from(">I4s", png, place)
+        content = png[place + 8 : place + 8 + size]
+        place += size + 12
+        if kind == b"IDAT":
+            pixels += content
+        else:
+            chunks.append((kind, content))
+    pixels = zlib.compress(zlib.decompress(pixels), level=9)
+    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
+    framed = (
+        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
+        for kind, c in chunks
+    )
+    return png[:8] + b"".join(framed)
+
+
+def use_charts() -> None:
+    """Give Altair the theme and the renderer of the series; call it once."""
+    alt = optional_import("altair")
+    alt.theme.register("annotated_transformer", enable=True)(chart_theme)
+    alt.renderers.register("annotated_transformer", chart_bundle)
+    alt.renderers.enable("annotated_transformer")
+
+
+def packed(weights: Iterable[float]) -> str:
+    """Weights as one string of thousandths, which ``by_cell`` cuts up again."""
+    return " ".join(f"{1000 * value:.0f}" for value in weights)
+
+
+def by_cell(chart: Any, maps: str = "weights") -> Any:
+    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
+    word = "split(datum.{0}s, '\\t')[datum.{0}]".format
+    return (
+        chart.transform_calculate(
+            cell=f"split(datum.{maps}, ' ')", i="sequence(datum.cells)"
+        )
+        .transform_flatten(["cell", "i"])
+        .transform_calculate(
+            value="datum.cell / 1000",
+            row="floor(datum.i / datum.width)",
+            column="datum.i % datum.width",
+            row_token=word("row"),
+            col_token=word("column"),
+        )
+    )
+
+
+def by_head(chart: Any) -> Any:
+    """Let a chart cut recordings up: a record for each layer and head."""
+    return (
+        chart.transform_calculate(
+            text="split(datum.weights, '|')", map="sequence(datum.maps)"
+        )
+        .transform_flatten(["text", "map"])
+        .transform_calculate(
+            layer="floor(datum.map / datum.heads)", head="datum.map % datum.heads"
+        )
+    )
+
+
+def chooser(
+    name: str, options: list, first: Any, labels: list[str] | None = None
+) -> altair.Parameter:
+    """A parameter of a chart, with a list to choose from where there is a choice."""
+    alt = optional_import("altair")
+    if len(options) < 2:
+        return alt.param(name=name, value=first)
+    labels = [str(option) for option in options] if labels is None else labels
+    bind = alt.binding_select(options=options, labels=labels, name=f"{name} ")
+    return alt.param(name=name, value=first, bind=bind)
+
+
+def chosen_cells(
+    recordings: tuple[Recording, ...], views: list, layer: int, head: int
+) -> altair.LayerChart:
+    """Views on the cells of one map, laid over each other, with the four choices."""
+    alt = optional_import("altair")
+    kinds = list(dict.fromkeys(each.kind for each in recordings))
+    sentences = list(dict.fromkeys(each.sentence for each in recordings))
+    N, H = (max(each.weights.size(axis) for each in recordings) for axis in (0, 1))
+    first = recordings[0]
+    heads = first.weights[layer]
+    shown = heads.mean(0) if head < 0 else heads[head]
+    which = "mean over heads" if head < 0 else f"head {head}"
+    says = f"{first.kind}, layer {layer}, {which}. "
+    named = "Head < 0 ? ', mean over heads' : ', head ' + Head"
+    title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
+    chart = alt.layer(
+        *views,
+        data=alt.Data(values=[each.record() for each in recordings]),
+        description=says + described(shown, first.rows, first.columns),
+        view=alt.ViewBackground(stroke=None),
+        title=alt.Title(title, offset=12),
+    ).add_params(
+        chooser("Kind", kinds, kinds[0]),
+        chooser("Sentence", sentences, sentences[0]),
+        chooser("Layer", list(range(N)), layer),
+        chooser("Head", [-1, *range(H)], head, ["mean", *map(str, range(H))]),
+    )
+    chart = chart.transform_filter("datum.kind == Kind && datum.sentence == Sentence")
+    one = "datum.layer == Layer && (Head < 0 || datum.head == Head)"
+    cells = by_cell(by_head(chart).transform_filter(one), "text")
+    groups = ["row", "column", "row_token", "col_token"]
+    return cells.transform_aggregate(value="mean(value)", groupby=groups)
+
+
+def pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
+    """Which row and which column a view's pointer chooses; both as conditions."""
+    alt = optional_import("altair")
+    chosen = []
+    for field in ("row", "column"):
+        name = f"{view}_{field}"
+        on, clear = (f"@{name}_words_marks:pointer{way}" for way in ("over", "out"))
+        point = alt.selection_point(name=name, fields=[field], on=on, clear=clear)
+        chosen.append(point)
+    return chosen, [{"param": each.name} for each in chosen]
+
+
+def words(
+    token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
+) -> altair.Chart:
+    """The tokens along one side of a view, each ``once``; pointing chooses one."""
+    chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
+    chart = chart.transform_filter(f"datum.{once} == 0")
+    text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
+    return text.encode(text=f"{token}:N", **place).add_params(chosen)
+
+
+def explorer(
+    *recordings: Recording, layer: int = 0, head: int = -1
+) -> altair.LayerChart:
+    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
+
+    Pointing at a token shows its row or column alone, with its weights in percent.
+    """
+    alt = optional_import("altair")
+    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    step = max(10, min(26, 560 // longest))
+    x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
+    place, size = {"x": x, "y": y, "tooltip": TOOLTIP}, min(12, step)
+    (row, column), pointed = pointed_at("map")
+    lit = alt.condition({"test": {"and": pointed}}, alt.value(1), alt.value(0.12))
+    squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
+    side, above = {"align": "right"}, {"align": "left", "angle": 300}
+    views = [
+        squares.encode(color=weight_colour(), opacity=lit, **place),
+        percentages(step, pointed).encode(**place),
+        words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
+        words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
+    ]
+    return chosen_cells(recordings, views, layer, head)
+
+
+def percentages(step: int, pointed: list[dict]) -> altair.Chart:
+    """The weights of what is pointed at, as numbers; none where nothing is."""
+    alt = optional_import("altair")
+    something = {"or": [each | {"empty": False} for each in pointed]}
+    ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
+    chart = alt.Chart().transform_filter({"and": [something, *pointed]})
+    chart = chart.transform_calculate(percent="round(100 * datum.value)")
+    return chart.mark_text(fontSize=0.45 * step).encode(text="percent:Q", color=ink)
+
+
+def sentence_pair(
+    *recordings: Recording, layer: int = 0, head: int = -1
+) -> altair.LayerChart:
+    """The choices of ``explorer``, drawn as lines from who asks to who is asked.
+
+    Pointing at a token leaves its lines alone. Weights below 0.05 are not drawn.
+    """
+    alt = optional_import("altair")
+    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    step, wide = max(14, min(24, 700 // longest)), 260
+    down = alt.Scale(domain=(-0.5, longest - 0.5), nice=False, zero=False, reverse=True)
+    asking = alt.Y("row:Q", scale=down, axis=None)
+    asked = alt.Y("column:Q", scale=down, axis=None)
+    thick = alt.StrokeWidth("value:Q", legend=None)
+    (row, column), pointed = pointed_at("lines")
+    lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
+    lines = alt.Chart(width=wide, height=step * longest).transform_filter(
+        "datum.value >= 0.05"
+    ).mark_rule(color=CHART_COLOURS[0], strokeCap="round").encode(
+        x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
+        strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
+        opacity=lit, tooltip=TOOLTIP,
+    )  # fmt: skip
+    left, right = {"x": alt.value(-8)}, {"x": alt.value(wide + 8)}
+    left |= {"y": asking, "mark": {"align": "right"}}
+    right |= {"y": asked, "mark": {"align": "left"}}
+    views = [
+        lines,
+        words("row_token", "column", row, 12, **left),
+        words("col_token", "row", column, 12, **right),
+    ]
+    return chosen_cells(recordings, views, layer, head)
+
+
+def visualize_layer(
+    model: EncoderDecoder,
+    layer: int,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    ntokens: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.ConcatChart:
+    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
+    attn = getter_fn(model, layer)
+    maps = (
+        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
+        for head in range(attn.size(1))
+    )
+    says = f"All heads of layer {layer} as heat maps, two in a row."
+    return optional_import("altair").concat(*maps, columns=2, description=says)
+
+
+def visualize_model(
+    model: EncoderDecoder,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.VConcatChart:
+    """All layers of a kind of attention, all heads of each."""
+    decoder: Any = model.decoder
+    return optional_import("altair").vconcat(*(
+        visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
+        for layer in range(len(decoder.layers))
+    ))  # fmt: skip
+
+
+def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
+    """The captions model after the first test sentence, with its tokens."""
+    translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
+    source, _ = load_pairs(translator.config, "test")[0]
+    return translator.model, *record_translation(translator, source)
+
+
+def viz_encoder_self() -> altair.VConcatChart:
+    """The encoder's self-attention of the first test sentence."""
+    model, source, _ = first_test_sentence()
+    return visualize_model(model, get_encoder, source, source)
+
+
+def viz_decoder_self() -> altair.VConcatChart:
+    """The decoder's self-attention of the first test sentence."""
+    model, _, read = first_test_sentence()
+    return visualize_model(model, get_decoder_self, read, read)
+
+
+def viz_decoder_src() -> altair.VConcatChart:
+    """The cross-attention of the first test sentence."""
+    model, source, read = first_test_sentence()
+    return visualize_model(model, get_decoder_src, read, source)
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none';
+ script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; font-family: sans-serif }}
+body {{ margin: 1.5rem }}
+.chart {{ background: white; color: black; color-scheme: light; display: block;
+ width: fit-content; max-width: 100%; overflow-x: auto; margin: 1rem 0; padding: 8px }}
+.vega-bind {{ display: inline-block; margin-right: 1rem }}
+</style>
+<h1>{title}</h1>
+{body}
+<script>{program}</script>
+<script>
+const draw = (spec, i) => vegaEmbed("#chart" + i, spec,
+  {{renderer: "svg", actions: {{export: true, source: false, compiled: false,
+   editor: false}}}});
+const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.view));
+</script>
+</html>
+"""
+
+
+def attention_page(title: str, lines: list[str], charts: list) -> str:
+    """A web page of lines of text and charts that needs no network."""
+    bundle = optional_import("vl_convert").javascript_bundle()
+    parts = [f"<p>{html.escape(line)}</p>" for line in lines]
+    parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
+    drawn = [{**chart.to_dict(), **chart_theme()} for chart in charts]
+    return PAGE.format(
+        title=html.escape(title),
+        body="\n".join(parts),
+        program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
+        charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
+    )
+
+
+# -----------------------------------------------------------------------------
+# notebooks/95_squeezing_out_bleu.md
+# -----------------------------------------------------------------------------
+
+
+class RDrop(LabelSmoothing):
+    """The smoothed criterion, and how far two passes of dropout disagree.
+
+    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
+    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
+    Raises ValueError where the two halves of the targets differ.
+    """
+
+    def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
+        super().__init__(size, padding_idx, smoothing)
+        self.weight = weight
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        half = len(target) // 2
+        if not torch.equal(target[:half], target[half:]):
+            problem = "the second half of the rows must answer what the first answers"
+            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
+        first, second = x.chunk(2)
+        apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
+        counts = target[:half] != self.padding_idx
+        return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
+
+
+def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches that hold all rows twice, one block after the other."""
+    for batch in batches:
+        tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
+        yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
+
+
+# -----------------------------------------------------------------------------
+# notebooks/97_coming_from_2018_or_2022.md
+# -----------------------------------------------------------------------------
+
+
+def is_interactive_notebook() -> bool:
+    """Whether an IPython kernel runs this code."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def show_example(fn: Callable, args: Iterable = ()) -> Any:
+    """The function's result, in a notebook; nothing elsewhere."""
+    return fn(*args) if is_interactive_notebook() else None
+
+
+def execute_example(fn: Callable, args: Iterable = ()) -> None:
+    """Call the function for what it does, in a notebook only."""
+    show_example(fn, args)
+
+
+class DummyOptimizer(torch.optim.Optimizer):
+    """Takes no step; for old cells that evaluate."""
+
+    def __init__(self) -> None:
+        self.param_groups = [{"lr": 0}]
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Nothing."""
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Nothing."""
+
+
+class DummyScheduler:
+    """Moves no rate; for old cells that evaluate."""
+
+    def step(self) -> None:
+        """Nothing."""
+
+
+def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
+    """Vocabularies of the embedded corpus, and a line with their sizes."""
+    vocabs = build_vocabulary(spacy_de, spacy_en)
+    print("Vocabulary sizes:", *map(len, vocabs))
+    return vocabs
+
+
+def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
+    """The tokens of one side (0 source, 1 target) of every pair."""
+    for pair in data_iter:
+        yield tokenizer(pair[index])
+
+
+def collate_batch(
+    batch: Sequence[tuple[str, str]], src_pipeline: Callable, tgt_pipeline: Callable,
+    src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
+    max_padding: int = 128, pad_id: int = PAD,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
+
+    Rows with more than ``max_padding`` ids are shortened, with a warning.
+    """
+    room = max_padding - 2  # without <s> and </s>
+    src = [src_vocab(src_pipeline(sentence)) for sentence, _ in batch]
+    tgt = [tgt_vocab(tgt_pipeline(sentence)) for _, sentence in batch]
+    if cut := sum(len(body) > room for body in src + tgt):
+        warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
+    src_ids, tgt_ids = (
+        padded([[START, *body[:room], END] for body in side], pad_id).to(device)
+        for side in (src, tgt)
+    )
+    return src_ids, tgt_ids
+
+
+def create_dataloaders(
+    device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
+    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
+    max_padding: int = 128, is_distributed: bool = True,
+) -> tuple[DataLoader, DataLoader]:  # fmt: skip
+    """Loaders of the embedded corpus' training and validation pairs.
+
+    ``batch_size`` counts sentences, as in 2022. In a distributed run each
+    process gets its share of the training pairs.
+    """
+    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
+    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
+    collate = functools.partial(
+        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
+        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
+    )  # fmt: skip
+    train: Any = load_pairs(TrainingConfig(), "train")
+    valid: Any = load_pairs(TrainingConfig(), "valid")
+    several = is_distributed and torch.distributed.is_initialized()
+    sampler: Any = DistributedSampler(train) if several else None
+    return (
+        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
+        DataLoader(valid, batch_size, collate_fn=collate),
+    )
+
+
+def from_2022(config: dict[str, Any]) -> dict[str, Any]:
+    """Today's fields for the post's dictionary; its model was the paper's base.
+
+    Raises DataError for a dictionary in which something is missing or of another type.
+    """
+    kinds: dict[str, Any] = {
+        "batch_size": int, "distributed": bool, "num_epochs": int, "accum_iter": int,
+        "base_lr": (int, float), "max_padding": int, "warmup": int, "file_prefix": str,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(config.get(name), kind):
+            what = f"is {config[name]!r}" if name in config else "is missing"
+            raise DataError(f"config[{name!r}]", what, "See the post's dictionary.")
+    return {
+        "N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "schedule": "inverse_sqrt",
+        "epochs": config["num_epochs"],
+        "accum_iter": config["accum_iter"],
+        "base_lr": config["base_lr"],
+        "warmup": config["warmup"],
+        "distributed": config["distributed"],
+        "max_tokens": config["max_padding"],
+        "batch_tokens": config["batch_size"] * config["max_padding"],
+        "run_dir": "runs/" + config["file_prefix"].strip("_"),
+    }  # fmt: skip
+
+
+def check_outputs(
+    valid_dataloader: Iterable[tuple[Tensor, Tensor]],
+    model: EncoderDecoder,
+    vocab_src: Vocabulary,
+    vocab_tgt: Vocabulary,
+    n_examples: int = 15,
+    pad_idx: int = 2,
+    eos_string: str = "</s>",
+) -> list[tuple]:
+    """Greedy translations of the first sentences of a loader, printed.
+
+    Returns (batch, source tokens, reference tokens, output ids, output
+    text) of each; the batch holds this one pair, without padding.
+    """
+    results: list[tuple] = []
+    end = vocab_tgt[eos_string]
+    for src, tgt in one_by_one(valid_dataloader, n_examples):
+        batch = Batch(src[src != pad_idx][None], tgt[tgt != pad_idx][None], pad_idx)
+        room = max(72, 2 * batch.src.size(1))
+        model_out = greedy_decode(
+            model, batch.src, batch.src_mask, room, 0, end_symbol=end, pad=pad_idx
+        )[0]
+        src_tokens = vocab_src.tokens(batch.src[0].tolist())
+        tgt_tokens = vocab_tgt.tokens(tgt[tgt != pad_idx].tolist())
+        written = [t for t in vocab_tgt.tokens(model_out.tolist()) if t != eos_string]
+        model_txt = " ".join([*written, eos_string])
+        print(f"\nExample {len(results)} ========\n")
+        print("Source Text (Input)        :", " ".join(src_tokens))
+        print("Target Text (Ground Truth) :", " ".join(tgt_tokens))
+        print("Model Output               :", model_txt)
+        results.append((batch, src_tokens, tgt_tokens, model_out, model_txt))
+    return results
+
+
+def load_trained_model() -> EncoderDecoder:
+    """The trained model that comes with the project."""
+    return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
+
+
+def one_by_one(
+    loader: Iterable[tuple[Tensor, Tensor]], most: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The first sentence pairs of a loader of batches, in order."""
+    pairs = (pair for src, tgt in loader for pair in zip(src, tgt, strict=True))
+    return itertools.islice(pairs, most)
+
+
+def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
+    """The captions model, and its translations of validation sentences."""
+    ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
+    text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
+    _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
+    return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
+
+
+def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
+    """Load a state_dict of the 2018 or 2022 code into a model of the same size."""
+    kept = {key: value for key, value in weights.items() if not key.endswith(".pe")}
+    model.load_state_dict(kept)
+
+
+def field_ids(field: Any, tokens: list[str]) -> Tensor:
+    """Ids (1, L) of tokens between the field's start and end symbols."""
+    known = field.vocab.stoi
+    unknown_id = known[field.unk_token]
+    words = [field.init_token, *tokens, field.eos_token]
+    return torch.tensor([[known.get(word, unknown_id) for word in words]])
+
+
+def translate_sentence(
+    sentence: str | list[str],
+    src_field: Any,
+    trg_field: Any,
+    model: EncoderDecoder,
+    device: torch.device | str,
+    max_len: int = 50,
+) -> tuple[list[str], Tensor]:
+    """Greedy translation, and what the last layer looked at.
+
+    sentence is raw or already cut. Returns the tokens, with the end symbol
+    if it was reached, and the cross-attention (1, H, T, S) of the last
+    decoder layer, row t belonging to token t.
+    """
+    if isinstance(sentence, str):
+        tokens = src_field.preprocess(sentence)
+    else:
+        tokens = [t.lower() if src_field.lower else t for t in sentence]
+    src = field_ids(src_field, tokens).to(device)
+    src_mask = torch.ones_like(src).unsqueeze(1)
+    known = trg_field.vocab.stoi
+    ids = greedy_decode(
+        model, src, src_mask, max_len + 1, known[trg_field.init_token],
+        end_symbol=known[trg_field.eos_token], pad=known[trg_field.pad_token],
+    )  # fmt: skip
+    read = ids[:, :-1]
+    with in_mode(model, training=False), plain_attention(model):
+        model(src, read, src_mask, subsequent_mask(read.size(1)).to(device))
+    words = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
+    return words, model.decoder.layers[-1].src_attn.attn
+
+
+def calculate_bleu(
+    data: Iterable,
+    src_field: Any,
+    trg_field: Any,
+    model: EncoderDecoder,
+    device: torch.device | str,
+    max_len: int = 50,
+) -> float:
+    """torchtext's BLEU (0 to 1) of greedy translations of a data set.
+
+    It is taken on the tutorial's own tokens; compare it only with figures
+    taken alike. ``evaluate`` gives the one to report.
+    """
+    bleu_score = optional_import("torchtext.data.metrics").bleu_score
+    outputs, references = [], []
+    for example in data:
+        arguments = (src_field, trg_field, model, device, max_len)
+        words, _ = translate_sentence(example.src, *arguments)
+        outputs.append([w for w in words if w != trg_field.eos_token])
+        references.append([example.trg])
+    return bleu_score(outputs, references)
 
 
 if __name__ == "__main__":

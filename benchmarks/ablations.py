@@ -6,7 +6,7 @@ Every variant is trained for the same number of updates on Multi30k, German to E
 with one thread, and translates the *validation* split; the test split is not read.
 Each is compared with the reference over the same 1,000 resamples of the sentences.
 Translations and figures lie in runs/ablations/, a folder for each variant; what is
-there is not made again. results/ablations.json sums up; appendix chapter 97 shows it.
+there is not made again. results/ablations.json sums up; chapter 95 shows it.
 """
 
 import argparse

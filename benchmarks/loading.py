@@ -3,7 +3,7 @@
     python benchmarks/loading.py [--pairs 5000000] [--words 25] [--workers 2]
 
 Writes a text of random words (their frequencies by Zipf's law, sentences of very
-different length), prepares it as chapter 96 does, and trains some steps from the store.
+different length), prepares it as chapter 92 does, and trains some steps from the store.
 Needs 3 GB of disk for 5 million pairs of 25 words a side; the folder is deleted at the
 end, unless --folder names one.
 """

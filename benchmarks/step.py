@@ -1,4 +1,4 @@
-"""What each measure of chapter 99 saves: one step of training, each taken away.
+"""What each measure of chapter 93 saves: one step of training, each taken away.
 
     python benchmarks/step.py
 

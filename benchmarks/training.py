@@ -4,7 +4,7 @@
 
 Target tokens without padding; forward, backward and step of the optimizer, from
 batches that are ready. All in one process at two threads, so all profit from the
-memory that it keeps (chapter 99). Multi30k, 8,000 subwords, dropout 0.1.
+memory that it keeps (chapter 93). Multi30k, 8,000 subwords, dropout 0.1.
 """
 
 import argparse

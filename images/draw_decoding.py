@@ -1,4 +1,4 @@
-"""Draw the figures of chapter 4 as SVG, in the style of draw.py.
+"""Draw the figures of chapters 4 and 95 as SVG, in the style of draw.py.
 
 python images/draw_decoding.py
 """
@@ -46,7 +46,7 @@ def cache() -> Figure:
 def r_drop() -> Figure:
     """A batch that holds all twice, two criteria and a divergence."""
     f = Figure("r_drop", 236, "R-Drop: one batch, two draws of dropout")
-    f.text(92, 26, "one batch, copies=2", 14, bold=True)
+    f.text(92, 26, "one batch, all twice", 14, bold=True)
     for y, name in ((46, "N sentences"), (134, "the same again")):
         f.box(20, y, 144, 62, name, "embed")
         f.line((164, y + 31), (204, y + 31))

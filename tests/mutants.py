@@ -746,7 +746,7 @@ MUTANTS = [
         "number, refused = len(lines),",
         "test_command_line.py::test_numbers_of_refused_lines_count_on_over_pieces",
     ),
-    # --- our own: chapter 92 --------------------------------------------------
+    # --- our own: chapter 97 --------------------------------------------------
     Mutant(
         OWN,
         "old cells' translations see no words of the source",
@@ -762,7 +762,7 @@ MUTANTS = [
         "return self.loss_compute(x, y, norm)",
         "test_distributed.py::test_two_processes_take_the_steps_of_one[1-None]",
     ),
-    # --- our own: chapter 94 --------------------------------------------------
+    # --- our own: chapter 90 --------------------------------------------------
     Mutant(
         OWN,
         "a state is saved while gradients wait",
@@ -800,7 +800,7 @@ MUTANTS = [
         "        pass\n",
         "test_resume.py::test_batches_of_a_finished_update_are_forgotten",
     ),
-    # --- our own: chapter 99 --------------------------------------------------
+    # --- our own: chapter 93 --------------------------------------------------
     Mutant(
         OWN,
         "the fused kernel adds a mask of numbers",

@@ -137,7 +137,7 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
 @needs_multi30k
 @pytest.mark.slow
 def test_the_reference_sees_each_pair_about_once():
-    """As chapter 97 says, and the tenth of the data about ten times."""
+    """As chapter 95 says, and the tenth of the data about ten times."""
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
     text = at.prepare_text(config, at.load_pairs(config, "train"))

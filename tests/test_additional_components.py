@@ -1,4 +1,4 @@
-"""Chapter 4: subwords, cached decoding, beam search, averages, R-Drop."""
+"""Chapter 4: subwords, cached decoding, beam search, averages; chapter 95: R-Drop."""
 
 from __future__ import annotations
 

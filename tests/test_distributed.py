@@ -85,7 +85,7 @@ def twenty_steps(gpu, world, folder, accum_iter, max_norm):
 
 
 def spawn(function, world, *arguments):
-    """Run a function in several processes, as chapter 91 does."""
+    """Run a function in several processes, as chapter 92 does."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     torch.multiprocessing.spawn(function, (world, *arguments), nprocs=world)
 

@@ -1,4 +1,4 @@
-"""More pairs from the same sentences (tools/diversify.py, chapter 4.8)."""
+"""More pairs from the same sentences (tools/diversify.py, chapter 95)."""
 
 import sys
 from types import SimpleNamespace

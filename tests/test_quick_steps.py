@@ -1,4 +1,4 @@
-"""What makes a step quick on a processor changes no result (chapter 99)."""
+"""What makes a step quick on a processor changes no result (chapter 93)."""
 
 import copy
 import subprocess

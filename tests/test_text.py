@@ -168,7 +168,7 @@ def measured_speed(part: str, table: str, system: str) -> list[float]:
     return sorted(rows[system]["ours_is"] for rows in tables if system in rows)
 
 
-def test_what_chapter_4_says_of_speed_was_measured():
+def test_what_chapter_93_says_of_speed_was_measured():
     """Behind the C++ engine on two batches at once, ahead of the Python libraries."""
     engine = "CTranslate2 float32"
     for kind in ("greedy", "beam 5", "one sentence"):

@@ -111,7 +111,7 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
     return (
         f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
         f"sentences, German and English, beside what another model, trained on the "
-        f"same {count:,}, made of it (`tools/diversify.py`, chapter 4.8)"
+        f"same {count:,}, made of it (`tools/diversify.py`, chapter 95)"
     )
 
 
