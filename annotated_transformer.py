@@ -75,85 +75,59 @@ __all__ = [
     "clones", "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
     "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
     "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
-    "check_choice", "tie_weights", "initialise", "count_parameters",
+    "check_choice", "tie_weights", "initialize", "count_parameters",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
-    "read_parallel", "load_tokenizers", "tokenize", "REJOIN", "detokenize",
-    "SPECIALS", "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary",
-    "Example", "encode_pairs", "lengths_of", "token_budget_batches", "padded",
-    "batches", "TextConfig", "ModelConfig", "LearningConfig", "Text",
-    "prepare_text", "build_optimizer", "train", "Translator", "score",
+    "read_parallel", "load_tokenizers", "tokenize", "detokenize", "SPECIALS",
+    "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example",
+    "encode_pairs", "lengths_of", "token_budget_batches", "padded", "batches",
+    "TextConfig", "ModelConfig", "LearningConfig", "Text", "prepare_text",
+    "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "empty_encoding", "BytePairEncoding", "DecoderCache", "keys_and_values",
-    "attend_to", "decode_step", "penalty", "may_improve", "Beam",
-    "beam_search", "mean_state", "shapes", "average", "average_checkpoints",
+    "BytePairEncoding", "DecoderCache", "decode_step", "penalty",
+    "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
     "plain_attention", "record_translation", "record_pair", "mtx2df",
-    "check_labels", "ABOVE", "TOOLTIP", "token_axis", "weight_colour",
-    "attn_map", "described", "recorded_weights", "get_encoder",
-    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
-    "attention_grid", "readable", "Explanation", "explain", "links_found",
-    "gold_links", "count_links", "alignment_error_rate", "cross_maps",
-    "guessed_links", "role_keys", "role_scores", "zeroed",
-    "head_output_weight", "query_parameters",
+    "attn_map", "get_encoder", "get_decoder_self", "get_decoder_src", "KINDS",
+    "Recording", "recordings", "attention_grid", "readable", "Explanation",
+    "explain", "links_found", "gold_links", "count_links",
+    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
+    "role_scores", "zeroed", "head_output_weight", "query_parameters",
     # 90_keeping_a_run_safe
-    "DataError", "note", "INSTALL", "optional_import", "read_lines",
-    "decode_line", "MULTI30K_URL", "MULTI30K_SUMS", "MULTI30K_SHA256",
-    "project_folder", "data_folders", "data_file", "check_published",
-    "fetch_multi30k", "write_atomically", "to_disk", "folder_to_disk",
-    "not_written", "append_line", "write_json", "read_json", "save_tensors",
-    "fingerprint", "unpack_tensors", "load_tensors", "load_weights",
-    "load_state", "unwrap_ddp", "processor_name", "current_commit",
-    "describe_environment", "TrainingConfig", "CHOICES", "unknown",
-    "check_choices", "PAPER", "SMALL", "CONFIGS", "LIMITS", "check_settings",
-    "RUN_FILES", "run_files", "saved_steps", "MAY_CHANGE", "saved_settings",
-    "refuse_other_run", "open_run_folder", "is_main_process", "read_metrics",
-    "cut_metrics", "pack_text", "load_text", "load_config", "save_translator",
-    "load_translator", "pack_state", "unpack_state", "Progress", "RESUMABLE",
-    "Run", "save_vocabulary", "finished_epochs", "readable_checkpoints",
-    "resume_hint", "with_resume_hint", "Stopped", "raise_on_signal",
-    "is_out_of_memory", "explain_out_of_memory", "build_model", "build_losses",
-    "load_pairs", "load_examples", "count_steps", "progress", "epoch_record",
-    "train_resumably", "train_worker", "train_model",
+    "DataError", "log", "optional_import", "read_lines", "decode_line",
+    "project_folder", "data_file", "write_atomically", "append_line",
+    "write_json", "read_json", "save_tensors", "load_tensors",
+    "processor_name", "describe_environment", "TrainingConfig", "CONFIGS",
+    "check_settings", "saved_steps", "read_metrics", "load_text",
+    "load_config", "save_translator", "load_translator", "Run", "resume_hint",
+    "Stopped", "raise_on_signal", "build_model", "build_losses", "load_pairs",
+    "load_examples", "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
-    "decode_rows", "evaluate", "field_comments", "add_fields", "DEFAULT_MODEL",
-    "CAPTIONS_MODEL", "CommandLine", "command_line", "config_of",
-    "train_command", "prepare_command", "arriving_lines", "accepted",
-    "search_settings", "translate_command", "model_folder", "TEST_2016",
-    "evaluate_command", "record_look", "attend_command", "export_command",
-    "COMMANDS", "main",
+    "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "sum_over_processes", "SharedLoss", "gather", "train_distributed_model",
-    "stream_lines", "ParallelText", "id_type", "text_of", "pack_chunk",
-    "in_order", "chunks", "SIDES", "STORED", "growing", "write_sides",
-    "LEARN_FROM", "origin", "fingerprint_of", "is_prepared", "described_store",
-    "prepare_store", "Store", "map_file", "open_store", "shuffled",
-    "array_batches", "store_batches", "target_tokens",
+    "prepare_store", "Store", "open_store", "array_batches", "store_batches",
     # 93_the_same_faster
-    "CheapDropout", "IDLE_BYTES", "resident_bytes", "glibc",
-    "keep_freed_memory", "LeanLabelSmoothing", "FEW_ROWS", "OneDNNLinear",
+    "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
     "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
     "optimize_for_cpu", "map_in_threads", "share_one_heap", "QUANTIZATIONS",
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
-    "CHART_COLOURS", "CHART_RAMP", "chart_theme", "chart_bundle",
-    "packed_tightly", "use_charts", "packed", "by_cell", "by_head", "chooser",
-    "chosen_cells", "pointed_at", "words", "explorer", "percentages",
-    "sentence_pair", "visualize_layer", "visualize_model",
-    "first_test_sentence", "viz_encoder_self", "viz_decoder_self",
-    "viz_decoder_src", "PAGE", "attention_page",
+    "CHART_COLORS", "use_charts", "explorer", "sentence_pair",
+    "visualize_layer", "viz_encoder_self", "viz_decoder_self",
+    "viz_decoder_src", "attention_page",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
     "is_interactive_notebook", "show_example", "execute_example",
     "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
     "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "one_by_one", "run_model_example",
-    "load_old_weights", "field_ids", "translate_sentence", "calculate_bleu",
+    "load_trained_model", "run_model_example", "load_old_weights",
+    "translate_sentence", "calculate_bleu",
 ]
 # fmt: on
 
@@ -531,7 +505,7 @@ def make_model(
         Generator(d_model, tgt_vocab),
     )
     tie_weights(model, tie)
-    initialise(model)
+    initialize(model)
     return model
 
 
@@ -560,7 +534,7 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
         model.generator.proj.weight = tgt.weight
 
 
-def initialise(model: nn.Module) -> None:
+def initialize(model: nn.Module) -> None:
     """Draw matrices by Xavier's rule, embeddings from N(0, 1/D)."""
     for p in model.parameters():
         if p.dim() > 1:
@@ -878,7 +852,7 @@ def tokenize(text: str, tokenizer: Language | BytePairEncoding) -> list[str]:
     return [token.text for token in tokenizer.tokenizer(text) if not token.is_space]
 
 
-REJOIN = [
+_REJOIN = [
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
     (re.compile(r"([(\[{$#]) "), r"\1"),
@@ -891,7 +865,7 @@ def detokenize(tokens: Sequence[str], tokenizer: Language | BytePairEncoding) ->
     if isinstance(tokenizer, BytePairEncoding):
         return tokenizer.detokenize(list(tokens))
     text = " ".join(tokens)
-    for pattern, joined in REJOIN:
+    for pattern, joined in _REJOIN:
         text = pattern.sub(joined, text)
     return text
 
@@ -1196,7 +1170,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
 # -----------------------------------------------------------------------------
 
 
-def empty_encoding() -> tokenizers.Tokenizer:
+def _empty_encoding() -> tokenizers.Tokenizer:
     """A byte-level tokenizer that has learnt nothing yet."""
     library = optional_import("tokenizers")
     tokenizer = library.Tokenizer(library.models.BPE())
@@ -1219,7 +1193,7 @@ class BytePairEncoding:
         """
         if size < len(SPECIALS) + 256:
             raise ValueError(f"size={size}: SPECIALS and the bytes alone are 260")
-        bpe = empty_encoding()
+        bpe = _empty_encoding()
         trainer = optional_import("tokenizers").trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=SPECIALS,
@@ -1264,7 +1238,7 @@ class DecoderCache:
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
         layers: Any = model.decoder.layers
-        self.source = [keys_and_values(layer.src_attn, memory) for layer in layers]
+        self.source = [_keys_and_values(layer.src_attn, memory) for layer in layers]
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
         self.mask = src_mask.unsqueeze(1)
 
@@ -1285,12 +1259,12 @@ class DecoderCache:
         self.mask = self.mask[sentences]
 
 
-def keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def _keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, D)."""
     return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
 
 
-def attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
+def _attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Let vectors x (B, T, D) query stored keys and values; returns (B, T, D)."""
     query = attn.split(attn.linears[0](x))
@@ -1307,12 +1281,12 @@ def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tenso
     for i, layer in enumerate(layers):
 
         def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            cache.append(i, *keys_and_values(attn, x))
-            return attend_to(attn, x, *cache.target[i])
+            cache.append(i, *_keys_and_values(attn, x))
+            return _attend_to(attn, x, *cache.target[i])
 
         def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
             queries = x.view(B, W, -1)
-            return attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
+            return _attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
 
         x = layer.sublayer[0](x, to_target)
         x = layer.sublayer[1](x, to_source)
@@ -1325,7 +1299,7 @@ def penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
+def _may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
     """Return whether a live hypothesis may still win.
 
     It is rated ``now`` and never above ``bound``; ``ended`` holds (rating, ids) of
@@ -1335,7 +1309,7 @@ def may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
     return better < beam_size and all(score < bound for score, _ in ended)
 
 
-class Beam:
+class _Beam:
     """The hypotheses of a search: W for each of the B sentences still open.
 
     Of hypothesis w of sentence b, ``ids[b][w]`` from the start symbol on and the
@@ -1391,7 +1365,7 @@ def beam_search(
     ended: list[list[tuple[float, list[int]]]] = [[] for _ in src]
     last = penalty(max_len - 1, length_penalty)
     with in_mode(model, training=False), torch.inference_mode():
-        beam = Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
+        beam = _Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
         for length in range(1, max_len):
             now = penalty(length, length_penalty)
             logp = decode_step(model, beam.cache, src.new_tensor(beam.ids))
@@ -1404,7 +1378,7 @@ def beam_search(
                         done.append((score / now, beam.ids[b][w][1:]))
                 open_ones = [offer for offer in offered if offer[2] != end_symbol]
                 best = open_ones[0][0]
-                if may_improve(done, best / now, best / max(now, last), beam_size):
+                if _may_improve(done, best / now, best / max(now, last), beam_size):
                     alive[b] = open_ones[:width]
             if not alive:
                 break
@@ -1415,14 +1389,14 @@ def beam_search(
     return [(ids, score) for score, ids in map(max, ended)]
 
 
-def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
+def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
     """The mean of models given as (name, tensors); integers are the last one's.
 
     Raises DataError where there is none, or where tensors do not match.
     """
     total: dict[str, Tensor] = {}
     for count, (name, state) in enumerate(states, start=1):
-        if count > 1 and shapes(state) != shapes(total):
+        if count > 1 and _shapes(state) != _shapes(total):
             raise DataError(
                 name,
                 "its tensors are not those of the first model",
@@ -1440,7 +1414,7 @@ def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Ten
     }
 
 
-def shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
+def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
     """The shape of each tensor."""
     return {key: tensor.shape for key, tensor in state.items()}
 
@@ -1448,12 +1422,12 @@ def shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
 def average(model: nn.Module, models: Iterable[nn.Module]) -> None:
     """Give ``model`` the mean of the weights of ``models``, in place."""
     named = ((f"model {i}", m.state_dict()) for i, m in enumerate(models, start=1))
-    model.load_state_dict(mean_state(named))
+    model.load_state_dict(_mean_state(named))
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
     """The mean of checkpoints in safetensors files, to load into a model."""
-    return mean_state((str(path), load_tensors(path)) for path in paths)
+    return _mean_state((str(path), load_tensors(path)) for path in paths)
 
 
 # -----------------------------------------------------------------------------
@@ -1525,7 +1499,7 @@ def mtx2df(
     Cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
     where there are more tokens than rows or columns.
     """
-    check_labels(m, row_tokens, col_tokens)
+    _check_labels(m, row_tokens, col_tokens)
     value = m.tolist()
     cells = [
         (r, c, value[r][c], row_token, col_token)
@@ -1536,18 +1510,18 @@ def mtx2df(
     return optional_import("pandas").DataFrame(cells, columns=columns)
 
 
-def check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
+def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
     """ValueError where a matrix (…, T, S) has fewer rows or columns than labels."""
     if m.size(-2) < len(rows) or m.size(-1) < len(columns):
         labels = f"{len(rows)} row and {len(columns)} column labels"
         raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
 
 
-ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
-TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
+_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
+_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
 
 
-def token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
+def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
     """An axis of positions, ``step`` pixels each, labelled with their tokens."""
     label = f"{json.dumps(tokens)}[datum.value]"
     options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
@@ -1555,7 +1529,7 @@ def token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
     return optional_import("altair").Axis(**options)
 
 
-def weight_colour() -> altair.Color:
+def _weight_color() -> altair.Color:
     """The colour of a weight, on the same scale in all charts."""
     alt = optional_import("altair")
     return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
@@ -1573,25 +1547,25 @@ def attn_map(
     alt = optional_import("altair")
     table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
     rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
-    record = {"weights": packed(table["value"]), "cells": len(table)}
+    record = {"weights": _packed(table["value"]), "cells": len(table)}
     record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
     step = min(20, 250 // max(len(rows), len(columns)))
     chart = alt.Chart(
         alt.Data(values=[record | {"width": len(columns)}]),
         title=f"layer {layer}, head {head}",
-        description=described(attn[0, head], rows, columns),
+        description=_described(attn[0, head], rows, columns),
         width=alt.Step(step),
         height=alt.Step(step),
     ).mark_rect()
-    return by_cell(chart).encode(
-        y=alt.Y("row:O", axis=token_axis(rows, step)),
-        x=alt.X("column:O", axis=token_axis(columns, step, **ABOVE)),
-        color=weight_colour(),
-        tooltip=TOOLTIP,
+    return _by_cell(chart).encode(
+        y=alt.Y("row:O", axis=_token_axis(rows, step)),
+        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
     )
 
 
-def described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
+def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
     """A map (T, S) in words: for each row where its largest weight lies."""
     most = weights[: len(rows), : len(columns)].max(-1)
     found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
@@ -1600,7 +1574,7 @@ def described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
     )
 
 
-def recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
+def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
     """Return the attention weights that a layer's module kept of its last call.
 
     Raises ValueError if there are none.
@@ -1616,17 +1590,17 @@ def recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
 
 def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded self-attention of an encoder layer, (B, H, S, S)."""
-    return recorded_weights(model.encoder, layer, "self_attn")
+    return _recorded_weights(model.encoder, layer, "self_attn")
 
 
 def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded self-attention of a decoder layer, (B, H, T, T)."""
-    return recorded_weights(model.decoder, layer, "self_attn")
+    return _recorded_weights(model.decoder, layer, "self_attn")
 
 
 def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     """Recorded cross-attention of a decoder layer, (B, H, T, S)."""
-    return recorded_weights(model.decoder, layer, "src_attn")
+    return _recorded_weights(model.decoder, layer, "src_attn")
 
 
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
@@ -1646,8 +1620,8 @@ class Recording:
     weights: Tensor
 
     def record(self) -> dict[str, Any]:
-        """What charts need of it, for ``by_head``; ValueError for wrong labels."""
-        check_labels(self.weights, self.rows, self.columns)
+        """What charts need of it, for ``_by_head``; ValueError for wrong labels."""
+        _check_labels(self.weights, self.rows, self.columns)
         maps = self.weights[..., : len(self.rows), : len(self.columns)].flatten(0, 1)
         return {
             "kind": self.kind,
@@ -1658,7 +1632,7 @@ class Recording:
             "heads": self.weights.size(1),
             "cells": maps[0].numel(),
             "width": len(self.columns),
-            "weights": "|".join(packed(each.flatten().tolist()) for each in maps),
+            "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
         }
 
 
@@ -1693,13 +1667,13 @@ def attention_grid(recording: Recording, width: int = 560) -> altair.Chart:
         width=side,
         height=max(24, side * T // S),
     ).mark_rect()
-    return by_cell(by_head(chart), "text").encode(
+    return _by_cell(_by_head(chart), "text").encode(
         x=alt.X("column:O", axis=None),
         y=alt.Y("row:O", axis=None),
         row=alt.Row("layer:O", title="layer", spacing=6),
         column=alt.Column("head:O", title="head", spacing=6),
-        color=weight_colour(),
-        tooltip=TOOLTIP,
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
     )
 
 
@@ -1893,12 +1867,12 @@ class DataError(Exception):
         return f"{self.where}: {self.what}. {self.do}"
 
 
-def note(message: object) -> None:
+def log(message: object) -> None:
     """Tell the person at the terminal something, on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
-INSTALL = {
+_INSTALL = {
     "GPUtil": "GPUtil setuptools",
     "torchtext": "torchtext==0.6.0",
     "vl_convert": "vl-convert-python",
@@ -1914,7 +1888,7 @@ def optional_import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.split(".")[0]
-        line = f"pip install {INSTALL.get(package, package)}"
+        line = f"pip install {_INSTALL.get(package, package)}"
         raise ImportError(f"{error}. Install it: {line}", name=name) from error
 
 
@@ -1949,10 +1923,10 @@ def decode_line(where: object, number: int, line: bytes) -> str:
         raise DataError(where, what, "Save the text as UTF-8.") from error
 
 
-MULTI30K_URL = (
+_MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 )
-MULTI30K_SUMS = """
+_MULTI30K_SUMS = """
 9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8  test_2016_flickr.de.gz
 611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9  test_2016_flickr.en.gz
 726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6  train.de.gz
@@ -1960,7 +1934,7 @@ d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f  train.en.gz
 f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a  val.de.gz
 14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28  val.en.gz
 """
-MULTI30K_SHA256 = dict(line.split()[::-1] for line in MULTI30K_SUMS.split("\n")[1:-1])
+_MULTI30K_SHA256 = dict(line.split()[::-1] for line in _MULTI30K_SUMS.split("\n")[1:-1])
 
 
 def project_folder() -> Path:
@@ -1969,7 +1943,7 @@ def project_folder() -> Path:
     return Path(file).resolve().parent if file else Path.cwd().parent
 
 
-def data_folders() -> list[Path]:
+def _data_folders() -> list[Path]:
     """Where data sets are looked for on this machine, nearest first."""
     named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
     ours = project_folder() / "data"
@@ -1981,22 +1955,22 @@ def data_file(dataset: str, name: str) -> Path:
 
     Raises DataError when it is nowhere, or is not the published file.
     """
-    folders = data_folders()
+    folders = _data_folders()
     for folder in folders:
         path = folder / dataset / name
         if path.is_file():
-            check_published(path)
+            _check_published(path)
             return path
-    if dataset == "multi30k" and name in MULTI30K_SHA256:
-        return fetch_multi30k(name)
+    if dataset == "multi30k" and name in _MULTI30K_SHA256:
+        return _fetch_multi30k(name)
     what = "is in none of " + ", ".join(str(f / dataset) for f in folders)
     do = "Put it there, or name another folder in ANNOTATED_TRANSFORMER_DATA."
     raise DataError(f"{dataset}/{name}", what, do)
 
 
-def check_published(path: Path) -> None:
+def _check_published(path: Path) -> None:
     """Raise DataError when a file of Multi30k has other bytes than published."""
-    wanted = MULTI30K_SHA256.get(path.name)
+    wanted = _MULTI30K_SHA256.get(path.name)
     if path.parent.name == "multi30k" and wanted:
         with open(path, "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -2005,27 +1979,27 @@ def check_published(path: Path) -> None:
             raise DataError(path, what, "Delete it, and it is fetched again.")
 
 
-def fetch_multi30k(name: str) -> Path:
+def _fetch_multi30k(name: str) -> Path:
     """Fetch one file of Multi30k into the user's cache, once."""
     pooch = optional_import("pooch")
     store = pooch.create(
         path=pooch.os_cache("annotated_transformer") / "multi30k",
-        base_url=MULTI30K_URL,
-        registry={name: f"sha256:{MULTI30K_SHA256[name]}"},
+        base_url=_MULTI30K_URL,
+        registry={name: f"sha256:{_MULTI30K_SHA256[name]}"},
         retry_if_failed=2,
     )
     try:
         return Path(store.fetch(name))
     except ValueError as error:
         what = "what arrived is not the published file (wrong SHA-256)"
-        raise DataError(MULTI30K_URL + name, what, "Try later.") from error
+        raise DataError(_MULTI30K_URL + name, what, "Try later.") from error
     except OSError as error:
         what = f"can't be fetched ({type(error).__name__})"
         do = (
             f"Put the file into {store.path}, or into multi30k/ in the folder "
             "that ANNOTATED_TRANSFORMER_DATA names."
         )
-        raise DataError(MULTI30K_URL + name, what, do) from error
+        raise DataError(_MULTI30K_URL + name, what, do) from error
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -2039,22 +2013,22 @@ def write_atomically(path: str | Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(data)
-            to_disk(file)
+            _to_disk(file)
         os.replace(temporary, path)
-        folder_to_disk(path.parent)
+        _folder_to_disk(path.parent)
     except (OSError, ValueError) as error:
         with suppress(OSError, ValueError):
             temporary.unlink()  # half a file only takes room
-        raise not_written(path, error) from error
+        raise _not_written(path, error) from error
 
 
-def to_disk(file: Any) -> None:
+def _to_disk(file: Any) -> None:
     """Wait until the disk has what was written into an open file."""
     file.flush()
     os.fsync(file.fileno())
 
 
-def folder_to_disk(folder: Path) -> None:
+def _folder_to_disk(folder: Path) -> None:
     """Wait until the disk knows a folder's files by their names."""
     with suppress(OSError):  # Windows and some network disks refuse
         opened = os.open(folder, os.O_RDONLY)
@@ -2064,7 +2038,7 @@ def folder_to_disk(folder: Path) -> None:
             os.close(opened)
 
 
-def not_written(path: Path, error: Exception) -> DataError:
+def _not_written(path: Path, error: Exception) -> DataError:
     """The error for a file that can't be written, whatever the reason."""
     what = f"can't be written ({getattr(error, 'strerror', None) or error})"
     return DataError(path, what, "Make room, or choose a folder you may write to.")
@@ -2075,9 +2049,9 @@ def append_line(path: Path, value: object) -> None:
     try:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(value) + "\n")
-            to_disk(file)
+            _to_disk(file)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise _not_written(path, error) from error
 
 
 def write_json(path: str | Path, value: object) -> None:
@@ -2118,11 +2092,11 @@ def save_tensors(
     header = {"notes": json.dumps(notes or {}), "tied": json.dumps(tied)}
     header["sha256"] = "?" * 64  # as long as the sum that takes its place
     data = save(unique, metadata=header)
-    signed = data.replace(b"?" * 64, fingerprint(data).encode(), 1)
+    signed = data.replace(b"?" * 64, _fingerprint(data).encode(), 1)
     write_atomically(path, signed)
 
 
-def fingerprint(data: bytes) -> str:
+def _fingerprint(data: bytes) -> str:
     """SHA-256 over a safetensors file's meaning, without this sum itself."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
@@ -2132,7 +2106,7 @@ def fingerprint(data: bytes) -> str:
     return digest.hexdigest()
 
 
-def unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the notes of a file that save_tensors wrote.
 
     Raises DataError when the file is missing or damaged.
@@ -2143,7 +2117,7 @@ def unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         tensors = safetensors.load(data)
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size]).get("__metadata__", {})
-        if "sha256" in header and header["sha256"] != fingerprint(data):
+        if "sha256" in header and header["sha256"] != _fingerprint(data):
             raise ValueError("wrong SHA-256")
         for name, original in json.loads(header.get("tied", "{}")).items():
             tensors[name] = tensors[original]
@@ -2158,25 +2132,25 @@ def unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:
     """The named tensors of a safetensors file, on the CPU."""
-    return unpack_tensors(path)[0]
+    return _unpack_tensors(path)[0]
 
 
-def load_weights(model: nn.Module, path: str | Path) -> None:
+def _load_weights(model: nn.Module, path: str | Path) -> None:
     """Load a file's weights into a model; DataError when they don't fit."""
-    load_state(model, load_tensors(path), path)
+    _load_state(model, load_tensors(path), path)
 
 
-def load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+def _load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     """Give a model these weights; where: what the error names if they don't fit."""
     try:
-        unwrap_ddp(model).load_state_dict(tensors)
+        _unwrap_ddp(model).load_state_dict(tensors)
     except RuntimeError as error:
         what = "holds the weights of another model"
         do = "Use the config.json that lies beside it."
         raise DataError(where, what, do) from error
 
 
-def unwrap_ddp(model: nn.Module) -> nn.Module:
+def _unwrap_ddp(model: nn.Module) -> nn.Module:
     """The model itself, without the wrapper for several processes."""
     if isinstance(model, nn.parallel.DistributedDataParallel):
         return typing.cast(nn.Module, model.module)
@@ -2192,7 +2166,7 @@ def processor_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def current_commit() -> str | None:
+def _current_commit() -> str | None:
     """The commit of the checkout that holds the module, or None."""
     folder = project_folder()
     if not (folder / ".git").exists() or not shutil.which("git"):
@@ -2214,7 +2188,7 @@ def describe_environment() -> dict[str, Any]:
     name = Path(sys.argv[0]).name
     return {
         "command": " ".join([name, *sys.argv[1:]]),
-        "commit": current_commit(),
+        "commit": _current_commit(),
         "versions": versions,
         "processor": processor_name(),
         "cores": os.cpu_count(),
@@ -2237,7 +2211,7 @@ class TrainingConfig(LearningConfig):
     average: int = 5  # newest checkpoints averaged at the end
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        _check_choices(self)
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
@@ -2245,11 +2219,11 @@ class TrainingConfig(LearningConfig):
         if isinstance(config, dict):
             config = cls(**from_2022(config))
         if isinstance(config, str) and config not in CONFIGS:
-            raise unknown("config", config, CONFIGS)
+            raise _unknown_choice("config", config, CONFIGS)
         return check_settings(CONFIGS[config] if isinstance(config, str) else config)
 
 
-CHOICES = {
+_CHOICES = {
     "dataset": ("captions", "multi30k", "files"),
     "positions": ("sinusoidal", "learned"),
     "tie": ("none", "target", "all"),
@@ -2258,25 +2232,25 @@ CHOICES = {
 }
 
 
-def unknown(name: str, value: object, choices: Iterable[str]) -> DataError:
+def _unknown_choice(name: str, value: object, choices: Iterable[str]) -> DataError:
     """The error for a setting that is none of its choices."""
     return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
 
 
-def check_choices(config: TextConfig) -> None:
+def _check_choices(config: TextConfig) -> None:
     """Raise DataError for a field of a configuration that is none of its CHOICES."""
-    for name, choices in CHOICES.items():
+    for name, choices in _CHOICES.items():
         if (value := getattr(config, name)) not in choices:
-            raise unknown(name, value, choices)
+            raise _unknown_choice(name, value, choices)
 
 
-PAPER = TrainingConfig(
+_PAPER = TrainingConfig(
     dataset="multi30k", run_dir="runs/base", bpe_size=37000, tie="all",
     batch_tokens=25000, N=6, d_model=512, d_ff=2048, h=8, epochs=20,
     schedule="inverse_sqrt", base_lr=1.0, warmup=4000, max_norm=None,
     beam_size=4, length_penalty=0.6,
 )  # fmt: skip
-SMALL = TrainingConfig(
+_SMALL = TrainingConfig(
     dataset="multi30k", run_dir="runs/multi30k-small", bpe_size=8000, tie="all",
     N=3, d_model=256, d_ff=512, h=8, dropout=0.25, epochs=24,
     base_lr=1.5e-3, warmup=400, threads=2, precision="auto", length_penalty=1.4,
@@ -2286,15 +2260,15 @@ CONFIGS = {
         d_model=96, d_ff=192, dropout=0.0, batch_tokens=1000, epochs=2,
         base_lr=4e-3, warmup=50, average=1,
     ),
-    "small": SMALL,
-    "base": PAPER,
+    "small": _SMALL,
+    "base": _PAPER,
     "big": dataclasses.replace(
-        PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
+        _PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3
     ),
 }  # fmt: skip
 
 
-LIMITS: dict[str, tuple[float, float]] = {
+_LIMITS: dict[str, tuple[float, float]] = {
     "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
     "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
     "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
@@ -2316,24 +2290,24 @@ def check_settings(config: TrainingConfig) -> TrainingConfig:
             words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
             what = f"is not of type {words}"
             raise DataError(f"{name}={value!r:.40}", what, "Correct it.")
-        low, high = LIMITS.get(name, (0, 0))
-        if name in LIMITS and value is not None and not low <= value <= high:
+        low, high = _LIMITS.get(name, (0, 0))
+        if name in _LIMITS and value is not None and not low <= value <= high:
             do = f"Use {low:g} to {high:g}."
             raise DataError(f"{name}={value!r:.40}", "is out of its limits", do)
     return config
 
 
-RUN_FILES = (
+_RUN_FILES = (
     "config.json", "vocabulary.json", "metrics.jsonl",
     "best.safetensors", "model.safetensors",
     "checkpoints/step-[0-9]*.safetensors", "resume/step-[0-9]*.safetensors",
 )  # fmt: skip
 
 
-def run_files(folder: Path, ending: str = "") -> list[Path]:
+def _run_files(folder: Path, ending: str = "") -> list[Path]:
     """The files in a folder that a training run wrote; with ".tmp": began to."""
     try:
-        return [p for name in RUN_FILES for p in sorted(folder.glob(name + ending))]
+        return [p for name in _RUN_FILES for p in sorted(folder.glob(name + ending))]
     except (OSError, ValueError):  # no name of a folder: writing there will say so
         return []
 
@@ -2344,13 +2318,13 @@ def saved_steps(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.stem[5:]))
 
 
-MAY_CHANGE = {
+_MAY_CHANGE = {
     "run_dir", "device", "distributed", "save_seconds", "keep", "average",
     "beam_size", "length_penalty",
 }  # fmt: skip
 
 
-def saved_settings(folder: Path) -> dict[str, Any]:
+def _saved_settings(folder: Path) -> dict[str, Any]:
     """A run's config.json: "config" and "starts", one record a start."""
     settings = read_json(folder / "config.json")
     kinds = {"config": dict, "starts": list}
@@ -2362,13 +2336,13 @@ def saved_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
+def _refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
     """Raise DataError when a folder's configuration is not this one.
 
     A setting that is younger than the folder had its default there.
     """
     there = asdict(type(config)()) | there
-    free = MAY_CHANGE | ({"epochs"} if config.schedule != "linear" else set())
+    free = _MAY_CHANGE | ({"epochs"} if config.schedule != "linear" else set())
     differ = [
         f"{name} ({there.get(name)} there, {value} now)"
         for name, value in asdict(config).items()
@@ -2380,22 +2354,22 @@ def refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
         raise DataError(folder, what, do)
 
 
-def open_run_folder(folder: Path, config: Any, restart: bool) -> None:
+def _open_run_folder(folder: Path, config: Any, restart: bool) -> None:
     """Make a run's folder ready, or raise DataError and leave it as it was."""
     starts, now = [], describe_environment()
-    if there := run_files(folder):
-        settings = saved_settings(folder)
+    if there := _run_files(folder):
+        settings = _saved_settings(folder)
         if restart:
             for path in reversed(there):
                 path.unlink()
         elif any(path.suffix == ".safetensors" for path in there):
-            refuse_other_run(folder, settings["config"], config)
+            _refuse_other_run(folder, settings["config"], config)
             starts = settings["starts"]
             if not saved_steps(folder / "resume"):
                 what = "holds weights, but no checkpoint to go on from"
                 do = "Choose another --run-dir, or delete them with --restart."
                 raise DataError(folder, what, do)
-    for path in run_files(folder, ".tmp"):  # a write that a kill broke off
+    for path in _run_files(folder, ".tmp"):  # a write that a kill broke off
         path.unlink()
     if starts[-1:] != [now]:
         starts = [*starts, now]
@@ -2403,7 +2377,7 @@ def open_run_folder(folder: Path, config: Any, restart: bool) -> None:
     write_json(folder / "config.json", settings)
 
 
-def is_main_process() -> bool:
+def _is_main_process() -> bool:
     """Whether this process writes: the only one, or the first of several."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank() == 0
@@ -2422,14 +2396,14 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     return records
 
 
-def cut_metrics(folder: Path, count: int) -> None:
+def _cut_metrics(folder: Path, count: int) -> None:
     """Keep the first records; what the others tell of is about to run again."""
     kept = read_metrics(folder)[:count]
     text = "".join(json.dumps(record) + "\n" for record in kept)
     write_atomically(folder / "metrics.jsonl", text.encode())
 
 
-def pack_text(
+def _pack_text(
     vocab_src: Vocabulary,
     vocab_tgt: Vocabulary,
     tokenizer_src: Language | BytePairEncoding,
@@ -2467,7 +2441,7 @@ def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
 def load_config(folder: str | Path) -> TrainingConfig:
     """The configuration of a run's or a translator's folder."""
     path = Path(folder) / "config.json"
-    fields = saved_settings(Path(folder))["config"]
+    fields = _saved_settings(Path(folder))["config"]
     try:
         return check_settings(TrainingConfig(**fields))
     except (TypeError, DataError) as error:
@@ -2479,7 +2453,7 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
     folder, t = Path(folder), translator
     settings = {"config": asdict(t.config), "starts": [describe_environment()]}
-    text = pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
+    text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
     write_json(folder / "config.json", settings)
     write_json(folder / "vocabulary.json", text)
     save_tensors(folder / "model.safetensors", t.model.state_dict())
@@ -2506,19 +2480,19 @@ def load_translator(
     except ValueError as error:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
-    load_weights(model, weights)
+    _load_weights(model, weights)
     model.to(choose_device(device))
     if optimize:
         optimize_for_cpu(model)
     return Translator(model, *text, config)
 
 
-def pack_state(
+def _pack_state(
     model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """All that training has changed, as tensors and as JSON."""
     packed = optimizer.state_dict()
-    weights = unwrap_ddp(model).state_dict()
+    weights = _unwrap_ddp(model).state_dict()
     tensors = {f"model/{name}": weight for name, weight in weights.items()}
     tensors |= {
         f"optimizer/{index}/{name}": value
@@ -2538,7 +2512,7 @@ def pack_state(
     return tensors, notes
 
 
-def unpack_state(
+def _unpack_state(
     tensors: dict[str, Tensor], notes: dict[str, Any], model: nn.Module,
     optimizer: Optimizer, scheduler: LRScheduler, state: Any,
 ) -> None:  # fmt: skip
@@ -2556,7 +2530,7 @@ def unpack_state(
             torch.set_rng_state(tensor)
         elif place == device:
             getattr(torch, place).set_rng_state(tensor)
-    load_state(model, weights, "checkpoint")
+    _load_state(model, weights, "checkpoint")
     groups = notes["param_groups"]
     optimizer.load_state_dict({"state": slots, "param_groups": groups})
     scheduler.load_state_dict(notes["scheduler"])
@@ -2564,7 +2538,7 @@ def unpack_state(
 
 
 @dataclass
-class Progress:
+class _Progress:
     """How far a run is, and what it has noted so far."""
 
     epoch: int = 0  # the one to continue with, counted from 0
@@ -2574,7 +2548,7 @@ class Progress:
     best: float | None = None  # the lowest loss on validation
 
 
-RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
+_RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
 
 
 class Run:
@@ -2587,7 +2561,7 @@ class Run:
     def __init__(self, config: Any, restart: bool = False) -> None:
         self.config = config
         self.folder = Path(config.run_dir)
-        self.progress = Progress()
+        self.progress = _Progress()
         self.training: tuple[Any, ...] = ()  # model, optimizer, scheduler, state
         self.earlier = TrainState()  # sums of this epoch from before a break
         self.window: dict[int, Any] = {}  # batches that wait for their update
@@ -2595,8 +2569,8 @@ class Run:
         self.epoch = 0  # the one that is being trained
         self.first_batch = 0  # batches read in the epochs before it
         self.started = 0.0  # when it began, by time.perf_counter()
-        if is_main_process():
-            open_run_folder(self.folder, config, restart)
+        if _is_main_process():
+            _open_run_folder(self.folder, config, restart)
 
     @property
     def state(self) -> TrainState:
@@ -2606,7 +2580,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the model of all the configuration's epochs is there."""
-        return finished_epochs(self.folder) >= self.config.epochs
+        return _finished_epochs(self.folder) >= self.config.epochs
 
     def checkpoints(self) -> list[Path]:
         """The weights after each of the last epochs, oldest first."""
@@ -2614,13 +2588,13 @@ class Run:
 
     def save_text(self, *text: Any) -> None:
         """Save vocabularies and tokenizers (as load_text returns them)."""
-        if is_main_process():
-            save_vocabulary(self.folder, pack_text(*text))
+        if _is_main_process():
+            _save_vocabulary(self.folder, _pack_text(*text))
 
     def log(self, record: dict[str, Any]) -> None:
         """Append one record to metrics.jsonl."""
         self.progress.records += 1
-        if is_main_process():
+        if _is_main_process():
             append_line(self.folder / "metrics.jsonl", record)
 
     def resume(
@@ -2631,30 +2605,30 @@ class Run:
         states = saved_steps(self.folder / "resume")
         for path in reversed(states):
             try:
-                tensors, notes = unpack_tensors(path)
-                progress = Progress(**notes["place"])
+                tensors, notes = _unpack_tensors(path)
+                progress = _Progress(**notes["place"])
             except (DataError, KeyError, TypeError) as error:
                 what = getattr(error, "what", "is of another version")
-                note(f"{path} {what}: trying the checkpoint before it.")
+                log(f"{path} {what}: trying the checkpoint before it.")
                 continue
-            unpack_state(tensors, notes, *self.training)
+            _unpack_state(tensors, notes, *self.training)
             self._continue_from(progress)
             return progress.epoch
         if states:
             what = "none of its checkpoints can be read"
             raise DataError(self.folder, what, "Begin anew with --restart.")
-        if is_main_process():
-            cut_metrics(self.folder, 0)  # a start that never came to a checkpoint
+        if _is_main_process():
+            _cut_metrics(self.folder, 0)  # a start that never came to a checkpoint
         return 0
 
-    def _continue_from(self, progress: Progress) -> None:
+    def _continue_from(self, progress: _Progress) -> None:
         self.progress, self.saved_at = progress, time.monotonic()
-        if is_main_process():
-            cut_metrics(self.folder, progress.records)
+        if _is_main_process():
+            _cut_metrics(self.folder, progress.records)
         elif dist.is_initialized():  # dropout must differ between processes
             torch.manual_seed(torch.initial_seed() + self.state.accum_step)
         if progress.batches:
-            if is_main_process():  # the file holds the sums of all processes
+            if _is_main_process():  # the file holds the sums of all processes
                 self.earlier = copy.copy(self.state)
             self.state.begin_epoch()
 
@@ -2689,7 +2663,7 @@ class Run:
 
     def _save_if_due(self) -> None:
         age = time.monotonic() - self.saved_at
-        late = is_main_process() and age >= self.config.save_seconds
+        late = _is_main_process() and age >= self.config.save_seconds
         if not sum_over_processes(late)[0]:
             return
         total = self.epoch_state()
@@ -2699,8 +2673,8 @@ class Run:
             batches=self.state.step - self.first_batch,
             seconds=time.perf_counter() - self.started,
         )
-        if is_main_process():
-            with with_resume_hint(self.folder):
+        if _is_main_process():
+            with _with_resume_hint(self.folder):
                 training = (*self.training[:-1], total)
                 self._save_state(total.accum_step, progress, training)
 
@@ -2714,12 +2688,12 @@ class Run:
         kept apart.
         """
         before = self.progress
-        progress = Progress(epoch + 1, records=before.records, best=before.best)
+        progress = _Progress(epoch + 1, records=before.records, best=before.best)
         self.progress, self.earlier = progress, TrainState()
-        if not is_main_process():
+        if not _is_main_process():
             return
-        weights = unwrap_ddp(model).state_dict()
-        with with_resume_hint(self.folder):
+        weights = _unwrap_ddp(model).state_dict()
+        with _with_resume_hint(self.folder):
             if score is not None and (progress.best is None or score < progress.best):
                 progress.best = score
                 best = {"step": step, "epoch": epoch, "score": score}
@@ -2731,16 +2705,16 @@ class Run:
             path.unlink()
 
     def _save_state(
-        self, step: int, progress: Progress, training: tuple[Any, ...]
+        self, step: int, progress: _Progress, training: tuple[Any, ...]
     ) -> None:
         """Write all that is needed to continue; drop the states that it replaces."""
-        tensors, notes = pack_state(*training)
+        tensors, notes = _pack_state(*training)
         path = self.folder / "resume" / f"step-{step:06d}.safetensors"
         save_tensors(path, tensors, notes | {"place": asdict(progress)})
         self.saved_at = time.monotonic()
         states = saved_steps(path.parent)
         until = states.index(path) + 1
-        for old in states[:until][:-RESUMABLE] + states[until:]:
+        for old in states[:until][:-_RESUMABLE] + states[until:]:
             old.unlink()
 
     def finish(self, model: nn.Module) -> None:
@@ -2748,16 +2722,16 @@ class Run:
 
         The average of the last config.average checkpoints, or the best one.
         """
-        if is_main_process():
+        if _is_main_process():
             path, count = self.folder / "model.safetensors", self.config.average
             last = self.checkpoints()[-count:] if count > 1 else []
-            chosen = readable_checkpoints(last) or [self.folder / "best.safetensors"]
+            chosen = _readable_checkpoints(last) or [self.folder / "best.safetensors"]
             weights = average_checkpoints(chosen)
-            load_state(model, weights, path)
+            _load_state(model, weights, path)
             save_tensors(path, model.state_dict(), {"epochs": self.config.epochs})
 
 
-def save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
+def _save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
     """Write vocabulary.json; DataError where a run goes on with another one."""
     path = folder / "vocabulary.json"
     if saved_steps(folder / "resume") and read_json(path) != packed:
@@ -2766,25 +2740,25 @@ def save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
     write_json(path, packed)
 
 
-def finished_epochs(folder: Path) -> int:
+def _finished_epochs(folder: Path) -> int:
     """After how many epochs a run's model was made; 0 where there is none."""
     path = folder / "model.safetensors"
     try:
-        return unpack_tensors(path)[1].get("epochs", 0) if path.exists() else 0
+        return _unpack_tensors(path)[1].get("epochs", 0) if path.exists() else 0
     except DataError as error:
-        note(f"{path} {error.what}: it is made again.")
+        log(f"{path} {error.what}: it is made again.")
         return 0
 
 
-def readable_checkpoints(paths: list[Path]) -> list[Path]:
+def _readable_checkpoints(paths: list[Path]) -> list[Path]:
     """Return the checkpoints that can be read; note each of the others."""
     readable = []
     for path in paths:
         try:
-            unpack_tensors(path)
+            _unpack_tensors(path)
             readable.append(path)
         except DataError as error:
-            note(f"{path} {error.what}: left out of the average.")
+            log(f"{path} {error.what}: left out of the average.")
     return readable
 
 
@@ -2797,7 +2771,7 @@ def resume_hint(folder: Path) -> str:
 
 
 @contextmanager
-def with_resume_hint(folder: Path) -> Iterator[None]:
+def _with_resume_hint(folder: Path) -> Iterator[None]:
     """Add to a DataError inside the block from where the run can continue."""
     try:
         yield
@@ -2832,7 +2806,7 @@ def raise_on_signal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory is used up, on whatever device."""
     kinds = (MemoryError, torch.OutOfMemoryError)
     words = ("out of memory", "can't allocate memory")
@@ -2840,12 +2814,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def explain_out_of_memory(run: Run) -> Iterator[None]:
+def _explain_out_of_memory(run: Run) -> Iterator[None]:
     """Turn running out of memory into a DataError that names the batch."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
         number = run.state.step + 1
         where, batch = f"batch {number}", run.window.get(number)
@@ -2918,14 +2892,14 @@ def load_examples(
     examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
     if left_out:
         limit = f"longer than max_tokens={config.max_tokens}"
-        note(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
+        log(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
     if not examples:
         what = "holds no pair that is short enough"
         raise DataError(f"{split} split", what, "Raise max_tokens.")
     return examples
 
 
-def count_steps(examples: Sequence, config: TrainingConfig) -> int:
+def _count_steps(examples: Sequence, config: TrainingConfig) -> int:
     """Count the updates of the optimizer in a whole run."""
     if isinstance(examples, Store):
         groups = array_batches(examples.lengths, config.batch_tokens)
@@ -2934,7 +2908,7 @@ def count_steps(examples: Sequence, config: TrainingConfig) -> int:
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
-def progress(
+def _progress_bar(
     data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
     done: int = 0,
 ) -> Iterator[Batch]:  # fmt: skip
@@ -2944,7 +2918,7 @@ def progress(
     interrupted run has seen before.
     """
     tqdm = optional_import("tqdm").tqdm
-    silent = None if is_main_process() else True  # None: where there is no terminal
+    silent = None if _is_main_process() else True  # None: where there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
     with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
         for batch in data_iter:
@@ -2953,7 +2927,7 @@ def progress(
             bar.update(done + state.epoch_tokens - bar.n)
 
 
-def epoch_record(
+def _epoch_record(
     epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
 ) -> dict[str, Any]:
     """Collect the figures of one epoch; tokens are target tokens without padding.
@@ -2981,11 +2955,11 @@ def train_resumably(
     precision = choose_precision(config.precision, device)
     train_data = load_examples(config, "train", text)
     valid_data = load_examples(config, "valid", text)
-    total = target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
+    total = _target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
     model = build_model(config, text[0], text[1]).to(device)
     optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
-    updates = count_steps(train_data, config)
+    updates = _count_steps(train_data, config)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
 
@@ -3001,9 +2975,9 @@ def train_resumably(
             train_batches = doubled(train_batches)
         train_batches = run.resumable_batches(train_batches, epoch)
         done = run.earlier.epoch_tokens
-        with autocast(precision, device), explain_out_of_memory(run):
+        with autocast(precision, device), _explain_out_of_memory(run):
             run_epoch(
-                progress(train_batches, total, epoch, state, done),
+                _progress_bar(train_batches, total, epoch, state, done),
                 shared, SharedLoss(train_loss), optimizer, scheduler,
                 accum_iter=config.accum_iter, train_state=state,
                 max_norm=config.max_norm, callback=run.after_update,
@@ -3015,12 +2989,12 @@ def train_resumably(
         _, valid = run_epoch(valid_batches, model, valid_loss, None, None, "eval")
         gather(valid)
 
-        record = epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
+        record = _epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
         run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
         step = state.accum_step
         run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
         if device.type == "cuda":
-            note("; ".join(gpu_report()))
+            log("; ".join(gpu_report()))
     run.finish(model)
 
 
@@ -3120,15 +3094,15 @@ def evaluate(
 
 
 @functools.cache  # reading the source takes half a second
-def field_comments() -> dict[str, str]:
+def _field_comments() -> dict[str, str]:
     """The comment behind each field of TrainingConfig, by the field's name."""
     source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
     return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
 
 
-def add_fields(parser: argparse.ArgumentParser) -> None:
+def _add_fields(parser: argparse.ArgumentParser) -> None:
     """Give a parser one flag for each field of TrainingConfig."""
-    types, comments = typing.get_type_hints(TrainingConfig), field_comments()
+    types, comments = typing.get_type_hints(TrainingConfig), _field_comments()
     for field in dataclasses.fields(TrainingConfig):
         options: dict[str, Any] = {"default": argparse.SUPPRESS}
         options["help"] = comments.get(field.name, "").replace("%", "%%")
@@ -3145,16 +3119,16 @@ DEFAULT_MODEL = "models/multi30k"
 CAPTIONS_MODEL = "models/captions"
 
 
-class CommandLine(argparse.ArgumentParser):
+class _CommandLine(argparse.ArgumentParser):
     """A parser that complains through DataError, in one line."""
 
     def error(self, message: str) -> typing.NoReturn:
         raise DataError("command line", message, f"See {self.prog} --help.")
 
 
-def command_line() -> CommandLine:
+def _command_line() -> _CommandLine:
     """The parser of all commands."""
-    parser = CommandLine(prog="annotated_transformer", description="A Transformer.")
+    parser = _CommandLine(prog="annotated_transformer", description="A Transformer.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     train = commands.add_parser("train", help="train a model", allow_abbrev=False)
     presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
@@ -3167,8 +3141,8 @@ def command_line() -> CommandLine:
     )
     prepare.add_argument("--config", help=presets)
     prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
-    add_fields(train)
-    add_fields(prepare)
+    _add_fields(train)
+    _add_fields(prepare)
     translate = commands.add_parser("translate", help="translate lines of text")
     translate.add_argument("sentences", nargs="*", help="default: standard input")
     score = commands.add_parser("evaluate", help="score translations, as JSON")
@@ -3201,7 +3175,7 @@ def command_line() -> CommandLine:
     return parser
 
 
-def config_of(arguments: argparse.Namespace) -> TrainingConfig:
+def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
     """The preset that --config names, changed by the flags that were given."""
     names = {field.name for field in dataclasses.fields(TrainingConfig)}
     given = {name: v for name, v in vars(arguments).items() if name in names}
@@ -3215,14 +3189,14 @@ def config_of(arguments: argparse.Namespace) -> TrainingConfig:
     return check_settings(dataclasses.replace(preset, **given))
 
 
-def train_command(arguments: argparse.Namespace) -> int:
+def _train_command(arguments: argparse.Namespace) -> int:
     """Train, or go on with the run in the folder; its exit status."""
-    config, restart = config_of(arguments), arguments.restart
+    config, restart = _config_of(arguments), arguments.restart
     choose_device(config.device)
     run = Run(config, restart)
     if run.finished and not restart:
         do = f"`translate --model {run.folder}` uses it, --restart begins anew."
-        note(f"{run.folder}: this run is finished. {do}")
+        log(f"{run.folder}: this run is finished. {do}")
         return 0
     goes_on = saved_steps(run.folder / "resume") and not restart
     if known := run.folder if goes_on else config.store:
@@ -3237,21 +3211,21 @@ def train_command(arguments: argparse.Namespace) -> int:
             with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
-        note(f"Stopped. {resume_hint(run.folder)}")
+        log(f"Stopped. {resume_hint(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    note(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    log(f"The model is in {run.folder}: `translate --model {run.folder}`.")
     return 0
 
 
-def prepare_command(arguments: argparse.Namespace) -> int:
+def _prepare_command(arguments: argparse.Namespace) -> int:
     """Write the training pairs into the folder that --store names."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
-    prepare_store(config_of(arguments), arguments.workers)
+    prepare_store(_config_of(arguments), arguments.workers)
     return 0
 
 
-def arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
     """The lines of a stream as they arrive, as many at a time as are there."""
     begun: list[bytes] = []  # pieces of a line that has no end yet
     while data := stream.read1(8192):  # type: ignore[attr-defined]
@@ -3265,7 +3239,7 @@ def arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [line]
 
 
-def accepted(translator: Translator, number: int, line: bytes) -> str | None:
+def _validate_line(translator: Translator, number: int, line: bytes) -> str | None:
     """A line as a sentence the model takes, or None, with a note why not."""
     longest = translator.config.max_tokens
     try:
@@ -3279,14 +3253,14 @@ def accepted(translator: Translator, number: int, line: bytes) -> str | None:
                 tokens = tokenize(sentence, translator.tokenizer_src)
                 unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
                 named = ", ".join(map(repr, unknown))
-                note(f"input, line {number}: unknown words: {named}")
+                log(f"input, line {number}: unknown words: {named}")
         return sentence
     except DataError as error:
-        note(f"input, line {number}: {error.what}. {error.do} Left empty.")
+        log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
 
 
-def search_settings(
+def _search_settings(
     arguments: argparse.Namespace, config: TrainingConfig
 ) -> tuple[int, float]:
     """Beam size and length penalty: the flags', else the model's own."""
@@ -3297,17 +3271,17 @@ def search_settings(
     return chosen.beam_size, chosen.length_penalty
 
 
-def translate_command(arguments: argparse.Namespace) -> int:
+def _translate_command(arguments: argparse.Namespace) -> int:
     """Translate arguments or standard input; 1 if a line was refused."""
     share_one_heap()  # or a long text would take more and more memory
-    translator = _load_any(model_folder(arguments), arguments.device)
+    translator = _load_any(_model_folder(arguments), arguments.device)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
-    pieces = iter([given]) if given else arriving_lines(sys.stdin.buffer)
-    search = search_settings(arguments, translator.config)
+    pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
+    search = _search_settings(arguments, translator.config)
     number, refused = 1, 0
     for lines in pieces:
         numbered = enumerate(lines, number)
-        sentences = [accepted(translator, i, line) for i, line in numbered]
+        sentences = [_validate_line(translator, i, line) for i, line in numbered]
         wanted = [sentence or "" for sentence in sentences]
         for text in translator.translate(wanted, *search):
             sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
@@ -3316,7 +3290,7 @@ def translate_command(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def model_folder(arguments: argparse.Namespace) -> Path:
+def _model_folder(arguments: argparse.Namespace) -> Path:
     """The folder that --model names, or the model that comes with the module."""
     return Path(arguments.model or project_folder() / DEFAULT_MODEL)
 
@@ -3326,7 +3300,7 @@ def _load_any(folder: Path, device: str) -> Translator:
     return (load_exported if is_exported(folder) else load_translator)(folder, device)
 
 
-def _load_weights(folder: Path, device: str) -> Translator:
+def _load_with_weights(folder: Path, device: str) -> Translator:
     """Load a translator with its weights; DataError for an exported folder."""
     if is_exported(folder):
         what = "is an exported model, whose weights only its engine can read"
@@ -3334,13 +3308,13 @@ def _load_weights(folder: Path, device: str) -> Translator:
     return load_translator(folder, device)
 
 
-TEST_2016 = {  # of the English and of the German sentences
+_TEST_2016 = {  # of the English and of the German sentences
     "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
     "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
 }
 
 
-def evaluate_command(arguments: argparse.Namespace) -> int:
+def _evaluate_command(arguments: argparse.Namespace) -> int:
     """Score a model on two files or on a split of a data set."""
     if arguments.dataset:
         if arguments.split not in ("valid", "test"):
@@ -3352,18 +3326,18 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
     else:
         do = "Give --src and --ref, or --dataset."
         raise DataError("command line", "nothing to evaluate on", do)
-    folder = model_folder(arguments)
+    folder = _model_folder(arguments)
     translator = _load_any(folder, arguments.device)
-    search = search_settings(arguments, translator.config)
+    search = _search_settings(arguments, translator.config)
     result = evaluate(translator, pairs, *search)
     text = "\n".join(reference for _, reference in pairs)
-    if hashlib.sha256(text.encode()).hexdigest() in TEST_2016:
-        record_look(folder, translator.config, result)
+    if hashlib.sha256(text.encode()).hexdigest() in _TEST_2016:
+        _record_look(folder, translator.config, result)
     print(json.dumps(result, ensure_ascii=False))
     return 0
 
 
-def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
+def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
     """Append a line on this evaluation to results/test_looks.jsonl."""
     settings = json.dumps(dataclasses.asdict(config), sort_keys=True)
     look = {
@@ -3377,36 +3351,36 @@ def record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) ->
     append_line(path, look)
 
 
-def attend_command(arguments: argparse.Namespace) -> int:
+def _attend_command(arguments: argparse.Namespace) -> int:
     """Write the page of `explain` for the sentences, and print their translations."""
     sentences = [
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    translator = _load_weights(model_folder(arguments), arguments.device)
+    translator = _load_with_weights(_model_folder(arguments), arguments.device)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
     lines = "".join(f"{text}\n" for text in explanation.translations)
     sys.stdout.buffer.write(lines.encode())
-    note(f"{arguments.out}: open it in a browser; it needs no network.")
+    log(f"{arguments.out}: open it in a browser; it needs no network.")
     return 0
 
 
-def export_command(arguments: argparse.Namespace) -> int:
+def _export_command(arguments: argparse.Namespace) -> int:
     """Write a model as a folder that an inference engine loads."""
-    translator = _load_weights(model_folder(arguments), "cpu")
+    translator = _load_with_weights(_model_folder(arguments), "cpu")
     export_to_ctranslate2(translator, arguments.out, arguments.quantization)
-    note(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
+    log(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
     return 0
 
 
-COMMANDS = {
-    "train": train_command,
-    "prepare": prepare_command,
-    "translate": translate_command,
-    "evaluate": evaluate_command,
-    "attend": attend_command,
-    "export": export_command,
+_COMMANDS = {
+    "train": _train_command,
+    "prepare": _prepare_command,
+    "translate": _translate_command,
+    "evaluate": _evaluate_command,
+    "attend": _attend_command,
+    "export": _export_command,
 }
 
 
@@ -3414,8 +3388,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status (see chapter 91)."""
     limit_onednn_cache()
     try:
-        arguments = command_line().parse_args(argv)
-        return COMMANDS[arguments.command](arguments)
+        arguments = _command_line().parse_args(argv)
+        return _COMMANDS[arguments.command](arguments)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -3424,16 +3398,16 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except torch.multiprocessing.ProcessRaisedException as error:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
-        note("error: " + re.sub(r"^[\w.]+Error: ", "", last))
+        log("error: " + re.sub(r"^[\w.]+Error: ", "", last))
     except torch.multiprocessing.ProcessExitedException as error:
-        note(f"error: {error}. The same command goes on with the run.")
+        log(f"error: {error}. The same command goes on with the run.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
         line = str(error).replace("\n", " ")  # a name may hold anything
-        note(f"error: {line}")
+        log(f"error: {line}")
     except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+        if not _is_out_of_memory(error):
             raise
-        note("error: too little memory. Use a smaller model, --beam-size or batch.")
+        log("error: too little memory. Use a smaller model, --beam-size or batch.")
     return 2
 
 
@@ -3591,7 +3565,7 @@ def train_distributed_model(
             process.terminate()
 
 
-def stream_lines(path: str | Path) -> Iterator[str]:
+def _stream_lines(path: str | Path) -> Iterator[str]:
     """What read_lines returns, one line at a time."""
     try:
         with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
@@ -3607,7 +3581,7 @@ def stream_lines(path: str | Path) -> Iterator[str]:
 
 
 @dataclass
-class ParallelText:
+class _ParallelText:
     """The pairs of two line-aligned files; each loop over it reads them anew.
 
     every: of how many pairs one is taken. Raises DataError like read_parallel,
@@ -3619,7 +3593,7 @@ class ParallelText:
     every: int = 1
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        both = itertools.zip_longest(stream_lines(self.src), stream_lines(self.tgt))
+        both = itertools.zip_longest(_stream_lines(self.src), _stream_lines(self.tgt))
         for number, (src, tgt) in enumerate(both):
             if src is None or tgt is None:
                 ended = self.src if src is None else self.tgt
@@ -3629,34 +3603,36 @@ class ParallelText:
                 yield src, tgt
 
 
-def id_type(text: Sequence) -> str:
+def _id_type(text: Sequence) -> str:
     """The narrowest type for ids of these vocabularies, as NumPy spells it."""
     return "<u2" if max(len(text[0]), len(text[1])) <= 2**16 else "<u4"
 
 
 @functools.lru_cache(maxsize=1)
-def text_of(folder: str, fingerprint: str) -> Text:
+def _cached_text(folder: str, fingerprint: str) -> Text:
     """Vocabularies and tokenizers of a folder, kept while they are the same."""
     return load_text(folder)
 
 
-def pack_chunk(
+def _encode_chunk(
     pairs: Sequence[tuple[str, str]], folder: str, fingerprint: str, max_tokens: int
 ) -> tuple[list[tuple[numpy.ndarray, numpy.ndarray]], int]:
     """Ids and lengths of each side, and how many pairs were left out."""
     np = optional_import("numpy")
-    text = text_of(folder, fingerprint)
+    text = _cached_text(folder, fingerprint)
     whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
     examples, _ = encode_pairs(whole, *text, max_tokens=max_tokens)
     sides = []
     for rows in zip(*examples, strict=True) if examples else ((), ()):
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = itertools.chain.from_iterable(rows)
-        sides.append((np.fromiter(ids, id_type(text), lengths.sum()), lengths))
+        sides.append((np.fromiter(ids, _id_type(text), lengths.sum()), lengths))
     return sides, len(pairs) - len(examples)
 
 
-def in_order(function: Callable, items: Iterable, workers: int, *more: Any) -> Iterator:
+def _in_order(
+    function: Callable, items: Iterable, workers: int, *more: Any
+) -> Iterator:
     """function(item, *more) of each item, in order, by so many processes."""
     if workers == 1:
         yield from (function(item, *more) for item in items)
@@ -3675,39 +3651,42 @@ def in_order(function: Callable, items: Iterable, workers: int, *more: Any) -> I
         raise DataError("prepare", "a worker ended without an answer", do) from error
 
 
-def chunks(pairs: Iterable, size: int) -> Iterator[list]:
+def _chunks(pairs: Iterable, size: int) -> Iterator[list]:
     """The pairs in lists of this size; the last one may be shorter."""
     rest = iter(pairs)
     while chunk := list(itertools.islice(rest, size)):
         yield chunk
 
 
-SIDES, STORED = ("src", "tgt"), ("ids", "starts")
+_SIDES, _STORED = ("src", "tgt"), ("ids", "starts")
 
 
 @contextmanager
-def growing(path: Path) -> Iterator[BinaryIO]:
+def _atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """A new file to write, which gets its name when the block ends without error."""
     temporary = path.with_name(path.name + ".tmp")
     try:
         with open(temporary, "wb") as file:
             yield file
-            to_disk(file)
+            _to_disk(file)
         os.replace(temporary, path)
     except OSError as error:
-        raise not_written(path, error) from error
+        raise _not_written(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
+def _write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
     """Write the four files of a store; the tokens of each side, and pairs left out."""
     np = optional_import("numpy")
     tokens, left_out = [0, 0], 0
     with ExitStack() as stack:
         files = [
-            [stack.enter_context(growing(folder / f"{side}.{name}")) for name in STORED]
-            for side in SIDES
+            [
+                stack.enter_context(_atomic_writer(folder / f"{side}.{name}"))
+                for name in _STORED
+            ]
+            for side in _SIDES
         ]
         for _, starts in files:
             starts.write(np.zeros(1, "<i8").tobytes())
@@ -3722,10 +3701,10 @@ def write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], in
     return tokens, left_out
 
 
-LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
+_LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
 
 
-def origin(config: TrainingConfig) -> dict[str, Any]:
+def _store_settings(config: TrainingConfig) -> dict[str, Any]:
     """The settings that decide on a store's content, and the size of the files."""
     if not (config.train_src and config.train_tgt and config.store):
         do = "Give --train-src, --train-tgt and --store."
@@ -3739,16 +3718,16 @@ def origin(config: TrainingConfig) -> dict[str, Any]:
     return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
 
 
-def fingerprint_of(text: Text) -> str:
+def _fingerprint_of(text: Text) -> str:
     """SHA-256 of vocabularies and merges."""
-    packed = json.dumps(pack_text(*text), sort_keys=True)
+    packed = json.dumps(_pack_text(*text), sort_keys=True)
     return hashlib.sha256(packed.encode()).hexdigest()
 
 
-def is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
+def _is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
     """Whether a folder holds this store; DataError where it holds another one."""
     path = folder / "store.json"
-    if path.exists() and described_store(path).get("made_from") != made_from:
+    if path.exists() and _described_store(path).get("made_from") != made_from:
         what = "was made from other text, or by other settings"
         raise DataError(path, what, "Choose another --store, or delete this one.")
     if not path.exists() and (folder / "config.json").exists():
@@ -3756,7 +3735,7 @@ def is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
     return path.exists()
 
 
-def described_store(path: Path) -> dict[str, Any]:
+def _described_store(path: Path) -> dict[str, Any]:
     """What a store.json says; DataError where it is no object of JSON."""
     known = read_json(path)
     if not isinstance(known, dict):
@@ -3770,28 +3749,28 @@ def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000)
 
     Raises DataError for text that can't be used and a folder that is not free.
     """
-    made_from, folder = origin(config), Path(str(config.store))
-    if is_prepared(folder, made_from):
-        note(f"{folder}: is prepared already.")
-        return described_store(folder / "store.json").get("pairs", 0)
-    text = ParallelText(str(config.train_src), str(config.train_tgt))
+    made_from, folder = _store_settings(config), Path(str(config.store))
+    if _is_prepared(folder, made_from):
+        log(f"{folder}: is prepared already.")
+        return _described_store(folder / "store.json").get("pairs", 0)
+    text = _ParallelText(str(config.train_src), str(config.train_tgt))
     pairs = sum(1 for _ in text)
-    every = max(1, -(-pairs // LEARN_FROM))
+    every = max(1, -(-pairs // _LEARN_FROM))
     learnt = prepare_text(config, dataclasses.replace(text, every=every))
-    write_json(folder / "vocabulary.json", pack_text(*learnt))
-    own = (str(folder), fingerprint_of(learnt), config.max_tokens)
+    write_json(folder / "vocabulary.json", _pack_text(*learnt))
+    own = (str(folder), _fingerprint_of(learnt), config.max_tokens)
     tqdm = optional_import("tqdm").tqdm
     with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
-        packed = in_order(pack_chunk, chunks(text, chunk), workers, *own)
-        tokens, left_out = write_sides(folder, packed, bar)
+        packed = _in_order(_encode_chunk, _chunks(text, chunk), workers, *own)
+        tokens, left_out = _write_sides(folder, packed, bar)
     if left_out == pairs:
         what = "hold no pair that is neither blank nor too long"
         do = "Look at the files, or raise max_tokens."
         raise DataError(f"{text.src}, {text.tgt}", what, do)
-    note(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
+    log(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
     write_json(folder / "store.json", {
         "pairs": pairs - left_out, "left_out": left_out, "tokens": tokens,
-        "ids": id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
+        "ids": _id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
         "made_from": made_from,
     })  # fmt: skip
     return pairs - left_out
@@ -3828,7 +3807,7 @@ class Store(Sequence):
         return lengths
 
 
-def map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
+def _map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
     """A file of numbers as an array, read when it is looked at."""
     np = optional_import("numpy")
     found = path.stat().st_size if path.exists() else 0
@@ -3846,18 +3825,18 @@ def open_store(config: TrainingConfig, text: Text) -> Store:
     if not path.exists():
         what = "holds no prepared corpus, or only half of one"
         raise DataError(folder, what, "Write it with `prepare`.")
-    known = described_store(path)
+    known = _described_store(path)
     try:
-        wanted = {"vocabulary": fingerprint_of(text), "max_tokens": config.max_tokens}
+        wanted = {"vocabulary": _fingerprint_of(text), "max_tokens": config.max_tokens}
         for name, value in wanted.items():
             if known[name] != value:
                 what = f"was made with another {name} than this run's"
                 raise DataError(path, what, "Prepare one for it: `prepare`.")
         counts = [(tokens, known["pairs"] + 1) for tokens in known["tokens"]]
         sides = [
-            [map_file(folder / f"{side}.{name}", kind, count)
-             for name, kind, count in zip(STORED, (known["ids"], "<i8"), numbers)]
-            for side, numbers in zip(SIDES, counts, strict=True)
+            [_map_file(folder / f"{side}.{name}", kind, count)
+             for name, kind, count in zip(_STORED, (known["ids"], "<i8"), numbers)]
+            for side, numbers in zip(_SIDES, counts, strict=True)
         ]  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         what = f"does not describe a store ({error!r})"
@@ -3865,7 +3844,7 @@ def open_store(config: TrainingConfig, text: Text) -> Store:
     return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
 
 
-def shuffled(store: Store, draw: random.Random) -> Store:
+def _shuffled(store: Store, draw: random.Random) -> Store:
     """Return a store's examples in the order of draw.sample; they stay in its files."""
     np = optional_import("numpy")
     n = len(store)
@@ -3894,7 +3873,7 @@ def store_batches(
 ) -> Iterator[Batch]:  # fmt: skip
     """Yield what ``batches`` of chapter 3 yields for the same examples in a list."""
     draw = random.Random(1000 * config.seed + epoch)
-    examples = shuffled(store, draw) if shuffle else store
+    examples = _shuffled(store, draw) if shuffle else store
     groups = array_batches(examples.lengths, config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
         src = padded([examples[i][0] for i in group])
@@ -3902,7 +3881,7 @@ def store_batches(
         yield Batch(src.to(device), tgt.to(device), PAD)
 
 
-def target_tokens(examples: Sequence) -> int:
+def _target_tokens(examples: Sequence) -> int:
     """How many answers the decoder gives: target ids, without the first of each."""
     if isinstance(examples, Store):
         return int(examples.lengths[:, 1].sum()) - len(examples)
@@ -3933,16 +3912,16 @@ class CheapDropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
-IDLE_BYTES = 3 * 2**29  # that a process may keep
+_IDLE_BYTES = 3 * 2**29  # that a process may keep
 
 
-def resident_bytes() -> int:
+def _resident_bytes() -> int:
     """Bytes of this process that are in memory (Linux only)."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def glibc() -> Any:
+def _glibc() -> Any:
     """The C library of Linux where it takes settings for its memory, else None."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     return library if hasattr(library, "mallopt") else None
@@ -3952,20 +3931,20 @@ def glibc() -> Any:
 def keep_freed_memory() -> None:
     """Let this process reuse large freed blocks (glibc only; else nothing).
 
-    They go back after an update of an optimizer when ``IDLE_BYTES`` lie idle.
+    They go back after an update of an optimizer when ``_IDLE_BYTES`` lie idle.
     """
-    library = glibc()
+    library = _glibc()
     if not library:
         return
     library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
-    in_use = resident_bytes()
+    in_use = _resident_bytes()
 
     def give_back(*_: object) -> None:
         nonlocal in_use
-        if resident_bytes() - in_use > IDLE_BYTES:
+        if _resident_bytes() - in_use > _IDLE_BYTES:
             library.malloc_trim(0)
-            in_use = resident_bytes()
+            in_use = _resident_bytes()
 
     register_optimizer_step_post_hook(give_back)
 
@@ -4033,13 +4012,13 @@ class _OneDNNProduct(torch.autograd.Function):
         return _OneDNNProduct.apply(grad, weight.t(), None), d_weight, d_bias
 
 
-FEW_ROWS = 4  # for so many PyTorch's own product is faster
+_FEW_ROWS = 4  # for so many PyTorch's own product is faster
 
 
 class OneDNNLinear(nn.Linear):
     """A linear layer that shares another's parameters and multiplies with oneDNN.
 
-    Only float32 products of more than ``FEW_ROWS`` rows on a CPU; others are torch's.
+    Only float32 products of more than ``_FEW_ROWS`` rows on a CPU; others are torch's.
     """
 
     def __init__(self, linear: nn.Linear):
@@ -4052,7 +4031,7 @@ class OneDNNLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """x (…, in_features) to (…, out_features)."""
         if (
-            x.numel() <= FEW_ROWS * x.size(-1)
+            x.numel() <= _FEW_ROWS * x.size(-1)
             or not x.dtype == self.weight.dtype == torch.float32
             or not x.is_cpu
             or torch.is_autocast_enabled("cpu")
@@ -4163,7 +4142,7 @@ def map_in_threads(
 
 def share_one_heap() -> None:
     """Let all threads take memory from one heap (glibc only; else nothing)."""
-    if library := glibc():
+    if library := _glibc():
         library.mallopt(-8, 1)  # M_ARENA_MAX
 
 
@@ -4309,14 +4288,14 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         for path in temporary.iterdir():
             with open(path, "rb+") as file:
-                to_disk(file)
-        folder_to_disk(temporary)
+                _to_disk(file)
+        _folder_to_disk(temporary)
         if folder.exists():
             folder.rmdir()
         os.replace(temporary, folder)
-        folder_to_disk(folder.parent)
+        _folder_to_disk(folder.parent)
     except OSError as error:
-        raise not_written(folder, error) from error
+        raise _not_written(folder, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -4346,7 +4325,7 @@ def export_to_ctranslate2(
                 spec = _specification(t)
                 spec.optimize(quantization)
                 spec.save(str(path))
-        text = pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
+        text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
         write_json(path / "vocabulary.json", text)
         settings = read_json(path / "config.json")  # the engine's own
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
@@ -4433,9 +4412,8 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
         engine = _engine(folder, place)
     except (OSError, RuntimeError, ValueError) as error:
         what = f"can't be loaded ({error})"
-        raise DataError(
-            folder / "model.bin", what, "Export the model again."
-        ) from error
+        file = folder / "model.bin"
+        raise DataError(file, what, "Export the model again.") from error
     return ExportedTranslator(engine, *text, config)
 
 
@@ -4444,11 +4422,11 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
 # -----------------------------------------------------------------------------
 
 
-CHART_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
+CHART_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
+_CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
 
 
-def chart_theme() -> dict:
+def _chart_theme() -> dict:
     """The Altair theme of the series: colours, sizes of text, white background."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
     return {
@@ -4461,25 +4439,25 @@ def chart_theme() -> dict:
             "legend": {**text, "symbolStrokeWidth": 2},
             "header": {"labelFontSize": 13, "titleFontSize": 13},
             "view": {"continuousWidth": 520, "continuousHeight": 260},
-            "mark": {"color": CHART_COLOURS[0]},
+            "mark": {"color": CHART_COLORS[0]},
             "line": {"strokeWidth": 2.5},
-            "range": {"category": CHART_COLOURS, "heatmap": CHART_RAMP},
+            "range": {"category": CHART_COLORS, "heatmap": _CHART_RAMP},
         }
     }
 
 
-def chart_bundle(spec: dict, **options: object) -> dict:
+def _chart_bundle(spec: dict, **options: object) -> dict:
     """What one chart stores in a notebook: the specification and a PNG of it."""
     bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
     with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
         import vl_convert
 
-        png = packed_tightly(vl_convert.vegalite_to_png(spec))
+        png = _packed_tightly(vl_convert.vegalite_to_png(spec))
         bundle["image/png"] = base64.b64encode(png).decode()
     return bundle
 
 
-def packed_tightly(png: bytes) -> bytes:
+def _packed_tightly(png: bytes) -> bytes:
     """The same picture in about a fifth of the bytes that vl-convert takes."""
     chunks, pixels, place = [], b"", 8  # behind the signature
     while place < len(png):
@@ -4502,17 +4480,17 @@ def packed_tightly(png: bytes) -> bytes:
 def use_charts() -> None:
     """Give Altair the theme and the renderer of the series; call it once."""
     alt = optional_import("altair")
-    alt.theme.register("annotated_transformer", enable=True)(chart_theme)
-    alt.renderers.register("annotated_transformer", chart_bundle)
+    alt.theme.register("annotated_transformer", enable=True)(_chart_theme)
+    alt.renderers.register("annotated_transformer", _chart_bundle)
     alt.renderers.enable("annotated_transformer")
 
 
-def packed(weights: Iterable[float]) -> str:
-    """Weights as one string of thousandths, which ``by_cell`` cuts up again."""
+def _packed(weights: Iterable[float]) -> str:
+    """Weights as one string of thousandths, which ``_by_cell`` cuts up again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
 
 
-def by_cell(chart: Any, maps: str = "weights") -> Any:
+def _by_cell(chart: Any, maps: str = "weights") -> Any:
     """Let a chart cut the ``maps`` of its records up: a record for each cell."""
     word = "split(datum.{0}s, '\\t')[datum.{0}]".format
     return (
@@ -4530,7 +4508,7 @@ def by_cell(chart: Any, maps: str = "weights") -> Any:
     )
 
 
-def by_head(chart: Any) -> Any:
+def _by_head(chart: Any) -> Any:
     """Let a chart cut recordings up: a record for each layer and head."""
     return (
         chart.transform_calculate(
@@ -4543,7 +4521,7 @@ def by_head(chart: Any) -> Any:
     )
 
 
-def chooser(
+def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
     """A parameter of a chart, with a list to choose from where there is a choice."""
@@ -4555,7 +4533,7 @@ def chooser(
     return alt.param(name=name, value=first, bind=bind)
 
 
-def chosen_cells(
+def _chosen_cells(
     recordings: tuple[Recording, ...], views: list, layer: int, head: int
 ) -> altair.LayerChart:
     """Views on the cells of one map, laid over each other, with the four choices."""
@@ -4573,23 +4551,23 @@ def chosen_cells(
     chart = alt.layer(
         *views,
         data=alt.Data(values=[each.record() for each in recordings]),
-        description=says + described(shown, first.rows, first.columns),
+        description=says + _described(shown, first.rows, first.columns),
         view=alt.ViewBackground(stroke=None),
         title=alt.Title(title, offset=12),
     ).add_params(
-        chooser("Kind", kinds, kinds[0]),
-        chooser("Sentence", sentences, sentences[0]),
-        chooser("Layer", list(range(N)), layer),
-        chooser("Head", [-1, *range(H)], head, ["mean", *map(str, range(H))]),
+        _chooser("Kind", kinds, kinds[0]),
+        _chooser("Sentence", sentences, sentences[0]),
+        _chooser("Layer", list(range(N)), layer),
+        _chooser("Head", [-1, *range(H)], head, ["mean", *map(str, range(H))]),
     )
     chart = chart.transform_filter("datum.kind == Kind && datum.sentence == Sentence")
     one = "datum.layer == Layer && (Head < 0 || datum.head == Head)"
-    cells = by_cell(by_head(chart).transform_filter(one), "text")
+    cells = _by_cell(_by_head(chart).transform_filter(one), "text")
     groups = ["row", "column", "row_token", "col_token"]
     return cells.transform_aggregate(value="mean(value)", groupby=groups)
 
 
-def pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
+def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
     """Which row and which column a view's pointer chooses; both as conditions."""
     alt = optional_import("altair")
     chosen = []
@@ -4601,7 +4579,7 @@ def pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
     return chosen, [{"param": each.name} for each in chosen]
 
 
-def words(
+def _words(
     token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
 ) -> altair.Chart:
     """The tokens along one side of a view, each ``once``; pointing chooses one."""
@@ -4622,21 +4600,21 @@ def explorer(
     longest = max(max(each.weights.shape[2:]) for each in recordings)
     step = max(10, min(26, 560 // longest))
     x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
-    place, size = {"x": x, "y": y, "tooltip": TOOLTIP}, min(12, step)
-    (row, column), pointed = pointed_at("map")
+    place, size = {"x": x, "y": y, "tooltip": _TOOLTIP}, min(12, step)
+    (row, column), pointed = _pointed_at("map")
     lit = alt.condition({"test": {"and": pointed}}, alt.value(1), alt.value(0.12))
     squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
     side, above = {"align": "right"}, {"align": "left", "angle": 300}
     views = [
-        squares.encode(color=weight_colour(), opacity=lit, **place),
-        percentages(step, pointed).encode(**place),
-        words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
-        words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
+        squares.encode(color=_weight_color(), opacity=lit, **place),
+        _percentages(step, pointed).encode(**place),
+        _words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
+        _words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
     ]
-    return chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recordings, views, layer, head)
 
 
-def percentages(step: int, pointed: list[dict]) -> altair.Chart:
+def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
     """The weights of what is pointed at, as numbers; none where nothing is."""
     alt = optional_import("altair")
     something = {"or": [each | {"empty": False} for each in pointed]}
@@ -4660,24 +4638,24 @@ def sentence_pair(
     asking = alt.Y("row:Q", scale=down, axis=None)
     asked = alt.Y("column:Q", scale=down, axis=None)
     thick = alt.StrokeWidth("value:Q", legend=None)
-    (row, column), pointed = pointed_at("lines")
+    (row, column), pointed = _pointed_at("lines")
     lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
     lines = alt.Chart(width=wide, height=step * longest).transform_filter(
         "datum.value >= 0.05"
-    ).mark_rule(color=CHART_COLOURS[0], strokeCap="round").encode(
+    ).mark_rule(color=CHART_COLORS[0], strokeCap="round").encode(
         x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
         strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
-        opacity=lit, tooltip=TOOLTIP,
+        opacity=lit, tooltip=_TOOLTIP,
     )  # fmt: skip
     left, right = {"x": alt.value(-8)}, {"x": alt.value(wide + 8)}
     left |= {"y": asking, "mark": {"align": "right"}}
     right |= {"y": asked, "mark": {"align": "left"}}
     views = [
         lines,
-        words("row_token", "column", row, 12, **left),
-        words("col_token", "row", column, 12, **right),
+        _words("row_token", "column", row, 12, **left),
+        _words("col_token", "row", column, 12, **right),
     ]
-    return chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recordings, views, layer, head)
 
 
 def visualize_layer(
@@ -4698,7 +4676,7 @@ def visualize_layer(
     return optional_import("altair").concat(*maps, columns=2, description=says)
 
 
-def visualize_model(
+def _visualize_model(
     model: EncoderDecoder,
     getter_fn: Callable[[EncoderDecoder, int], Tensor],
     row_tokens: list[str],
@@ -4712,7 +4690,7 @@ def visualize_model(
     ))  # fmt: skip
 
 
-def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
+def _first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
     """The captions model after the first test sentence, with its tokens."""
     translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
@@ -4721,23 +4699,23 @@ def first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
 
 def viz_encoder_self() -> altair.VConcatChart:
     """The encoder's self-attention of the first test sentence."""
-    model, source, _ = first_test_sentence()
-    return visualize_model(model, get_encoder, source, source)
+    model, source, _ = _first_test_sentence()
+    return _visualize_model(model, get_encoder, source, source)
 
 
 def viz_decoder_self() -> altair.VConcatChart:
     """The decoder's self-attention of the first test sentence."""
-    model, _, read = first_test_sentence()
-    return visualize_model(model, get_decoder_self, read, read)
+    model, _, read = _first_test_sentence()
+    return _visualize_model(model, get_decoder_self, read, read)
 
 
 def viz_decoder_src() -> altair.VConcatChart:
     """The cross-attention of the first test sentence."""
-    model, source, read = first_test_sentence()
-    return visualize_model(model, get_decoder_src, read, source)
+    model, source, read = _first_test_sentence()
+    return _visualize_model(model, get_decoder_src, read, source)
 
 
-PAGE = """<!DOCTYPE html>
+_PAGE = """<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none';
  script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:">
@@ -4767,8 +4745,8 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
-    drawn = [{**chart.to_dict(), **chart_theme()} for chart in charts]
-    return PAGE.format(
+    drawn = [{**chart.to_dict(), **_chart_theme()} for chart in charts]
+    return _PAGE.format(
         title=html.escape(title),
         body="\n".join(parts),
         program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
@@ -4955,7 +4933,7 @@ def check_outputs(
     """
     results: list[tuple] = []
     end = vocab_tgt[eos_string]
-    for src, tgt in one_by_one(valid_dataloader, n_examples):
+    for src, tgt in _one_by_one(valid_dataloader, n_examples):
         batch = Batch(src[src != pad_idx][None], tgt[tgt != pad_idx][None], pad_idx)
         room = max(72, 2 * batch.src.size(1))
         model_out = greedy_decode(
@@ -4978,7 +4956,7 @@ def load_trained_model() -> EncoderDecoder:
     return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
 
 
-def one_by_one(
+def _one_by_one(
     loader: Iterable[tuple[Tensor, Tensor]], most: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The first sentence pairs of a loader of batches, in order."""
@@ -5000,7 +4978,7 @@ def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
     model.load_state_dict(kept)
 
 
-def field_ids(field: Any, tokens: list[str]) -> Tensor:
+def _field_ids(field: Any, tokens: list[str]) -> Tensor:
     """Ids (1, L) of tokens between the field's start and end symbols."""
     known = field.vocab.stoi
     unknown_id = known[field.unk_token]
@@ -5026,7 +5004,7 @@ def translate_sentence(
         tokens = src_field.preprocess(sentence)
     else:
         tokens = [t.lower() if src_field.lower else t for t in sentence]
-    src = field_ids(src_field, tokens).to(device)
+    src = _field_ids(src_field, tokens).to(device)
     src_mask = torch.ones_like(src).unsqueeze(1)
     known = trg_field.vocab.stoi
     ids = greedy_decode(

@@ -27,7 +27,7 @@ from tqdm import tqdm
 import annotated_transformer as at
 
 REFERENCE = dataclasses.replace(
-    at.SMALL, run_dir="runs/ablations/reference", bpe_size=4000, batch_tokens=1000,
+    at._SMALL, run_dir="runs/ablations/reference", bpe_size=4000, batch_tokens=1000,
     N=2, d_model=128, d_ff=256, h=4, dropout=0.1, base_lr=3e-3, warmup=60,
     threads=1, device="cpu",
 )  # fmt: skip
@@ -133,7 +133,7 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
     }
     if name == FIRST:
         at.save_translator(folder / "last", translator)
-    mean = at.mean_state((f"round {i}", state) for i, state in enumerate(last))
+    mean = at._mean_state((f"round {i}", state) for i, state in enumerate(last))
     translator.model.load_state_dict(mean)
     if name == FIRST:
         at.save_translator(folder, translator)
@@ -229,7 +229,7 @@ def make(name: str, steps: int, runs: Path) -> None:
         **compare(lines, base, references),
         **figures,
         "seed": settings["seed"],
-        "commit": at.current_commit(),
+        "commit": at._current_commit(),
         "settings": settings,
     }
     at.write_json(folder / "result.json", result)
@@ -279,7 +279,7 @@ def run(names: list[str], steps: int, runs: Path, out: Path) -> None:
         folder = runs / name
         if is_done(folder, settings_of(name, steps)):
             continue
-        at.note(f"{name} …")
+        at.log(f"{name} …")
         shutil.rmtree(folder, ignore_errors=True)  # of other settings, or broken off
         make(name, steps, runs)
         sum_up(runs, steps, out)
@@ -303,7 +303,7 @@ def main() -> int:
         with at.raise_on_signal():
             run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
     except KeyboardInterrupt as stop:
-        at.note("Stopped. The same command goes on; what is done is kept.")
+        at.log("Stopped. The same command goes on; what is done is kept.")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return 0
 

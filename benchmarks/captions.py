@@ -48,9 +48,10 @@ def main() -> None:
     translator = at.load_translator(arguments.model, "cpu")
     grammar = load_grammar()
     corpus = grammar.build()
+    weights = arguments.model / "model.safetensors"
     result = {
         **at.describe_environment(),
-        "weights": at.fingerprint((arguments.model / "model.safetensors").read_bytes()),
+        "weights": at._fingerprint(weights.read_bytes()),
     }
     test = corpus.splits["test"]
     parts = {"valid": corpus.splits["valid"], "test": test}

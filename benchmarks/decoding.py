@@ -80,7 +80,7 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
         theirs = [words(result.hypotheses[0]) for result in done]
         outputs = ours(model, batch, 1), generate(hugging, batch, 1), theirs
         alike += sum(a == b == c for a, b, c in zip(*outputs, strict=True))
-    at.note(f"greedy outputs alike in all three: {alike} of {len(rows)}")
+    at.log(f"greedy outputs alike in all three: {alike} of {len(rows)}")
     assert alike >= 0.95 * len(rows)
 
 

@@ -140,7 +140,7 @@ def main() -> None:
     weights = (arguments.model / "model.safetensors").read_bytes()
     result = {
         **at.describe_environment(),
-        "weights": at.fingerprint(weights),
+        "weights": at._fingerprint(weights),
         "sentences": len(test),
         **importance(translator, test),
         "alignment": alignment(translator),
@@ -148,7 +148,7 @@ def main() -> None:
         "roles of uniform weights": roles(translator, test, even=True),
     }
     at.write_json(arguments.out, result)
-    at.note(f"{arguments.out} is written; `make notebooks` shows it in chapter 5.")
+    at.log(f"{arguments.out} is written; `make notebooks` shows it in chapter 5.")
 
 
 if __name__ == "__main__":

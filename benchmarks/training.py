@@ -77,7 +77,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(2)
     at.keep_freed_memory()
-    at.IDLE_BYTES = 2**40  # all is kept, or one system would pay for another's memory
+    at._IDLE_BYTES = 2**40  # all is kept, or one system would pay for another's memory
     config = dataclasses.replace(
         at.CONFIGS[arguments.config],
         dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,
@@ -97,10 +97,10 @@ def main() -> None:
         ("MarianMTModel", peers.Marian(config, len(words))),
         ("torch.nn.Transformer", peers.TorchTransformer(config, len(words))),
     ):
-        at.note(f"{name}: {at.count_parameters(peer):,} parameters")
+        at.log(f"{name}: {at.count_parameters(peer):,} parameters")
         systems[name] = peers.by_logits(peer, batches, config.smoothing)
     systems["the 2022 post's way"] = old_step
-    at.note(f"ours and the post's: {at.count_parameters(model):,} parameters")
+    at.log(f"ours and the post's: {at.count_parameters(model):,} parameters")
     timed = turns.take_turns(systems, arguments.seconds, arguments.rounds)
     tables = {
         f"against {name}": turns.compare(timed, name)

@@ -67,7 +67,7 @@ def take_turns(
         rates = ", ".join(
             f"{name} {done[-1].rate:,.0f}" for name, done in turns.items()
         )
-        at.note(f"round {number} of {rounds}: {rates}")
+        at.log(f"round {number} of {rounds}: {rates}")
     return turns
 
 

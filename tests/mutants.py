@@ -298,16 +298,16 @@ MUTANTS = [
     Mutant(
         "viz_decoder_self: source words on a target matrix",
         "the decoder's self-attention gets source words",
-        "return visualize_model(model, get_decoder_self, read, read)",
-        "return visualize_model(model, get_decoder_self, source, source)",
+        "return _visualize_model(model, get_decoder_self, read, read)",
+        "return _visualize_model(model, get_decoder_self, source, source)",
         "test_attention_visualization.py::"
         "test_the_three_old_views_show_the_first_test_sentence",
     ),
     Mutant(
         "viz_decoder_src: axes swapped",
         "cross-attention labelled the other way round",
-        "return visualize_model(model, get_decoder_src, read, source)",
-        "return visualize_model(model, get_decoder_src, source, read)",
+        "return _visualize_model(model, get_decoder_src, read, source)",
+        "return _visualize_model(model, get_decoder_src, source, read)",
         "test_attention_visualization.py::"
         "test_the_three_old_views_show_the_first_test_sentence",
     ),
@@ -698,7 +698,7 @@ MUTANTS = [
     Mutant(
         OWN,
         "a file is renamed before it is on the disk",
-        "            file.write(data)\n            to_disk(file)\n",
+        "            file.write(data)\n            _to_disk(file)\n",
         "            file.write(data)\n",
         "test_files_and_runs.py::test_data_is_on_the_disk_before_the_file_is_renamed",
     ),
@@ -720,8 +720,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "resuming repeats the last epoch",
-        "progress = Progress(epoch + 1,",
-        "progress = Progress(epoch,",
+        "progress = _Progress(epoch + 1,",
+        "progress = _Progress(epoch,",
         "test_resume.py::test_resuming_takes_moments_schedule_and_counters_back",
     ),
     Mutant(

@@ -71,14 +71,14 @@ def test_a_chart_stores_a_specification_and_a_picture():
     assert png.startswith(b"\x89PNG\r\n\x1a\n") and png[-8:-4] == b"IEND"
     config = bundle["application/vnd.vegalite.v5+json"]["config"]
     assert config["background"] == "white"
-    assert config["range"]["category"] == at.CHART_COLOURS
+    assert config["range"]["category"] == at.CHART_COLORS
 
 
 def test_packing_keeps_every_pixel():
     import vl_convert
 
     before = vl_convert.vegalite_to_png(dot().to_dict())
-    after = at.packed_tightly(before)
+    after = at._packed_tightly(before)
     assert len(after) < len(before) / 2
     assert pixels(after) == pixels(before)
 
@@ -320,7 +320,7 @@ def test_all_layers_and_heads_are_drawn(N, h):
     plant(model)
     tokens = [f"t{i}" for i in range(6)]
     for getter in GETTERS.values():
-        specification = at.visualize_model(model, getter, tokens, tokens).to_dict()
+        specification = at._visualize_model(model, getter, tokens, tokens).to_dict()
         titles, maps = zip(*thousandths(specification), strict=True)
         places = [(i, head) for i in range(N) for head in range(h)]
         assert list(titles) == [f"layer {i}, head {head}" for i, head in places]
@@ -420,7 +420,7 @@ def test_a_recording_travels_in_thousandths():
 
 def test_a_map_is_described_in_words():
     weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.1, 0.4]])
-    text = at.described(weights, ["one", "two"], ["a", "b"])  # the third is padding
+    text = at._described(weights, ["one", "two"], ["a", "b"])  # the third is padding
     assert text.endswith("one to b 80%, two to a 50%")
 
 
@@ -522,7 +522,7 @@ def test_charts_speak(layer, head, expected):
     weights = each.weights[layer].mean(0) if head < 0 else each.weights[layer, head]
     for draw in (at.explorer, at.sentence_pair):
         text = draw(each, layer=layer, head=head).to_dict()["description"]
-        assert at.described(weights, each.rows, each.columns) in text
+        assert at._described(weights, each.rows, each.columns) in text
         assert expected in text and each.kind in text
     assert each.kind in at.attention_grid(each).to_dict()["description"]
 
@@ -841,7 +841,7 @@ def test_results_are_those_of_the_shipped_model():
     assert "NaN" not in file.read_text(encoding="utf-8")
     results = at.read_json(file)
     folder = at.project_folder() / at.CAPTIONS_MODEL
-    assert results["weights"] == at.fingerprint(
+    assert results["weights"] == at._fingerprint(
         (folder / "model.safetensors").read_bytes()
     )
     config = at.load_config(folder)

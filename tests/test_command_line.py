@@ -72,9 +72,9 @@ def refused(capfd, *argv):
 
 
 def test_every_field_has_a_flag_with_its_type_and_a_help_text():
-    parser = at.command_line()
+    parser = at._command_line()
     fields = dataclasses.fields(TrainingConfig)
-    assert {field.name for field in fields} <= at.field_comments().keys()
+    assert {field.name for field in fields} <= at._field_comments().keys()
     values = {"int": "3", "float": "0.5", "str": "x"}
     for field in fields:
         kind = str(field.type).split(" ")[0]
@@ -86,7 +86,7 @@ def test_every_field_has_a_flag_with_its_type_and_a_help_text():
 
 
 def config_of(*argv):
-    return at.config_of(at.command_line().parse_args(["train", *argv]))
+    return at._config_of(at._command_line().parse_args(["train", *argv]))
 
 
 def test_flags_change_the_preset():
@@ -290,7 +290,7 @@ def test_lines_are_translated_as_they_arrive():
             return self.pieces.pop(0) if self.pieces else b""
 
     stream = Slow(b"ei", b"ns\nzwei\ndr", b"ei\n", b"\n", b"vier")
-    pieces = list(at.arriving_lines(stream))
+    pieces = list(at._read_available_lines(stream))
     assert pieces == [[b"eins", b"zwei"], [b"drei"], [b""], [b"vier"]]
 
 
@@ -345,7 +345,7 @@ def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
     files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
     text = "\n".join(english for _, english in PAIRS)
     digest = at.hashlib.sha256(text.encode()).hexdigest()
-    monkeypatch.setattr(at, "TEST_2016", {digest})
+    monkeypatch.setattr(at, "_TEST_2016", {digest})
     flags = ["--model", str(model), "--src", files[0], "--ref", files[1]]
     other = ["--beam-size", "1", "--length-penalty", "0"]
     results = [score(capfd, *flags), score(capfd, *flags, *other)]
@@ -363,7 +363,7 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
         for side in ("en", "de")
     )
     digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
-    assert digests == at.TEST_2016
+    assert digests == at._TEST_2016
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
 
 
 def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(at, "data_folders", lambda: [tmp_path / "nowhere"])
+    monkeypatch.setattr(at, "_data_folders", lambda: [tmp_path / "nowhere"])
     error = refused(capfd, "train", "--run-dir", str(tmp_path / "run"))
     assert "train.de" in error and str(tmp_path / "nowhere") in error
     assert not at.saved_steps(tmp_path / "run" / "checkpoints")

@@ -26,12 +26,12 @@ from annotated_transformer import (
     DataError,
     Run,
     TrainingConfig,
+    _unpack_tensors,
     load_tensors,
     load_translator,
     read_lines,
     read_metrics,
     save_tensors,
-    unpack_tensors,
     write_atomically,
 )
 
@@ -157,7 +157,7 @@ def web(tmp_path, monkeypatch):
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     url = f"http://127.0.0.1:{server.server_address[1]}/"
-    monkeypatch.setattr(at, "MULTI30K_URL", url)
+    monkeypatch.setattr(at, "_MULTI30K_URL", url)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
     yield folder, asked
@@ -169,7 +169,7 @@ def web(tmp_path, monkeypatch):
 def publish(monkeypatch, name, data):
     """Pretend that a file of Multi30k was published with this content."""
     digest = hashlib.sha256(data).hexdigest()
-    monkeypatch.setitem(at.MULTI30K_SHA256, name, digest)
+    monkeypatch.setitem(at._MULTI30K_SHA256, name, digest)
 
 
 def test_the_named_folder_comes_first(data_folder):
@@ -184,7 +184,7 @@ def test_the_named_folder_comes_first(data_folder):
 def test_a_relative_data_folder_is_made_absolute(data_folder, monkeypatch):
     monkeypatch.chdir(data_folder.parent)
     monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", "data")
-    assert at.data_folders()[0] == data_folder
+    assert at._data_folders()[0] == data_folder
 
 
 def test_an_unknown_data_set_is_refused_with_the_places_tried(data_folder):
@@ -205,7 +205,7 @@ def test_a_local_file_with_a_wrong_checksum_is_refused(data_folder):
 def test_without_network_the_error_says_where_to_put_the_file(
     data_folder, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(at, "MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(at, "_MULTI30K_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DataError) as caught:
         at.data_file("multi30k", "train.de.gz")
@@ -306,7 +306,7 @@ def some_tensors():
 def test_tensors_come_back_as_they_were(tmp_path):
     tensors = some_tensors()
     save_tensors(tmp_path / "x.safetensors", tensors, {"step": 3, "name": "schön"})
-    loaded, notes = unpack_tensors(tmp_path / "x.safetensors")
+    loaded, notes = _unpack_tensors(tmp_path / "x.safetensors")
     assert notes == {"step": 3, "name": "schön"}
     assert loaded.keys() == tensors.keys()
     for name, tensor in tensors.items():
@@ -341,7 +341,7 @@ def test_no_changed_byte_goes_unnoticed(tmp_path, place, change):
     data[int(place * len(data))] ^= change
     path.write_bytes(data)
     try:
-        loaded, read = unpack_tensors(path)
+        loaded, read = _unpack_tensors(path)
     except DataError:
         return
     # a change that means nothing, such as another blank in the header
@@ -382,7 +382,7 @@ def test_a_file_of_another_program_is_taken_as_it_is(tmp_path):
 def test_weights_of_another_model_are_refused(tmp_path, other):
     save_tensors(tmp_path / "x", other.state_dict())
     with pytest.raises(DataError, match="another model"):
-        at.load_weights(torch.nn.Linear(3, 2), tmp_path / "x")
+        at._load_weights(torch.nn.Linear(3, 2), tmp_path / "x")
 
 
 # runs
@@ -395,12 +395,12 @@ def tiny(tmp_path):
 
 def test_another_configuration_is_refused_with_the_fields_that_differ(tiny):
     folder = train(tiny, epochs=1)
-    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    before = {path: path.read_bytes() for path in at._run_files(folder)}
     with pytest.raises(DataError) as caught:
         train(tiny, epochs=1, d_model=32, seed=7)
     assert "d_model (16 there, 32 now), seed (0 there, 7 now)" in caught.value.what
     assert "h (" not in caught.value.what and "--restart" in caught.value.do
-    assert before == {path: path.read_bytes() for path in at.run_files(folder)}
+    assert before == {path: path.read_bytes() for path in at._run_files(folder)}
 
 
 def test_epochs_may_grow_unless_they_shape_the_schedule(tiny):
@@ -534,10 +534,10 @@ def test_a_folder_with_weights_and_no_state_is_left_alone(tiny):
     folder = train(tiny, epochs=1)
     for path in at.saved_steps(folder / "resume"):
         path.unlink()
-    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    before = {path: path.read_bytes() for path in at._run_files(folder)}
     with pytest.raises(DataError, match="no checkpoint to go on from"):
         train(tiny, epochs=1)
-    assert before == {path: path.read_bytes() for path in at.run_files(folder)}
+    assert before == {path: path.read_bytes() for path in at._run_files(folder)}
 
 
 def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
@@ -556,7 +556,7 @@ def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
             Run(tiny[0], restart=True)
     assert (folder / "config.json").exists()
     Run(tiny[0], restart=True)
-    assert [path.name for path in at.run_files(folder)] == ["config.json"]
+    assert [path.name for path in at._run_files(folder)] == ["config.json"]
 
 
 @pytest.mark.parametrize(
@@ -580,7 +580,7 @@ def test_every_number_has_limits_and_every_way_in_asks_for_them():
     hints = typing.get_type_hints(TrainingConfig).items()
     kinds = {name: {kind, *typing.get_args(kind)} for name, kind in hints}
     numbers = {name for name, kind in kinds.items() if kind & {int, float}}
-    assert numbers == at.LIMITS.keys()
+    assert numbers == at._LIMITS.keys()
     with pytest.raises(DataError, match="r_drop"):
         TrainingConfig.of(TrainingConfig(r_drop=math.nan))
 
@@ -589,13 +589,13 @@ def test_a_setting_younger_than_a_run_had_its_default_there(tmp_path):
     config = TrainingConfig()
     saved = dataclasses.asdict(config)
     del saved["r_drop"]
-    at.refuse_other_run(tmp_path, saved, config)
+    at._refuse_other_run(tmp_path, saved, config)
     with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
-        at.refuse_other_run(tmp_path, saved, dataclasses.replace(config, r_drop=1.0))
+        at._refuse_other_run(tmp_path, saved, dataclasses.replace(config, r_drop=1.0))
 
 
 def test_settings_in_their_limits_pass():
-    for name, (low, high) in at.LIMITS.items():
+    for name, (low, high) in at._LIMITS.items():
         assert name in TrainingConfig.__dataclass_fields__
         for value in (low, high):
             at.check_settings(TrainingConfig(**{name: value}))

@@ -17,7 +17,7 @@ NEEDED = {
     "torchtext": "at.build_vocabulary(None, None, pairs=[('a', 'b')])",
     "tokenizers": "at.BytePairEncoding.train(['a b'], 300)",
     "safetensors": "at.save_tensors('x', {})",
-    "pooch": "at.fetch_multi30k('val.de.gz')",
+    "pooch": "at._fetch_multi30k('val.de.gz')",
     "altair": "at.use_charts()",
     "GPUtil": "at.gpu_report()",
     "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",

@@ -57,7 +57,7 @@ def test_a_store_holds_what_lists_hold(prepared):
     examples, text = in_lists(prepared)
     store = opened(prepared)
     assert list(store) == list(examples) and len(store) == len(examples)
-    assert at.pack_text(*load_text(prepared.store)) == at.pack_text(*text)
+    assert at._pack_text(*load_text(prepared.store)) == at._pack_text(*text)
     known = json.loads((Path(prepared.store) / "store.json").read_text())
     assert (known["pairs"], known["left_out"]) == (len(examples), 0)
     assert known["tokens"] == [sum(len(e[side]) for e in examples) for side in (0, 1)]
@@ -140,7 +140,7 @@ def test_lines_are_those_of_read_lines(tmp_path):
     path = tmp_path / "text"
     for content in (b"", b"\n", b"a", b"a\r\nb\n", b"\xef\xbb\xbfa\x0cb\xc2\x85\n\nc"):
         path.write_bytes(content)
-        assert list(at.stream_lines(path)) == at.read_lines(path), content
+        assert list(at._stream_lines(path)) == at.read_lines(path), content
 
 
 # wide ids
@@ -149,13 +149,13 @@ def test_lines_are_those_of_read_lines(tmp_path):
 def test_a_large_vocabulary_takes_four_bytes():
     many = [*at.SPECIALS, *map(str, range(2**16))]
     exact, more = at.Vocabulary(many[: 2**16]), at.Vocabulary(many[: 2**16 + 1])
-    assert at.id_type((exact, exact)) == "<u2"
-    assert at.id_type((exact, more)) == at.id_type((more, exact)) == "<u4"
+    assert at._id_type((exact, exact)) == "<u2"
+    assert at._id_type((exact, more)) == at._id_type((more, exact)) == "<u4"
 
 
 def test_large_ids_come_back(config, monkeypatch):
     monkeypatch.setattr(at, "encode_pairs", lambda *a, **k: ([([0, 70000], [1])], 0))
-    monkeypatch.setattr(at, "id_type", lambda text: "<u4")
+    monkeypatch.setattr(at, "_id_type", lambda text: "<u4")
     prepare_store(config, chunk=1000)
     assert list(opened(config)) == [([0, 70000], [1])]
 
@@ -191,7 +191,7 @@ def test_a_store_of_other_text_or_settings_is_not_overwritten(
 
 def test_a_store_does_not_overwrite_a_runs_vocabulary(config):
     run = Path(config.run_dir)
-    at.open_run_folder(run, config, restart=False)
+    at._open_run_folder(run, config, restart=False)
     (run / "vocabulary.json").write_text("the run's")
     with pytest.raises(DataError, match="holds a run"):
         prepare_store(dataclasses.replace(config, store=str(run)))
@@ -272,7 +272,7 @@ def test_a_full_disk_is_said(config, monkeypatch):
     def full(file):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(at, "to_disk", full)
+    monkeypatch.setattr(at, "_to_disk", full)
     with pytest.raises(DataError, match="No space left"):
         prepare_store(config)
     assert not list(Path(config.store).glob("*.ids*"))
@@ -284,7 +284,7 @@ def die(item):
 
 def test_a_worker_that_dies_is_an_error():
     with pytest.raises(DataError, match="a worker ended"):
-        list(at.in_order(die, range(3), 2))
+        list(at._in_order(die, range(3), 2))
 
 
 # batches
@@ -300,7 +300,7 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
         for one, two in zip(stored, listed, strict=True):
             for name in ("src", "tgt", "tgt_y", "src_mask", "tgt_mask"):
                 assert torch.equal(getattr(one, name), getattr(two, name))
-    assert at.count_steps(store, prepared) == at.count_steps(examples, prepared)
+    assert at._count_steps(store, prepared) == at._count_steps(examples, prepared)
 
 
 LENGTHS = st.lists(st.tuples(st.integers(2, 40), st.integers(2, 40)), max_size=80)
@@ -329,10 +329,10 @@ def test_a_store_is_the_sequence_that_went_in(examples, draw):
     assert list(store[1::3]) == examples[1::3]
     assert list(store[::2]) == examples[::2]
     assert store.lengths.tolist() == [[len(a), len(b)] for a, b in examples]
-    assert at.target_tokens(store) == at.target_tokens(examples)
+    assert at._target_tokens(store) == at._target_tokens(examples)
     seed = draw.getrandbits(32)
     two = random.Random(seed).sample(examples, len(examples))
-    assert list(at.shuffled(store, random.Random(seed))) == two
+    assert list(at._shuffled(store, random.Random(seed))) == two
 
 
 # training and the command line

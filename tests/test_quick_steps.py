@@ -97,7 +97,7 @@ def test_loss_and_gradients_are_those_of_torchs_products(norm_first, on_other_ch
 
 
 @needs_onednn
-@pytest.mark.parametrize("rows", [1, at.FEW_ROWS, at.FEW_ROWS + 1, 50])
+@pytest.mark.parametrize("rows", [1, at._FEW_ROWS, at._FEW_ROWS + 1, 50])
 @pytest.mark.parametrize("bias", [True, False])
 def test_any_number_of_rows(rows, bias):
     torch.manual_seed(0)
@@ -189,13 +189,13 @@ def test_what_lies_idle_is_given_back_when_it_is_too_much():
         optimizer.step()  # which loads more of PyTorch, once
         at.keep_freed_memory()
         def given_back(limit):
-            at.IDLE_BYTES = limit * 2**20
+            at._IDLE_BYTES = limit * 2**20
             blocks = [torch.ones(2**18) for _ in range(300)]  # a megabyte each
             last = torch.ones(2**18)  # they don't lie at the heap's end
             del blocks
-            full = at.resident_bytes()
+            full = at._resident_bytes()
             optimizer.step()
-            return (full - at.resident_bytes()) >> 20, last
+            return (full - at._resident_bytes()) >> 20, last
         (less, end), (more, _) = given_back(limit=400), given_back(limit=100)
         print(less, more)
     """
@@ -219,7 +219,7 @@ HEAPS = """if True:
 """
 
 
-@pytest.mark.skipif(not at.glibc(), reason="another C library has other heaps")
+@pytest.mark.skipif(not at._glibc(), reason="another C library has other heaps")
 def test_threads_share_one_heap_where_they_are_told_to():
     heaps = []
     for told in ([], ["told"]):

@@ -30,11 +30,11 @@ from annotated_transformer import (
     Run,
     TrainingConfig,
     TrainState,
+    _unpack_tensors,
     load_tensors,
     main,
     read_metrics,
     saved_steps,
-    unpack_tensors,
 )
 
 MODULE = Path(at.__file__)
@@ -60,7 +60,7 @@ def whole(tmp_path_factory):
 
 
 def newest_state(folder):
-    return unpack_tensors(saved_steps(Path(folder) / "resume")[-1])[1]
+    return _unpack_tensors(saved_steps(Path(folder) / "resume")[-1])[1]
 
 
 # killed at some moment, then resumed: the same run
@@ -154,11 +154,11 @@ def plant(patch, point, count, error):
     if point == "half written":
         patch.setattr(at, "open", opened, raising=False)
     elif point == "before fsync":
-        patch.setattr(at, "to_disk", stopping(at.to_disk))
+        patch.setattr(at, "_to_disk", stopping(at._to_disk))
     elif point == "before renaming":
         patch.setattr(os, "replace", stopping(os.replace))
     else:
-        patch.setattr(at, "folder_to_disk", stopping(at.folder_to_disk))
+        patch.setattr(at, "_folder_to_disk", stopping(at._folder_to_disk))
 
 
 @pytest.mark.parametrize("count", [9, 10, 12])
@@ -185,11 +185,11 @@ def test_killed_in_every_write_a_run_still_arrives(
 
 def check_readable(folder):
     """Each file under its final name is whole."""
-    for path in at.run_files(folder):
+    for path in at._run_files(folder):
         if path.suffix == ".json":
             at.read_json(path)
         elif path.suffix == ".safetensors":
-            unpack_tensors(path)
+            _unpack_tensors(path)
 
 
 # full and damaged disks
@@ -244,14 +244,14 @@ def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypa
     train_until(often, monkeypatch, (UPDATE, 1))  # has saved one
     assert newest not in saved_steps(folder)
     for path in saved_steps(folder):
-        unpack_tensors(path)
+        _unpack_tensors(path)
 
 
 def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
     folder = train(tiny)
     for path in saved_steps(folder / "resume"):
         path.write_bytes(b"")
-    files = [p for p in at.run_files(folder) if p.name != "config.json"]
+    files = [p for p in at._run_files(folder) if p.name != "config.json"]
     before = [path.read_bytes() for path in files]
     with pytest.raises(DataError, match="--restart"):
         train(tiny)
@@ -388,7 +388,7 @@ def test_the_best_by_validation_is_kept(tmp_path):
     for epoch, score in enumerate([3.0, 1.0, 2.0]):
         torch.nn.init.constant_(model.weight, epoch)
         run.save(epoch, epoch, model, optimizer, scheduler, TrainState(), score)
-    tensors, notes = unpack_tensors(tmp_path / "best.safetensors")
+    tensors, notes = _unpack_tensors(tmp_path / "best.safetensors")
     assert tensors["weight"].item() == 1 and notes["score"] == 1.0
     run.finish(model)
     assert model.weight.item() == 1
@@ -414,7 +414,7 @@ def test_finishing_averages_the_last_checkpoints(tmp_path):
 def test_a_half_written_metric_is_ignored(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
     assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
-    at.cut_metrics(tmp_path, 1)
+    at._cut_metrics(tmp_path, 1)
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
 
 

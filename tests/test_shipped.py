@@ -53,7 +53,7 @@ def test_captions_scores_are_those_of_the_shipped_model():
     """After a new training of models/captions run benchmarks/captions.py again."""
     scores = at.read_json(ROOT / "results" / "captions.json")
     weights = (CAPTIONS / "model.safetensors").read_bytes()
-    assert scores["weights"] == at.fingerprint(weights)
+    assert scores["weights"] == at._fingerprint(weights)
 
 
 def test_the_multi30k_model_is_small_enough_to_be_fetched_with_the_project():
@@ -120,7 +120,7 @@ def run(tmp_path, monkeypatch):
         at, "load_pairs", lambda c, split: load(c, split) if c.train_src else pairs
     )
     config = dataclasses.replace(
-        at.SMALL, run_dir="/somewhere/runs/mine", bpe_size=300, N=1, d_model=16,
+        at._SMALL, run_dir="/somewhere/runs/mine", bpe_size=300, N=1, d_model=16,
         d_ff=16, h=2, max_tokens=40, epochs=2,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -147,7 +147,7 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
     assert rows(card)["test"] == tenths(SCORES) == [41.5, 40.0, 43.1, 60.9]
     assert "3 minutes at 2 threads" in card and "{" not in card
     assert "/somewhere" not in (into / "config.json").read_text() + card
-    command = at.saved_settings(into)["starts"][0]["command"]
+    command = at._saved_settings(into)["starts"][0]["command"]
     assert command == "annotated_transformer.py train --run-dir runs/mine"
 
 

@@ -38,9 +38,9 @@ def main() -> int:
             text = "".join(f"{line}\n" for line in lines)
             at.write_atomically(given.into / f"train.{side}", text.encode())
     except at.DataError as error:
-        at.note(f"error: {error}")
+        at.log(f"error: {error}")
         return 2
-    at.note(f"{given.into}: {len(lines):,} pairs")
+    at.log(f"{given.into}: {len(lines):,} pairs")
     return 0
 
 
