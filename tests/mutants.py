@@ -624,8 +624,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "may_improve(done, best / now, best / max(now, last), beam_size)",
-        "may_improve(done, best / now, best / now, beam_size)",
+        "_may_improve(done, best / now, best / max(now, last), beam_size)",
+        "_may_improve(done, best / now, best / now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
