@@ -789,3 +789,28 @@ def test_words_of_valid_and_test_are_in_training(tokens):
         for split in ("valid", "test"):
             rare = {w for line in tokens[split, side] for w in line if counts[w] < 2}
             assert not rare
+
+
+def differ_in(line, other, most):
+    """Whether two lines of one length differ in at most so many places."""
+    different = 0
+    for word, counterpart in zip(line, other):
+        different += word != counterpart
+        if different > most:
+            return False
+    return True
+
+
+def test_readme_tells_how_many_are_two_words_away(tokens):
+    near = {}
+    for side in ("de", "en"):
+        by_length = {}
+        for words in tokens["train", side]:
+            by_length.setdefault(len(words), []).append([w.lower() for w in words])
+        near[side] = sum(
+            any(differ_in(line, other, 2) for other in by_length.get(len(line), []))
+            for line in ([w.lower() for w in words] for words in tokens["test", side])
+        )
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    said = f"{near['de']} of the German and {near['en']} of the English test"
+    assert said in " ".join(readme.split()), said
