@@ -758,6 +758,7 @@ def test_a_students_notebook_runs(student, monkeypatch):
         timeout=1200,
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
+        coalesce_streams=True,  # what is printed may arrive in pieces
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
     after = [printed(cell) for cell in notebook.cells if cell.cell_type == "code"]
