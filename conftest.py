@@ -1,6 +1,8 @@
 """How pytest runs here: one thread, this tree's module, no quiet skipping."""
 
+import io
 import os
+import sys
 from pathlib import Path
 
 # Before anything imports torch, and inherited by kernels and subprocesses.
@@ -48,3 +50,13 @@ def pytest_make_collect_report(collector):
         collector.skip_compare += (CHART,)
     refuse_skip(report)
     return report
+
+
+@pytest.fixture
+def feed(monkeypatch):
+    """Put bytes on standard input."""
+
+    def put(data):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return put

@@ -155,3 +155,11 @@ def program(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+def refused(capfd: pytest.CaptureFixture, *argv: str) -> str:
+    """Return the one line that a refused command prints; nothing goes to stdout."""
+    assert at.main(list(argv)) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
+    return err

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SIX as PAIRS
-from small_runs import needs_multi30k, write_text
+from small_runs import needs_multi30k, refused, write_text
 
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainingConfig, main
@@ -48,24 +48,6 @@ def model(tmp_path_factory):
     flags = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
     assert main(["train", "--epochs", "2", *flags]) == 0
     return folder / "run"
-
-
-@pytest.fixture
-def feed(monkeypatch):
-    """Put bytes on standard input."""
-
-    def put(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return put
-
-
-def refused(capfd, *argv):
-    """The one line that a refused command prints; nothing on standard output."""
-    assert main(list(argv)) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
-    return err
 
 
 # the flags

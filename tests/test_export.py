@@ -1,14 +1,13 @@
 """Chapter 99: a model as CTranslate2 has it, and what can't be exported."""
 
 import dataclasses
-import io
 import json
 import sys
 from contextlib import suppress
 
 import pytest
 import torch
-from small_runs import SIX, needs_multi30k, small_config
+from small_runs import SIX, needs_multi30k, refused, small_config
 from torch import nn
 
 import annotated_transformer as at
@@ -51,24 +50,6 @@ def engine(tmp_path_factory, captions):
 @pytest.fixture(scope="module")
 def german(captions):
     return [src for src, _ in at.load_pairs(captions.config, "test")]
-
-
-@pytest.fixture
-def feed(monkeypatch):
-    """Put bytes on standard input."""
-
-    def put(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return put
-
-
-def refused(capfd, *argv):
-    """The one line that a refused command prints; nothing on standard output."""
-    assert main(list(argv)) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
-    return err
 
 
 # the same outputs
