@@ -47,7 +47,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     import numpy
     import pandas
     import tokenizers
-    from spacy.language import Language
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
@@ -80,10 +79,10 @@ __all__ = [
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
-    "read_parallel", "load_tokenizers", "tokenize", "detokenize", "SPECIALS",
-    "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example",
+    "read_parallel", "WordTokenizer", "load_tokenizers", "SPECIALS", "START",
+    "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "batches",
-    "TextConfig", "ModelConfig", "LearningConfig", "Text", "prepare_text",
+    "TextConfig", "ModelConfig", "LearningConfig", "prepare_text",
     "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
     "BytePairEncoding", "DecoderCache", "decode_step", "penalty",
@@ -109,7 +108,7 @@ __all__ = [
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "sum_over_processes", "SharedLoss", "gather", "train_distributed_model",
-    "prepare_store", "Store", "open_store", "array_batches", "store_batches",
+    "prepare_store", "Store", "open_store",
     # 93_the_same_faster
     "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
     "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
@@ -124,10 +123,10 @@ __all__ = [
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
     "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
-    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "run_model_example", "load_old_weights",
-    "translate_sentence", "calculate_bleu",
+    "DummyOptimizer", "DummyScheduler", "tokenize", "load_vocab",
+    "yield_tokens", "collate_batch", "create_dataloaders", "from_2022",
+    "check_outputs", "load_trained_model", "run_model_example",
+    "load_old_weights", "translate_sentence", "calculate_bleu",
 ]
 # fmt: on
 
@@ -839,19 +838,6 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
     return list(zip(src, tgt, strict=True))
 
 
-def load_tokenizers() -> tuple[Language, Language]:
-    """spaCy's rule tokenizers for German and English; no model is downloaded."""
-    spacy = optional_import("spacy")
-    return spacy.blank("de"), spacy.blank("en")
-
-
-def tokenize(text: str, tokenizer: Language | BytePairEncoding) -> list[str]:
-    """Cut a text into tokens, by spaCy's words or chapter 4's subwords."""
-    if isinstance(tokenizer, BytePairEncoding):
-        return tokenizer.tokenize(text)
-    return [token.text for token in tokenizer.tokenizer(text) if not token.is_space]
-
-
 _REJOIN = [
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
@@ -860,14 +846,27 @@ _REJOIN = [
 ]
 
 
-def detokenize(tokens: Sequence[str], tokenizer: Language | BytePairEncoding) -> str:
-    """The text that ``tokenize`` cut: exact for subwords, by rules for words."""
-    if isinstance(tokenizer, BytePairEncoding):
-        return tokenizer.detokenize(list(tokens))
-    text = " ".join(tokens)
-    for pattern, joined in _REJOIN:
-        text = pattern.sub(joined, text)
-    return text
+class WordTokenizer:
+    """The words of one language, cut by spaCy's rules; no model is downloaded."""
+
+    def __init__(self, language: str):
+        self.tokenizer = optional_import("spacy").blank(language).tokenizer
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into words and punctuation marks."""
+        return [token.text for token in self.tokenizer(text) if not token.is_space]
+
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """Join tokens into a text, with the spaces of ordinary writing."""
+        text = " ".join(tokens)
+        for pattern, joined in _REJOIN:
+            text = pattern.sub(joined, text)
+        return text
+
+
+def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
+    """Return the tokenizers of German and of English words."""
+    return WordTokenizer("de"), WordTokenizer("en")
 
 
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
@@ -912,41 +911,61 @@ class Vocabulary:
 
 
 def build_vocabulary(
-    spacy_de: Language, spacy_en: Language, *,
+    spacy_de: WordTokenizer, spacy_en: WordTokenizer, *,
     pairs: Iterable[tuple[str, str]] | None = None, min_freq: int = 2,
 ) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
-    """Source and target vocabulary of the words that occur ``min_freq`` times.
+    """Return source and target vocabulary of the words seen ``min_freq`` times.
 
     pairs are training pairs; without them those of the embedded corpus count.
     """
     torchtext_vocab = optional_import("torchtext.vocab")
-    pairs = load_pairs(TrainingConfig(), "train") if pairs is None else list(pairs)
-    vocabs = []
-    for index, tokenizer in enumerate((spacy_de, spacy_en)):
-        counter = Counter(w for pair in pairs for w in tokenize(pair[index], tokenizer))
-        counted = torchtext_vocab.Vocab(counter, min_freq=min_freq, specials=SPECIALS)
-        vocabs.append(Vocabulary(counted.itos))
-    return vocabs[0], vocabs[1]
+    german: Counter[str] = Counter()
+    english: Counter[str] = Counter()
+    for src, tgt in load_pairs(TrainingConfig(), "train") if pairs is None else pairs:
+        german.update(spacy_de.tokenize(src))
+        english.update(spacy_en.tokenize(tgt))
+    src_vocab, tgt_vocab = (
+        torchtext_vocab.Vocab(counts, min_freq=min_freq, specials=SPECIALS)
+        for counts in (german, english)
+    )
+    return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
 
 
 Example = tuple[list[int], list[int]]  # ids of source and target
 
 
-def encode_pairs(
-    pairs: Sequence[tuple[str, str]], vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    tokenizer_src: Any, tokenizer_tgt: Any, max_tokens: int,
-) -> tuple[list[Example], int]:  # fmt: skip
-    """Pairs as ids from <s> to </s>, and how many pairs were left out.
+class Text(NamedTuple):
+    """How sentences become ids, and ids a sentence: by words or by subwords."""
 
-    Left out is a pair with more than ``max_tokens`` ids on a side: never cut.
+    vocab_src: Vocabulary
+    vocab_tgt: Vocabulary
+    tokenizer_src: WordTokenizer | BytePairEncoding
+    tokenizer_tgt: WordTokenizer | BytePairEncoding
+
+    def encode(self, src: str) -> list[int]:
+        """Return the ids of a source sentence, from <s> to </s>."""
+        return [START, *self.vocab_src(self.tokenizer_src.tokenize(src)), END]
+
+    def encode_pair(self, src: str, tgt: str) -> Example:
+        """Return the ids of a sentence and of its translation."""
+        tgt_ids = [START, *self.vocab_tgt(self.tokenizer_tgt.tokenize(tgt)), END]
+        return self.encode(src), tgt_ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the target sentence that ids stand for."""
+        return self.tokenizer_tgt.detokenize(self.vocab_tgt.tokens(ids))
+
+
+def encode_pairs(
+    pairs: Iterable[tuple[str, str]], text: Text, max_tokens: int
+) -> tuple[list[Example], int]:
+    """Return pairs as ids, and how many pairs were left out.
+
+    A pair with more than ``max_tokens`` ids on a side is left out, never cut.
     """
-    examples = []
-    for src, tgt in pairs:
-        src_ids = [START, *vocab_src(tokenize(src, tokenizer_src)), END]
-        tgt_ids = [START, *vocab_tgt(tokenize(tgt, tokenizer_tgt)), END]
-        if max(len(src_ids), len(tgt_ids)) <= max_tokens:
-            examples.append((src_ids, tgt_ids))
-    return examples, len(pairs) - len(examples)
+    examples = [text.encode_pair(src, tgt) for src, tgt in pairs]
+    whole = [pair for pair in examples if max(map(len, pair)) <= max_tokens]
+    return whole, len(examples) - len(whole)
 
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
@@ -985,12 +1004,14 @@ def batches(
     With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    rows = draw.sample(examples, len(examples)) if shuffle else examples
-    groups = token_budget_batches(lengths_of(rows), config.batch_tokens)
+    order: Sequence[int] = range(len(examples))
+    if shuffle:
+        order = draw.sample(order, len(order))
+    lengths = lengths_of(examples)
+    groups = token_budget_batches([lengths[i] for i in order], config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src = padded([rows[i][0] for i in group])
-        tgt = padded([rows[i][1] for i in group])
-        yield Batch(src.to(device), tgt.to(device), PAD)
+        src, tgt = zip(*(examples[order[i]] for i in group), strict=True)
+        yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
 
 @dataclass
@@ -1038,23 +1059,20 @@ class LearningConfig(ModelConfig):
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
 
 
-Text = tuple[Vocabulary, Vocabulary, Any, Any]
-
-
 def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
-    """Source and target vocabulary and tokenizer, from training pairs alone.
+    """Build the vocabularies and tokenizers, from training pairs alone.
 
     By words for German and English, or, with ``bpe_size``, by subwords that
     both sides share, for any pair of languages.
     """
     if config.bpe_size:
-        texts = (sentence for pair in train_pairs for sentence in pair)
-        bpe = BytePairEncoding.train(texts, config.bpe_size)
+        sentences = (sentence for pair in train_pairs for sentence in pair)
+        bpe = BytePairEncoding.train(sentences, config.bpe_size)
         vocab = Vocabulary(bpe.get_itos())
-        return vocab, vocab, bpe, bpe
+        return Text(vocab, vocab, bpe, bpe)
     de, en = load_tokenizers()
     vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
-    return *vocabs, de, en
+    return Text(*vocabs, de, en)
 
 
 def build_optimizer(
@@ -1102,18 +1120,15 @@ def train(
 
 @dataclass
 class Translator:
-    """A model with its vocabularies and tokenizers: sentences to sentences."""
+    """A model and its text: sentences to sentences."""
 
     model: EncoderDecoder
-    vocab_src: Vocabulary
-    vocab_tgt: Vocabulary
-    tokenizer_src: Any
-    tokenizer_tgt: Any
+    text: Text
     config: TrainingConfig
 
     def check(self, sentence: str) -> list[int]:
-        """A sentence's ids; DataError where the model can't take as many."""
-        ids = [START, *self.vocab_src(tokenize(sentence, self.tokenizer_src)), END]
+        """Return a sentence's ids; DataError where the model can't take as many."""
+        ids = self.text.encode(sentence)
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
             raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
@@ -1129,10 +1144,10 @@ class Translator:
         """
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        rows = {i: self.check(text) for i, text in enumerate(sentences) if text.strip()}
+        rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
         translations = [""] * len(sentences)
         for i, ids in self.decode(rows, beam, alpha):
-            translations[i] = detokenize(self.vocab_tgt.tokens(ids), self.tokenizer_tgt)
+            translations[i] = self.text.decode(ids)
         return translations
 
     def decode(
@@ -1467,8 +1482,8 @@ def record_translation(
     most = translator.config.max_tokens
     with plain_attention(model):
         ids = greedy_decode(model, src, mask, most, START, end_symbol=END, pad=PAD)
-    read = translator.vocab_tgt.tokens(ids[0, :-1].tolist())
-    return translator.vocab_src.tokens(src[0].tolist()), read
+    read = translator.text.vocab_tgt.tokens(ids[0, :-1].tolist())
+    return translator.text.vocab_src.tokens(src[0].tolist()), read
 
 
 def record_pair(
@@ -1480,15 +1495,16 @@ def record_pair(
     """
     model = translator.model
     device = next(model.parameters()).device
-    words = tokenize(tgt, translator.tokenizer_tgt)
     source = torch.tensor([translator.check(src)], device=device)
-    target = torch.tensor([[START, *translator.vocab_tgt(words)]], device=device)
+    target = torch.tensor(
+        [translator.text.encode_pair(src, tgt)[1][:-1]], device=device
+    )
     mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
     triangle = subsequent_mask(target.size(1)).to(device)
     with plain_attention(model), in_mode(model, training=False):
         model(source, target, mask, triangle)
-    read = translator.vocab_tgt.tokens(target[0].tolist())
-    return translator.vocab_src.tokens(source[0].tolist()), read
+    read = translator.text.vocab_tgt.tokens(target[0].tolist())
+    return translator.text.vocab_src.tokens(source[0].tolist()), read
 
 
 def mtx2df(
@@ -1725,16 +1741,16 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         raise TypeError("a model knows no words: give the Translator it belongs to")
     if not isinstance(translator, Translator):
         translator = load_translator(translator)
-    found = Explanation(list(sentences), [], [])
+    found, text = Explanation(list(sentences), [], []), translator.text
     for sentence in sentences:
         if not sentence.strip():
             raise DataError("sentence", "is blank", "Give one with words.")
         source, read = record_translation(translator, sentence)
-        found.translations.append(detokenize(read[1:], translator.tokenizer_tgt))
+        found.translations.append(text.tokenizer_tgt.detokenize(read[1:]))
         found.recordings += recordings(
             translator.model,
-            readable(source, translator.tokenizer_src),
-            readable(read, translator.tokenizer_tgt),
+            readable(source, text.tokenizer_src),
+            readable(read, text.tokenizer_tgt),
             sentence,
         )
     return found
@@ -2403,22 +2419,17 @@ def _cut_metrics(folder: Path, count: int) -> None:
     write_atomically(folder / "metrics.jsonl", text.encode())
 
 
-def _pack_text(
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    tokenizer_src: Language | BytePairEncoding,
-    tokenizer_tgt: Language | BytePairEncoding,
-) -> dict[str, Any]:
-    """Vocabularies, and byte-pair merges if there are any, as JSON."""
+def _pack_text(text: Text) -> dict[str, Any]:
+    """Return vocabularies, and byte-pair merges if there are any, for JSON."""
     merges = None
-    if isinstance(tokenizer_src, BytePairEncoding):  # the same on both sides
-        merges = json.loads(tokenizer_src.to_json())
-    source, target = vocab_src.get_itos(), vocab_tgt.get_itos()
+    if isinstance(text.tokenizer_src, BytePairEncoding):  # the same on both sides
+        merges = json.loads(text.tokenizer_src.to_json())
+    source, target = text.vocab_src.itos, text.vocab_tgt.itos
     return {"source": source, "target": target, "merges": merges}
 
 
-def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
-    """Source and target vocabulary and tokenizer from a folder."""
+def load_text(folder: str | Path) -> Text:
+    """Load the vocabularies and tokenizers of a folder."""
     path = Path(folder) / "vocabulary.json"
     packed = read_json(path)
     try:
@@ -2435,7 +2446,8 @@ def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
     except Exception as error:  # tokenizers has no error class of its own
         what = f"was not written by this program ({error})"
         raise DataError(path, what, "Restore it from a copy.") from error
-    return (source, target, bpe, bpe) if bpe else (source, target, *load_tokenizers())
+    tokenizers = (bpe, bpe) if bpe else load_tokenizers()
+    return Text(source, target, *tokenizers)
 
 
 def load_config(folder: str | Path) -> TrainingConfig:
@@ -2453,9 +2465,8 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
     folder, t = Path(folder), translator
     settings = {"config": asdict(t.config), "starts": [describe_environment()]}
-    text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
     write_json(folder / "config.json", settings)
-    write_json(folder / "vocabulary.json", text)
+    write_json(folder / "vocabulary.json", _pack_text(t.text))
     save_tensors(folder / "model.safetensors", t.model.state_dict())
 
 
@@ -2476,7 +2487,7 @@ def load_translator(
         raise DataError(folder, what, do)
     config, text = load_config(folder), load_text(folder)
     try:
-        model = build_model(config, text[0], text[1])
+        model = build_model(config, text.vocab_src, text.vocab_tgt)
     except ValueError as error:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
@@ -2484,7 +2495,7 @@ def load_translator(
     model.to(choose_device(device))
     if optimize:
         optimize_for_cpu(model)
-    return Translator(model, *text, config)
+    return Translator(model, text, config)
 
 
 def _pack_state(
@@ -2586,10 +2597,10 @@ class Run:
         """The weights after each of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
 
-    def save_text(self, *text: Any) -> None:
-        """Save vocabularies and tokenizers (as load_text returns them)."""
+    def save_text(self, text: Text) -> None:
+        """Save vocabularies and tokenizers, for ``load_text``."""
         if _is_main_process():
-            _save_vocabulary(self.folder, _pack_text(*text))
+            _save_vocabulary(self.folder, _pack_text(text))
 
     def log(self, record: dict[str, Any]) -> None:
         """Append one record to metrics.jsonl."""
@@ -2879,32 +2890,32 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     return read_parallel(files[0], files[1])
 
 
-def load_examples(
-    config: TrainingConfig, split: str, text: Text
-) -> list[Example] | Store:
-    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 92.
+def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+    """Return a split as ids: a list or, of ``config.store``, on disk (chapter 92).
 
     Notes how many pairs were too long; DataError where none is left.
     """
     if config.store and split == "train":
         return open_store(config, text)
     pairs = load_pairs(config, split)
-    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
-    if left_out:
-        limit = f"longer than max_tokens={config.max_tokens}"
-        log(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
-    if not examples:
-        what = "holds no pair that is short enough"
-        raise DataError(f"{split} split", what, "Raise max_tokens.")
+    examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+    _report_left_out(split, left_out, len(pairs), config.max_tokens)
     return examples
 
 
-def _count_steps(examples: Sequence, config: TrainingConfig) -> int:
+def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
+    """Note how many pairs were too long; DataError where none is left."""
+    if left_out:
+        limit = f"longer than max_tokens={max_tokens}"
+        log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
+    if left_out == pairs:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+
+
+def _count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
     """Count the updates of the optimizer in a whole run."""
-    if isinstance(examples, Store):
-        groups = array_batches(examples.lengths, config.batch_tokens)
-    else:
-        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
@@ -2955,21 +2966,18 @@ def train_resumably(
     precision = choose_precision(config.precision, device)
     train_data = load_examples(config, "train", text)
     valid_data = load_examples(config, "valid", text)
-    total = _target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
-    model = build_model(config, text[0], text[1]).to(device)
+    model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
     optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     updates = _count_steps(train_data, config)
+    tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
 
     run, state, shared = Run(config), TrainState(), distribute(model)
-    run.save_text(*text)
+    run.save_text(text)
     for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
-        if isinstance(train_data, Store):
-            train_batches = store_batches(train_data, config, epoch, device)
-        else:
-            train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_batches = batches(train_data, config, epoch, device, shuffle=True)
         train_batches = own_rows(train_batches, rank, world)
         if config.r_drop:
             train_batches = doubled(train_batches)
@@ -2977,7 +2985,7 @@ def train_resumably(
         done = run.earlier.epoch_tokens
         with autocast(precision, device), _explain_out_of_memory(run):
             run_epoch(
-                _progress_bar(train_batches, total, epoch, state, done),
+                _progress_bar(train_batches, tokens // world, epoch, state, done),
                 shared, SharedLoss(train_loss), optimizer, scheduler,
                 accum_iter=config.accum_iter, train_state=state,
                 max_norm=config.max_norm, callback=run.after_update,
@@ -3007,7 +3015,7 @@ def train_worker(
     torch.set_num_threads(config.threads)
     limit_onednn_cache()
     keep_freed_memory()
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
     with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
         train_resumably(config, text, *place)
@@ -3022,7 +3030,7 @@ def train_model(
 ) -> Translator:
     """Train in this process or, if ``config.distributed``, in several."""
     config = TrainingConfig.of(config)
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     if config.distributed:
         train_distributed_model(*text, config)
     else:
@@ -3250,7 +3258,7 @@ def _validate_line(translator: Translator, number: int, line: bytes) -> str | No
         if sentence.strip():
             ids = translator.check(sentence)[1:-1]
             if UNK in ids:
-                tokens = tokenize(sentence, translator.tokenizer_src)
+                tokens = translator.text.tokenizer_src.tokenize(sentence)
                 unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
                 named = ", ".join(map(repr, unknown))
                 log(f"input, line {number}: unknown words: {named}")
@@ -3603,9 +3611,9 @@ class _ParallelText:
                 yield src, tgt
 
 
-def _id_type(text: Sequence) -> str:
+def _id_type(text: Text) -> str:
     """The narrowest type for ids of these vocabularies, as NumPy spells it."""
-    return "<u2" if max(len(text[0]), len(text[1])) <= 2**16 else "<u4"
+    return "<u2" if max(len(text.vocab_src), len(text.vocab_tgt)) <= 2**16 else "<u4"
 
 
 @functools.lru_cache(maxsize=1)
@@ -3621,7 +3629,7 @@ def _encode_chunk(
     np = optional_import("numpy")
     text = _cached_text(folder, fingerprint)
     whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
-    examples, _ = encode_pairs(whole, *text, max_tokens=max_tokens)
+    examples, _ = encode_pairs(whole, text, max_tokens)
     sides = []
     for rows in zip(*examples, strict=True) if examples else ((), ()):
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -3720,7 +3728,7 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
 
 def _fingerprint_of(text: Text) -> str:
     """SHA-256 of vocabularies and merges."""
-    packed = json.dumps(_pack_text(*text), sort_keys=True)
+    packed = json.dumps(_pack_text(text), sort_keys=True)
     return hashlib.sha256(packed.encode()).hexdigest()
 
 
@@ -3757,7 +3765,7 @@ def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000)
     pairs = sum(1 for _ in text)
     every = max(1, -(-pairs // _LEARN_FROM))
     learnt = prepare_text(config, dataclasses.replace(text, every=every))
-    write_json(folder / "vocabulary.json", _pack_text(*learnt))
+    write_json(folder / "vocabulary.json", _pack_text(learnt))
     own = (str(folder), _fingerprint_of(learnt), config.max_tokens)
     tqdm = optional_import("tqdm").tqdm
     with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
@@ -3779,32 +3787,24 @@ def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000)
 class Store(Sequence):
     """Examples that stay in files until they are asked for.
 
-    sides: for source and target all ids, and where each sentence begins; order: the
-    numbers of the pairs it stands for.
+    sides: for source and target all ids, and where each sentence begins.
     """
 
-    def __init__(self, sides: Any, order: numpy.ndarray) -> None:
-        self.sides, self.order = sides, order
+    def __init__(self, sides: Any) -> None:
+        self.sides = sides
 
     def __len__(self) -> int:
-        return len(self.order)
+        return len(self.sides[0][1]) - 1
 
     def __getitem__(self, index: Any) -> Any:
-        chosen = self.order[index]
-        if chosen.ndim:  # a slice, or an array of indices
-            return Store(self.sides, chosen)
-        i = int(chosen)
-        cut = (ids[starts[i] : starts[i + 1]] for ids, starts in self.sides)
-        return tuple(ids.tolist() for ids in cut)
+        src, tgt = (
+            ids[starts[index] : starts[index + 1]].tolist()
+            for ids, starts in self.sides
+        )
+        return src, tgt
 
-    @property
-    def lengths(self) -> Any:
-        """Source and target length of each example, an array (N, 2)."""
-        np = optional_import("numpy")
-        lengths = np.empty((len(self), 2), np.int32)
-        for side, (_, starts) in enumerate(self.sides):
-            lengths[:, side] = np.diff(starts)[self.order]
-        return lengths
+    def __iter__(self) -> Iterator[Example]:
+        return map(self.__getitem__, range(len(self)))
 
 
 def _map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
@@ -3819,7 +3819,6 @@ def _map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
 
 def open_store(config: TrainingConfig, text: Text) -> Store:
     """The store of a configuration; DataError where it is not one for this text."""
-    np = optional_import("numpy")
     folder = Path(str(config.store))
     path = folder / "store.json"
     if not path.exists():
@@ -3841,51 +3840,7 @@ def open_store(config: TrainingConfig, text: Text) -> Store:
     except (KeyError, TypeError, ValueError) as error:
         what = f"does not describe a store ({error!r})"
         raise DataError(path, what, "Delete the store and prepare it again.") from error
-    return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
-
-
-def _shuffled(store: Store, draw: random.Random) -> Store:
-    """Return a store's examples in the order of draw.sample; they stay in its files."""
-    np = optional_import("numpy")
-    n = len(store)
-    return store[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
-
-
-def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
-    """What token_budget_batches returns, for lengths (N, 2) in an array."""
-    np = optional_import("numpy")
-    longest = lengths.max(1)
-    order = np.lexsort((lengths[:, 1], lengths[:, 0], longest)).astype(np.uint32)
-    longest = longest[order]
-    rows = np.arange(1, batch_tokens + 1)
-    groups, start = [], 0
-    while start < len(order):
-        ahead = longest[start : start + batch_tokens // longest[start]]
-        fit = np.count_nonzero(ahead * rows[: len(ahead)] <= batch_tokens)
-        groups.append(order[start : start + max(fit, 1)])
-        start += max(fit, 1)
-    return groups
-
-
-def store_batches(
-    store: Store, config: TrainingConfig, epoch: int, device: torch.device | str, *,
-    shuffle: bool = True,
-) -> Iterator[Batch]:  # fmt: skip
-    """Yield what ``batches`` of chapter 3 yields for the same examples in a list."""
-    draw = random.Random(1000 * config.seed + epoch)
-    examples = _shuffled(store, draw) if shuffle else store
-    groups = array_batches(examples.lengths, config.batch_tokens)
-    for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src = padded([examples[i][0] for i in group])
-        tgt = padded([examples[i][1] for i in group])
-        yield Batch(src.to(device), tgt.to(device), PAD)
-
-
-def _target_tokens(examples: Sequence) -> int:
-    """How many answers the decoder gives: target ids, without the first of each."""
-    if isinstance(examples, Store):
-        return int(examples.lengths[:, 1].sum()) - len(examples)
-    return sum(len(tgt) - 1 for _, tgt in examples)
+    return Store(sides)
 
 
 # -----------------------------------------------------------------------------
@@ -4206,8 +4161,8 @@ def _specification(translator: Translator) -> Any:
         if config.norm_first:
             _fill_norm(theirs.layer_norm, ours.norm)
     _fill_linear(spec.decoder.projection, model.generator.proj)
-    spec.register_source_vocabulary(translator.vocab_src.get_itos())
-    spec.register_target_vocabulary(translator.vocab_tgt.get_itos())
+    spec.register_source_vocabulary(translator.text.vocab_src.get_itos())
+    spec.register_target_vocabulary(translator.text.vocab_tgt.get_itos())
     spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayer[0].norm.eps
     spec.config.add_source_bos = spec.config.add_source_eos = True
     spec.validate()
@@ -4250,14 +4205,14 @@ def _check_scores(translator: Translator, engine: Any) -> None:
         ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
         return [[START, *row.tolist(), END] for row in ids]
 
-    src, tgt = made_up(t.vocab_src), made_up(t.vocab_tgt)
+    src, tgt = made_up(t.text.vocab_src), made_up(t.text.vocab_tgt)
     batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
     with in_mode(model, training=False):
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
     theirs = engine.score_batch(
-        [t.vocab_src.tokens(row[1:-1]) for row in src],
-        [t.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+        [t.text.vocab_src.tokens(row[1:-1]) for row in src],
+        [t.text.vocab_tgt.tokens(row[1:-1]) for row in tgt],
         max_input_length=0,
     )
     differences = [
@@ -4325,8 +4280,7 @@ def export_to_ctranslate2(
                 spec = _specification(t)
                 spec.optimize(quantization)
                 spec.save(str(path))
-        text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
-        write_json(path / "vocabulary.json", text)
+        write_json(path / "vocabulary.json", _pack_text(t.text))
         settings = read_json(path / "config.json")  # the engine's own
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
         settings["sha256"] = _sha256(path / "model.bin")
@@ -4379,13 +4333,13 @@ class ExportedTranslator(Translator):
 
         def decode(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(
-                [self.vocab_src.tokens(row[1:-1]) for row in batch],
+                [self.text.vocab_src.tokens(row[1:-1]) for row in batch],
                 beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
                 return_scores=True, length_penalty=0.0, max_input_length=0,
                 min_decoding_length=0, max_decoding_length=longest,
             )  # fmt: skip
             ended = (zip(r.scores, r.hypotheses, strict=True) for r in results)
-            return [self.vocab_tgt(max(found, key=rating)[1]) for found in ended]
+            return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
 
         tokens = self.config.batch_tokens // beam_size
         return _in_batches(decode, rows, tokens, torch.device(self.model.device))
@@ -4414,7 +4368,7 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
         what = f"can't be loaded ({error})"
         file = folder / "model.bin"
         raise DataError(file, what, "Export the model again.") from error
-    return ExportedTranslator(engine, *text, config)
+    return ExportedTranslator(engine, text, config)
 
 
 # -----------------------------------------------------------------------------
@@ -4831,7 +4785,14 @@ class DummyScheduler:
         """Nothing."""
 
 
-def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
+def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
+    """The tokens of a text."""
+    return tokenizer.tokenize(text)
+
+
+def load_vocab(
+    spacy_de: WordTokenizer, spacy_en: WordTokenizer
+) -> tuple[Vocabulary, Vocabulary]:
     """Vocabularies of the embedded corpus, and a line with their sizes."""
     vocabs = build_vocabulary(spacy_de, spacy_en)
     print("Vocabulary sizes:", *map(len, vocabs))
@@ -4867,7 +4828,7 @@ def collate_batch(
 
 def create_dataloaders(
     device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
+    spacy_de: Any, spacy_en: Any, batch_size: int = 12000,
     max_padding: int = 128, is_distributed: bool = True,
 ) -> tuple[DataLoader, DataLoader]:  # fmt: skip
     """Loaders of the embedded corpus' training and validation pairs.
@@ -4875,11 +4836,11 @@ def create_dataloaders(
     ``batch_size`` counts sentences, as in 2022. In a distributed run each
     process gets its share of the training pairs.
     """
-    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
-    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
     collate = functools.partial(
-        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
-        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
+        collate_batch,
+        src_pipeline=spacy_de.tokenize, tgt_pipeline=spacy_en.tokenize,
+        src_vocab=vocab_src, tgt_vocab=vocab_tgt,
+        device=device, max_padding=max_padding,
     )  # fmt: skip
     train: Any = load_pairs(TrainingConfig(), "train")
     valid: Any = load_pairs(TrainingConfig(), "valid")
@@ -4967,9 +4928,12 @@ def _one_by_one(
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
     """The captions model, and its translations of validation sentences."""
     ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
-    text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
+    text = ours.text
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
-    return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
+    outputs = check_outputs(
+        valid, ours.model, text.vocab_src, text.vocab_tgt, n_examples
+    )
+    return ours.model, outputs
 
 
 def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:

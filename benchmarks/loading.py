@@ -103,12 +103,12 @@ def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
     torch.manual_seed(0)
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)
-    model = at.build_model(config, *text[:2])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
-    criterion = at.LeanLabelSmoothing(len(text[1]), at.PAD, config.smoothing)
+    criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
-    batches = at.store_batches(store, config, 0, device)
+    batches = at.batches(store, config, 0, device, shuffle=True)
     start = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch
     begun = time.perf_counter() - start
