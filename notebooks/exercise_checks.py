@@ -566,10 +566,10 @@ def a_smaller_and_a_larger_budget(answer):
     assert not same([1 - share for share in shares]), (
         "these are the shares of words; those of padding are asked for."
     )
-    for budget, found, expected in zip(("300", "12,000"), answer, shares):
+    for budget, found, expected in zip((300, 12_000), answer, shares):
         assert abs(found - expected) < 6e-4, (
-            f"with a budget of {budget} the share is not {found:.4f}. Hint: call "
-            f"`padding_share(token_budget_batches(lengths, {budget.replace(',', '')}))`."
+            f"with a budget of {budget:,} the share is not {found:.4f}. Hint: call "
+            f"`padding_share(token_budget_batches(lengths, {budget}))`."
         )
 
 
