@@ -33,18 +33,17 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import typing
 import warnings
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -61,7 +60,6 @@ from torch.utils.data.distributed import DistributedSampler
 
 if TYPE_CHECKING:
     import altair
-    import numpy
     import pandas
     import tokenizers
     from torch.optim import Optimizer
@@ -107,8 +105,8 @@ __all__ = [
     "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
-    "sum_over_processes", "SharedLoss", "gather", "train_distributed_model",
-    "prepare_store", "Store", "open_store",
+    "SharedLoss", "gather", "train_distributed_model", "prepare_store",
+    "open_store",
     # 93_the_same_faster
     "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
     "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
@@ -818,7 +816,7 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
 
 
 def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
-    """The sentence pairs of two line-aligned UTF-8 files, plain or .gz.
+    """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
 
     Raises DataError where one can't be read or is empty, where they differ in
     length, and for a blank line.
@@ -1913,10 +1911,17 @@ def read_lines(path: str | Path) -> list[str]:
 
     Raises DataError for a file that is missing, cut off or not UTF-8.
     """
+    return list(_stream_lines(path))
+
+
+def _stream_lines(path: str | Path) -> Iterator[str]:
+    """Yield what ``read_lines`` returns, one line at a time."""
     try:
         opener = gzip.open if str(path).endswith(".gz") else open
         with opener(path, "rb") as file:
-            lines = file.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+            for number, line in enumerate(file, 1):
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                yield decode_line(path, number, line.removesuffix(b"\n"))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
         raise DataError(path, what, "Fetch or compress it again.") from error
@@ -1924,9 +1929,6 @@ def read_lines(path: str | Path) -> list[str]:
         reason = getattr(error, "strerror", None) or error
         what = f"can't be read ({reason})"
         raise DataError(path, what, "Check its name and place.") from error
-    if lines[-1] == b"":
-        lines.pop()
-    return [decode_line(path, i, line) for i, line in enumerate(lines, 1)]
 
 
 def decode_line(where: object, number: int, line: bytes) -> str:
@@ -2675,7 +2677,7 @@ class Run:
     def _save_if_due(self) -> None:
         age = time.monotonic() - self.saved_at
         late = _is_main_process() and age >= self.config.save_seconds
-        if not sum_over_processes(late)[0]:
+        if not _sum_over_processes(late)[0]:
             return
         total = self.epoch_state()
         progress = dataclasses.replace(
@@ -3505,7 +3507,7 @@ def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]
         yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
 
 
-def sum_over_processes(*numbers: float) -> list[float]:
+def _sum_over_processes(*numbers: float) -> list[float]:
     """Sum each number over all processes of a distributed run."""
     if not (dist.is_available() and dist.is_initialized()):
         return list(numbers)
@@ -3526,7 +3528,7 @@ class SharedLoss:
         self.loss_compute = loss_compute
 
     def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
-        tokens, processes = sum_over_processes(norm, 1)
+        tokens, processes = _sum_over_processes(norm, 1)
         return self.loss_compute(x, y, tokens / processes)
 
     @property
@@ -3537,7 +3539,7 @@ class SharedLoss:
 
 def gather(state: TrainState) -> None:
     """Replace the latest epoch's sums by those over all processes."""
-    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
+    sums = _sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
     state.criterion_sum, state.nll_sum = sums[:2]
     state.epoch_tokens = int(sums[2])
 
@@ -3573,147 +3575,77 @@ def train_distributed_model(
             process.terminate()
 
 
-def _stream_lines(path: str | Path) -> Iterator[str]:
-    """What read_lines returns, one line at a time."""
+def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
+    """Yield what ``read_parallel`` returns, one pair at a time; the same errors."""
+    files = (src_file, tgt_file)
+    lines = [_stream_lines(file) for file in files]
+    number = 0
+    for number, pair in enumerate(itertools.zip_longest(*lines), 1):
+        if None in pair:
+            short = pair.index(None)
+            if number == 1:
+                raise DataError(files[short], "is empty", "Give a file with sentences.")
+            long = number + sum(1 for _ in lines[1 - short])
+            counts = (long, number - 1) if short else (number - 1, long)
+            what = "{} lines against {}, so they are not aligned".format(*counts)
+            raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
+        for file, line in zip(files, pair, strict=True):
+            if not line.strip():
+                do = "Remove this line from both files."
+                raise DataError(f"{file}, line {number}", "is blank", do)
+        yield pair[0], pair[1]
+    if number == 0:
+        raise DataError(src_file, "is empty", "Give a file with sentences.")
+
+
+def _encode_parts(
+    parts: list[tuple[int, int]], files: tuple[str, str], text: Text, max_tokens: int
+) -> Iterator[dict[str, list[int]]]:
+    """Yield the examples of parts of a corpus; a part is its first line and its end."""
+    for start, stop in parts:
+        for pair in itertools.islice(_stream_parallel(*files), start, stop):
+            examples, _ = encode_pairs([pair], text, max_tokens)
+            yield from ({"src": src, "tgt": tgt} for src, tgt in examples)
+
+
+def _datasets() -> ModuleType:
+    """Import Hugging Face's library; its progress bars are for a terminal only."""
+    datasets = optional_import("datasets")
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def _write_examples(
+    folder: Path, pairs: int, workers: int, files: tuple[str, str], **own: Any
+) -> int:
+    """Encode two files by several processes into a folder; return how many are left."""
+    datasets = _datasets()
+    workers = min(workers, pairs)
+    cuts = [pairs * i // workers for i in range(workers + 1)]
+    parts = list(itertools.pairwise(cuts))
+    ids = datasets.List(datasets.Value("int32"))
     try:
-        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                yield decode_line(path, number, line.removesuffix(b"\n"))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        what = f"is a damaged or cut off gzip file ({error})"
-        raise DataError(path, what, "Fetch or compress it again.") from error
-    except (OSError, ValueError) as error:
-        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
-        raise DataError(path, what, "Check its name and place.") from error
-
-
-@dataclass
-class _ParallelText:
-    """The pairs of two line-aligned files; each loop over it reads them anew.
-
-    every: of how many pairs one is taken. Raises DataError like read_parallel,
-    except for blank lines and empty files.
-    """
-
-    src: str
-    tgt: str
-    every: int = 1
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        both = itertools.zip_longest(_stream_lines(self.src), _stream_lines(self.tgt))
-        for number, (src, tgt) in enumerate(both):
-            if src is None or tgt is None:
-                ended = self.src if src is None else self.tgt
-                what = f"ends after {number} lines, the other file goes on"
-                raise DataError(ended, what, "Find the missing line.")
-            if number % self.every == 0:
-                yield src, tgt
-
-
-def _id_type(text: Text) -> str:
-    """The narrowest type for ids of these vocabularies, as NumPy spells it."""
-    return "<u2" if max(len(text.vocab_src), len(text.vocab_tgt)) <= 2**16 else "<u4"
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_text(folder: str, fingerprint: str) -> Text:
-    """Vocabularies and tokenizers of a folder, kept while they are the same."""
-    return load_text(folder)
-
-
-def _encode_chunk(
-    pairs: Sequence[tuple[str, str]], folder: str, fingerprint: str, max_tokens: int
-) -> tuple[list[tuple[numpy.ndarray, numpy.ndarray]], int]:
-    """Ids and lengths of each side, and how many pairs were left out."""
-    np = optional_import("numpy")
-    text = _cached_text(folder, fingerprint)
-    whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
-    examples, _ = encode_pairs(whole, text, max_tokens)
-    sides = []
-    for rows in zip(*examples, strict=True) if examples else ((), ()):
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = itertools.chain.from_iterable(rows)
-        sides.append((np.fromiter(ids, _id_type(text), lengths.sum()), lengths))
-    return sides, len(pairs) - len(examples)
-
-
-def _in_order(
-    function: Callable, items: Iterable, workers: int, *more: Any
-) -> Iterator:
-    """function(item, *more) of each item, in order, by so many processes."""
-    if workers == 1:
-        yield from (function(item, *more) for item in items)
-        return
-    waiting: deque = deque()
-    try:
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            for item in items:
-                waiting.append(pool.submit(function, item, *more))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        do = "Is memory short? Use fewer --workers."
-        raise DataError("prepare", "a worker ended without an answer", do) from error
-
-
-def _chunks(pairs: Iterable, size: int) -> Iterator[list]:
-    """The pairs in lists of this size; the last one may be shorter."""
-    rest = iter(pairs)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk
-
-
-_SIDES, _STORED = ("src", "tgt"), ("ids", "starts")
-
-
-@contextmanager
-def _atomic_writer(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write, which gets its name when the block ends without error."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            _to_disk(file)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise _not_written(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
-    """Write the four files of a store; the tokens of each side, and pairs left out."""
-    np = optional_import("numpy")
-    tokens, left_out = [0, 0], 0
-    with ExitStack() as stack:
-        files = [
-            [
-                stack.enter_context(_atomic_writer(folder / f"{side}.{name}"))
-                for name in _STORED
-            ]
-            for side in _SIDES
-        ]
-        for _, starts in files:
-            starts.write(np.zeros(1, "<i8").tobytes())
-        for sides, missing in packed:
-            left_out += missing
-            for side, (ids, lengths) in enumerate(sides):
-                ends = tokens[side] + np.cumsum(lengths)
-                files[side][0].write(ids.tobytes())
-                files[side][1].write(ends.astype("<i8").tobytes())
-                tokens[side] += len(ids)
-            bar.update(len(sides[0][1]) + missing)
-    return tokens, left_out
-
-
-_LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
+        with tempfile.TemporaryDirectory(dir=folder) as cache:
+            examples = datasets.Dataset.from_generator(
+                _encode_parts, datasets.Features(src=ids, tgt=ids), cache,
+                gen_kwargs={"parts": parts, "files": files, **own},
+                num_proc=workers, fingerprint="examples",
+            )  # fmt: skip
+            examples.save_to_disk(folder)
+    except ValueError as error:
+        if "corresponds to no data" in str(error):  # not one example
+            return 0
+        raise
+    except (RuntimeError, datasets.exceptions.DatasetGenerationError) as error:
+        what = f"could not be prepared ({error.__cause__ or error})"
+        do = "Make room on the disk, or use fewer --workers."
+        raise DataError(f"{files[0]}, {files[1]}", what, do) from error
+    return len(examples)
 
 
 def _store_settings(config: TrainingConfig) -> dict[str, Any]:
-    """The settings that decide on a store's content, and the size of the files."""
+    """Return what decides on a store's content, with the sizes of the files."""
     if not (config.train_src and config.train_tgt and config.store):
         do = "Give --train-src, --train-tgt and --store."
         raise DataError("prepare", "needs two files of text, and a folder", do)
@@ -3726,121 +3658,88 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
     return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
 
 
-def _fingerprint_of(text: Text) -> str:
-    """SHA-256 of vocabularies and merges."""
-    packed = json.dumps(_pack_text(text), sort_keys=True)
-    return hashlib.sha256(packed.encode()).hexdigest()
-
-
-def _is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
-    """Whether a folder holds this store; DataError where it holds another one."""
-    path = folder / "store.json"
-    if path.exists() and _described_store(path).get("made_from") != made_from:
-        what = "was made from other text, or by other settings"
-        raise DataError(path, what, "Choose another --store, or delete this one.")
-    if not path.exists() and (folder / "config.json").exists():
-        raise DataError(folder, "holds a run or a model", "Choose another --store.")
-    return path.exists()
-
-
-def _described_store(path: Path) -> dict[str, Any]:
-    """What a store.json says; DataError where it is no object of JSON."""
-    known = read_json(path)
-    if not isinstance(known, dict):
-        what = "does not describe a store"
-        raise DataError(path, what, "Delete the store and prepare it again.")
+def _described_store(folder: Path) -> dict[str, Any]:
+    """Return a store's store.json; DataError where there is none of this version."""
+    if not (folder / "store.json").exists():
+        raise DataError(folder, "holds no prepared corpus", "Write it with `prepare`.")
+    known = read_json(folder / "store.json")
+    if not isinstance(known, dict) or known.get("format") != "arrow":
+        what = "was not prepared by this version"
+        raise DataError(folder, what, "Delete it and prepare it again.")
     return known
 
 
-def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000) -> int:
-    """Write a configuration's training pairs into its store; how many there are.
+_LEARN_FROM = 1_000_000  # pairs that a vocabulary is learned from, at most
+
+
+def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
+    """Write a configuration's training pairs into its store; return their number.
 
     Raises DataError for text that can't be used and a folder that is not free.
     """
-    made_from, folder = _store_settings(config), Path(str(config.store))
-    if _is_prepared(folder, made_from):
+    settings, folder = _store_settings(config), Path(str(config.store))
+    if (folder / "store.json").exists():
+        known = _described_store(folder)
+        if known["settings"] != settings:
+            what = "was made from other text, or by other settings"
+            raise DataError(folder, what, "Choose another --store, or delete this one.")
         log(f"{folder}: is prepared already.")
-        return _described_store(folder / "store.json").get("pairs", 0)
-    text = _ParallelText(str(config.train_src), str(config.train_tgt))
-    pairs = sum(1 for _ in text)
-    every = max(1, -(-pairs // _LEARN_FROM))
-    learnt = prepare_text(config, dataclasses.replace(text, every=every))
-    write_json(folder / "vocabulary.json", _pack_text(learnt))
-    own = (str(folder), _fingerprint_of(learnt), config.max_tokens)
-    tqdm = optional_import("tqdm").tqdm
-    with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
-        packed = _in_order(_encode_chunk, _chunks(text, chunk), workers, *own)
-        tokens, left_out = _write_sides(folder, packed, bar)
-    if left_out == pairs:
-        what = "hold no pair that is neither blank nor too long"
-        do = "Look at the files, or raise max_tokens."
-        raise DataError(f"{text.src}, {text.tgt}", what, do)
-    log(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
-    write_json(folder / "store.json", {
-        "pairs": pairs - left_out, "left_out": left_out, "tokens": tokens,
-        "ids": _id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
-        "made_from": made_from,
-    })  # fmt: skip
-    return pairs - left_out
+        return known["pairs"]
+    files = (settings["train_src"], settings["train_tgt"])
+    with _whole_folder(folder.absolute()) as path:
+        pairs = sum(1 for _ in _stream_parallel(*files))
+        every = -(-pairs // _LEARN_FROM)
+        text = prepare_text(
+            config, itertools.islice(_stream_parallel(*files), 0, None, every)
+        )
+        own = {"text": text, "max_tokens": config.max_tokens}
+        kept = _write_examples(path, pairs, workers, files, **own)
+        _report_left_out("train", pairs - kept, pairs, config.max_tokens)
+        write_json(path / "vocabulary.json", _pack_text(text))
+        about = {"format": "arrow", "pairs": kept, "settings": settings}
+        write_json(path / "store.json", about)
+    log(f"{folder}: {kept} pairs.")
+    return kept
 
 
-class Store(Sequence):
-    """Examples that stay in files until they are asked for.
+class _StoredExamples(Sequence):
+    """Examples that stay on disk until they are asked for."""
 
-    sides: for source and target all ids, and where each sentence begins.
-    """
-
-    def __init__(self, sides: Any) -> None:
-        self.sides = sides
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
 
     def __len__(self) -> int:
-        return len(self.sides[0][1]) - 1
+        return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        src, tgt = (
-            ids[starts[index] : starts[index + 1]].tolist()
-            for ids, starts in self.sides
-        )
-        return src, tgt
+        pair = self.dataset[index]
+        return pair["src"], pair["tgt"]
 
     def __iter__(self) -> Iterator[Example]:
-        return map(self.__getitem__, range(len(self)))
+        for pairs in self.dataset.iter(batch_size=1000):  # much faster than one by one
+            yield from zip(pairs["src"], pairs["tgt"], strict=True)
 
 
-def _map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
-    """A file of numbers as an array, read when it is looked at."""
-    np = optional_import("numpy")
-    found = path.stat().st_size if path.exists() else 0
-    if found != count * np.dtype(kind).itemsize:
-        what = f"has {found} bytes, not {count} numbers of type {kind}"
-        raise DataError(path, what, "Delete the store and prepare it again.")
-    return np.memmap(path, kind, "r")
-
-
-def open_store(config: TrainingConfig, text: Text) -> Store:
-    """The store of a configuration; DataError where it is not one for this text."""
+def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
+    """Map a configuration's store; DataError where it is not one for this text."""
     folder = Path(str(config.store))
-    path = folder / "store.json"
-    if not path.exists():
-        what = "holds no prepared corpus, or only half of one"
-        raise DataError(folder, what, "Write it with `prepare`.")
-    known = _described_store(path)
+    known = _described_store(folder)
+    for name, there, wanted in (
+        ("vocabulary", read_json(folder / "vocabulary.json"), _pack_text(text)),
+        ("max_tokens", known["settings"]["max_tokens"], config.max_tokens),
+    ):
+        if there != wanted:
+            what = f"was made with another {name} than this run's"
+            raise DataError(folder, what, "Prepare one for it: `prepare`.")
+    datasets = _datasets()
     try:
-        wanted = {"vocabulary": _fingerprint_of(text), "max_tokens": config.max_tokens}
-        for name, value in wanted.items():
-            if known[name] != value:
-                what = f"was made with another {name} than this run's"
-                raise DataError(path, what, "Prepare one for it: `prepare`.")
-        counts = [(tokens, known["pairs"] + 1) for tokens in known["tokens"]]
-        sides = [
-            [_map_file(folder / f"{side}.{name}", kind, count)
-             for name, kind, count in zip(_STORED, (known["ids"], "<i8"), numbers)]
-            for side, numbers in zip(_SIDES, counts, strict=True)
-        ]  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"does not describe a store ({error!r})"
-        raise DataError(path, what, "Delete the store and prepare it again.") from error
-    return Store(sides)
+        dataset = datasets.load_from_disk(str(folder))
+        if len(dataset) != known["pairs"]:
+            raise ValueError(f"{len(dataset)} of {known['pairs']} pairs")
+    except Exception as error:  # datasets and Arrow have errors of their own
+        what = f"is damaged ({error})"
+        raise DataError(folder, what, "Delete it and prepare it again.") from error
+    return _StoredExamples(dataset)
 
 
 # -----------------------------------------------------------------------------
