@@ -501,7 +501,7 @@ def from_a_word_to_its_number(answer):
         f"the row runs from <s>, {at.START}, to </s>, {at.END}; yours from {ids[0]} to "
         f"{ids[-1]}."
     )
-    assert at.PAD not in ids, "2 is the blank, which fills up short rows of a batch."
+    assert at.PAD not in ids, "2 is padding, which fills up the short rows of a batch."
     assert ids[4] == at.UNK, (
         f"nie never occurs in training, so its id is that of <unk>, not {ids[4]}."
     )
@@ -511,7 +511,7 @@ def from_a_word_to_its_number(answer):
     )
     assert ids == expected, (
         f"the row is not {ids}. Hint: the special tokens have 0 to 3, then come the "
-        "words that stay, the most frequent first."
+        "words that are kept, the most frequent first."
     )
 
 
@@ -528,13 +528,15 @@ def caption_lengths() -> list[tuple[int, int]]:
     return list(zip(*cut, strict=True))
 
 
-def blanks(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
-    """Share of blanks in the batches of a budget."""
-    lengths, real, positions = caption_lengths(), 0, 0
+def padding(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
+    """Return the share of padding in the batches of a budget."""
+    lengths = caption_lengths()
+    real = positions = 0
     for group in at.token_budget_batches(lengths, batch_tokens):
         for side in sides:
             widths = [lengths[i][side] for i in group]
-            real, positions = real + sum(widths), positions + len(group) * max(widths)
+            real += sum(widths)
+            positions += len(group) * max(widths)
     return 1 - real / positions
 
 
@@ -545,16 +547,29 @@ def a_smaller_and_a_larger_budget(answer):
         "two numbers are asked for, (share with 300, share with 12,000)."
     )
     assert all(0 < part < 1 for part in answer), (
-        "a share lies between 0 and 1; five per cent are 0.05."
+        "a share lies between 0 and 1; five percent is 0.05."
     )
-    shares = blanks(300), blanks(12_000)
-    assert not all(abs(a - b) < 6e-4 for a, b in zip(answer, shares[::-1])), (
-        "these are the two shares the other way round."
+
+    def same(shares):
+        return all(abs(a - b) < 6e-4 for a, b in zip(answer, shares))
+
+    shares = padding(300), padding(12_000)
+    assert not same(shares[::-1]), "these are the two shares in the wrong order."
+    for sides, side in (((0,), "source"), ((1,), "target")):
+        assert not same([padding(300, sides), padding(12_000, sides)]), (
+            f"this is the padding of the {side} side alone. Hint: add up the positions "
+            "of both sides before you divide."
+        )
+    assert not same([share / (1 - share) for share in shares]), (
+        "this is padding per word. Hint: divide by all positions, padding included."
     )
-    for budget, found, expected in zip(("300", "12,000"), answer, shares):
+    assert not same([1 - share for share in shares]), (
+        "these are the shares of words; those of padding are asked for."
+    )
+    for budget, found, expected in zip((300, 12_000), answer, shares):
         assert abs(found - expected) < 6e-4, (
-            f"with a budget of {budget} the share is not {found:.4f}. Hint: both sides "
-            "count, and `token_budget_batches` takes the budget as its second argument."
+            f"with a budget of {budget:,} the share is not {found:.4f}. Hint: call "
+            f"`padding_share(token_budget_batches(lengths, {budget}))`."
         )
 
 
@@ -579,7 +594,7 @@ def bleu_by_hand(answer):
     def found(some):
         value = answer(*(list(side) for side in zip(*some)))
         assert is_number(value), (
-            f"a plain number is needed, not {type(value).__name__}."
+            f"return a plain number, not {type(value).__name__}."
         )
         return value
 
@@ -589,16 +604,16 @@ def bleu_by_hand(answer):
     )
     short = [(theirs[:-2], theirs) for _, theirs in pairs]
     assert near(found(short), sacre(short)), (
-        "for references whose last two words are left out it is "
-        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, and "
-        "only the brevity penalty counts, with the words of all sentences in it."
+        "for references without their last two words it is "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, so "
+        "only the brevity penalty matters, over the words of all sentences."
     )
     long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
     assert near(found(long), sacre(long)), (
-        "for references with three words more at the end it is "
+        "for references with three extra words at the end it is "
         f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
-        "most 1, and the shares of runs of 1, 2, 3 and 4 words are joined by their "
-        "geometric mean."
+        "most 1, and the shares of runs of 1, 2, 3, and 4 words are combined by "
+        "their geometric mean."
     )
     first = pairs[:2]
     assert near(found(first), sacre(first)), (
@@ -608,10 +623,10 @@ def bleu_by_hand(answer):
     )
     assert near(found(pairs), sacre(pairs)), (
         f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
-        "a mean of sentences' BLEU is another figure."
+        "the mean of the sentences' BLEU scores is a different figure."
     )
     none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "where no word is shared it is 0."
+    assert found(none) == 0, "where no word is shared, it is 0."
 
 
 @exercise("3.4")
@@ -628,20 +643,20 @@ def a_corpus_that_does_not_fit(answer):
             yield pair
 
     batches = iter(answer(endless(), 120, 50))
-    assert next(batches, None), "of a stream without end it gives no batch."
+    assert next(batches, None), "for a stream without end it yields no batch."
     assert taken <= 51, (
-        f"before its first batch it has read {taken} lengths, with a pool of 50. Hint: "
-        "`itertools.islice` takes the next fifty of an iterator, and no more."
+        f"it reads {taken} lengths before its first batch, with a pool of 50. Hint: "
+        "`itertools.islice` takes the next fifty items of an iterator, and no more."
     )
     found = [list(group) for group in answer(iter(lengths), 120, 50)]
     seen = sorted(i for group in found for i in group)
     assert max(seen, default=0) >= 50, (
-        "of 230 lengths in pools of 50 no index reaches 50. Hint: indices count from "
+        "for 230 lengths in pools of 50, no index reaches 50. Hint: indices count from "
         "the beginning of the stream, not of the pool."
     )
     assert seen == list(range(230)), (
-        f"of 230 lengths in pools of 50, {len(set(seen))} occur, {len(seen)} times. "
-        "Hint: what becomes of the last, shorter pool?"
+        f"of 230 lengths in pools of 50, {len(set(seen))} occur, {len(seen)} times in "
+        "all. Hint: what happens to the last, shorter pool?"
     )
     for group in found:
         assert len({i // 50 for i in group}) == 1, (
@@ -688,7 +703,7 @@ def the_nearest_training_sentence(answer):
         )
         assert found[0] == expected, (
             f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
-            "Hint: of several equally near ones the first counts."
+            "Hint: if several are equally near, the first counts."
         )
 
 
@@ -704,7 +719,7 @@ def mended_collate(answer):
         return src.tolist(), tgt.tolist()
 
     def bare(row):
-        """A row without the marks and whatever fills it up."""
+        """Return a row without special tokens and padding."""
         return [i for i in row if i > at.UNK]
 
     src, tgt = rows([("abc", "gh"), ("f", "abc")], 9)
@@ -712,18 +727,18 @@ def mended_collate(answer):
     pairs = [tuple(map(bare, pair)) for pair in zip(src, tgt)]
     expected = [(bare(ids["abc"]), bare(ids["gh"])), (bare(ids["f"]), bare(ids["abc"]))]
     assert sorted(p[0] for p in pairs) == sorted(p[0] for p in expected), (
-        f"{given} the sources are not those of the pairs any more."
+        f"{given} the sources are no longer those of the pairs."
     )
     assert pairs == expected, (
         f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
-        "Hint: what becomes of a pair when each side is sorted for itself?"
+        "Hint: what happens to a pair when each side is sorted on its own?"
     )
     short = src[1]
     assert short.count(at.START) == 1, (
-        f"{given} the short source row is {short}. Hint: which id fills up?"
+        f"{given} the short source row is {short}. Hint: which id is padding?"
     )
     assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
-        f"{given} the short source row is {short}; behind </s> stand blanks, {at.PAD}."
+        f"{given} the short source row is {short}; after </s> comes padding, {at.PAD}."
     )
     src, tgt = rows([("f", "abcdef"), ("f", "gh")], 9)
     assert tgt[0][: len(ids["abcdef"])] == ids["abcdef"], (

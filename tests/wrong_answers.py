@@ -242,11 +242,14 @@ WRONG["3.1"] = [
 ]
 
 WRONG["3.2"] = [
-    (0.0687, 0.0050),  # the other way round
-    (0.5, 6.9),  # per cent
-    (0.0034, 0.0520),  # the target side alone
-    (0.0186, 0.0687),
-    0.0687,
+    (0.0657, 0.0049),  # in the wrong order
+    (0.5, 6.6),  # percent
+    (0.0029, 0.0377),  # the target side alone
+    (0.0071, 0.0951),  # the source side alone
+    (0.0049, 0.0703),  # per word instead of per position
+    (0.9951, 0.9343),  # the share of words
+    (0.0186, 0.0657),
+    0.0657,
     ("a", "b"),
 ]
 
