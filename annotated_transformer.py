@@ -68,11 +68,12 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     # 01_architecture
-    "EncoderDecoder", "Generator", "attention", "MultiHeadedAttention",
-    "clones", "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
-    "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
-    "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
-    "check_choice", "tie_weights", "initialize", "count_parameters",
+    "attention", "clones", "MultiHeadedAttention", "subsequent_mask",
+    "PositionwiseFeedForward", "LayerNorm", "SublayerConnection",
+    "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
+    "PositionalEncoding", "LearnedPositions", "Generator", "EncoderDecoder",
+    "make_model", "check_choice", "tie_weights", "initialize",
+    "count_parameters",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
@@ -134,51 +135,6 @@ __all__ = [
 # -----------------------------------------------------------------------------
 
 
-class EncoderDecoder(nn.Module):
-    """An encoder and a decoder with their embeddings (paper, section 3).
-
-    The generator is kept here so that one object holds all weights; it is
-    applied by whoever needs probabilities, not by ``forward``.
-    """
-
-    def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-        self.src_embed = src_embed
-        self.tgt_embed = tgt_embed
-        self.generator = generator
-
-    def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        """Ids (B, S) and (B, T) to decoder vectors (B, T, D)."""
-        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
-
-    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Source ids (B, S) to memory (B, S, D)."""
-        return self.encoder(self.src_embed(src), src_mask)
-
-    def decode(
-        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        """Memory (B, S, D) and target ids (B, T) to vectors (B, T, D)."""
-        return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
-
-
-class Generator(nn.Module):
-    """Vectors (…, D) to log-probabilities (…, V) (paper, section 3.4)."""
-
-    def __init__(self, d_model: int, vocab: int):
-        super().__init__()
-        self.proj = nn.Linear(d_model, vocab)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # logarithms of thousands of words need more digits than bfloat16 has
-        at_least_single = torch.promote_types(x.dtype, torch.float32)
-        return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
-
-
 def attention(
     query: Tensor,
     key: Tensor,
@@ -186,29 +142,34 @@ def attention(
     mask: Tensor | None = None,
     dropout: nn.Module | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Scaled dot-product attention (paper, section 3.2.1, equation 1).
+    """Return attended values and their weights (paper, section 3.2.1, equation 1).
 
-    query (…, T, K), key (…, S, K), value (…, S, K); mask broadcasts to
-    (…, T, S) and is non-zero where a query may attend to a key. A query
-    that may attend to nothing gets zeros. Returns the output (…, T, K) and
-    the weights (…, T, S) before dropout.
+    query (…, L, d_k), key (…, S, d_k), value (…, S, d_v); mask broadcasts to
+    (…, L, S) and is non-zero where a query may attend to a key. A query that
+    may attend to nothing gets zeros. The output is (…, L, d_v); the weights
+    (…, L, S) are those before dropout.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
         hidden = mask == 0
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)  # (…, T, S)
+    weights = scores.softmax(dim=-1)  # (…, L, S)
     if mask is not None:
         weights = weights.masked_fill(hidden, 0.0)
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 
 
+def clones(module: nn.Module, N: int) -> nn.ModuleList:
+    """Return N independent copies of a module, equal at first."""
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
+
+
 class MultiHeadedAttention(nn.Module):
-    """h attentions side by side (paper, section 3.2.2).
+    """Run h attentions side by side (paper, section 3.2.2).
 
     Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
-    ``attn`` holds the weights (B, h, T, S) of the last call, before dropout and
+    ``attn`` holds the weights (B, h, L, S) of the last call, before dropout and
     detached from the graph. ``attention`` is the function in use: assign another
     one with the same signature to exchange it. If that one returns None for the
     weights, ``attn`` is None.
@@ -230,11 +191,14 @@ class MultiHeadedAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """Query (B, T, D), key and value (B, S, D), mask (B, 1 or T, S)."""
-        if mask is not None:
-            mask = mask.unsqueeze(1)  # the same for every head
+        """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-        # 1) project, and split into h heads: (B, L, D) -> (B, h, L, d_k)
+        The mask is (B, 1, S) or (B, L, S), the same for every head.
+        """
+        if mask is not None:
+            mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
+
+        # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k)
         query, key, value = (
             self.split(linear(x))
             for linear, x in zip(self.linears, (query, key, value))
@@ -248,21 +212,16 @@ class MultiHeadedAttention(nn.Module):
         return self.linears[3](self.join(x))
 
     def split(self, x: Tensor) -> Tensor:
-        """Split vectors (B, L, D) into heads (B, h, L, d_k)."""
+        """Split vectors (B, L, d_model) into heads (B, h, L, d_k)."""
         return x.unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
 
     def join(self, x: Tensor) -> Tensor:
-        """Join heads (B, h, L, d_k) into vectors (B, L, D)."""
+        """Join heads (B, h, L, d_k) into vectors (B, L, d_model)."""
         return x.transpose(1, 2).flatten(-2)
 
 
-def clones(module: nn.Module, N: int) -> nn.ModuleList:
-    """N copies of a module: equal at first, no weights in common."""
-    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
-
-
 def subsequent_mask(size: int) -> Tensor:
-    """Boolean mask (1, size, size): query t may attend to keys s <= t.
+    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
 
     True = may attend. Broadcasts over the batch; joined with a padding
     mask (B, 1, size) by ``&`` (paper, section 3.2.3).
@@ -271,7 +230,7 @@ def subsequent_mask(size: int) -> Tensor:
 
 
 class PositionwiseFeedForward(nn.Module):
-    """Two linear maps with a ReLU between (paper, section 3.3, equation 2)."""
+    """Apply two linear maps with a ReLU between (paper, section 3.3, equation 2)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -280,12 +239,12 @@ class PositionwiseFeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Vectors (B, L, D) to vectors (B, L, D), each position alone."""
+        """Map vectors (B, L, d_model) to (B, L, d_model), each position alone."""
         return self.w_2(self.dropout(self.w_1(x).relu()))
 
 
 class LayerNorm(nn.Module):
-    """Normalise each vector (…, features), then scale and shift it."""
+    """Normalize each vector (…, features), then scale and shift it."""
 
     def __init__(self, features: int, eps: float = 1e-6):
         super().__init__()
@@ -300,7 +259,7 @@ class LayerNorm(nn.Module):
 class SublayerConnection(nn.Module):
     """Residual connection with dropout and layer norm (paper, section 3.1).
 
-    ``norm_first=True`` normalises the sub-layer's input (pre-norm), False
+    ``norm_first=True`` normalizes the sub-layer's input (pre-norm), False
     the sum (post-norm, as the paper writes).
     """
 
@@ -311,7 +270,7 @@ class SublayerConnection(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """x (B, L, D); sublayer maps (B, L, D) to (B, L, D)."""
+        """Add what sublayer makes of x; both are (B, L, d_model)."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
@@ -337,13 +296,13 @@ class EncoderLayer(nn.Module):
         self.size = size
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, S) to (B, S, D)."""
+        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
         return self.sublayer[1](x, self.feed_forward)
 
 
 class Encoder(nn.Module):
-    """N encoder layers, and a final norm in pre-norm (paper, section 3.1)."""
+    """N encoder layers, with pre-norm a final norm (paper, section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -351,7 +310,7 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, S) to (B, S, D)."""
+        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
@@ -381,14 +340,17 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D), masks (B, 1, S) and (B, T, T)."""
+        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
+
+        src_mask is (B, 1, S), tgt_mask (B, L, L).
+        """
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
         x = self.sublayer[1](x, lambda x: self.src_attn(x, memory, memory, src_mask))
         return self.sublayer[2](x, self.feed_forward)
 
 
 class Decoder(nn.Module):
-    """N decoder layers, and a final norm in pre-norm (paper, section 3.1)."""
+    """N decoder layers, with pre-norm a final norm (paper, section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -398,22 +360,25 @@ class Decoder(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D), masks (B, 1, S) and (B, T, T)."""
+        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
+
+        src_mask is (B, 1, S), tgt_mask (B, L, L).
+        """
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
         return self.norm(x)
 
 
 class Embeddings(nn.Module):
-    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4)."""
+    """Token ids (B, L) to vectors (B, L, d_model), times √d_model (section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        self.lut = nn.Embedding(vocab, d_model)
+        self.lut = nn.Embedding(vocab, d_model)  # a look-up table
         self.d_model = d_model
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.lut(x) * math.sqrt(self.d_model)
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.lut(ids) * math.sqrt(self.d_model)
 
 
 class PositionalEncoding(nn.Module):
@@ -431,14 +396,14 @@ class PositionalEncoding(nn.Module):
             raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
         position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
-        wavelength = 10000 ** (torch.arange(0, d_model, 2) / d_model)  # (D/2)
+        angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)
         pe = torch.empty(1, max_len, d_model)
-        pe[0, :, 0::2] = torch.sin(position / wavelength)
-        pe[0, :, 1::2] = torch.cos(position / wavelength)
+        pe[0, :, 0::2] = angle.sin()
+        pe[0, :, 1::2] = angle.cos()
         self.register_buffer("pe", pe, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        """Add the first L positions to x (B, L, d_model)."""
         _check_length(x.size(1), self.pe.size(1))
         return self.dropout(x + self.pe[:, : x.size(1)])
 
@@ -461,9 +426,54 @@ class LearnedPositions(nn.Module):
         self.table = Embeddings(d_model, max_len)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        """Add the first L positions to x (B, L, d_model)."""
         _check_length(x.size(1), self.table.lut.num_embeddings)
         return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
+
+
+class Generator(nn.Module):
+    """Vectors (…, d_model) to log-probabilities (…, vocab) (paper, section 3.4)."""
+
+    def __init__(self, d_model: int, vocab: int):
+        super().__init__()
+        self.proj = nn.Linear(d_model, vocab)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # logarithms of thousands of words need more digits than bfloat16 has
+        at_least_single = torch.promote_types(x.dtype, torch.float32)
+        return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder and a decoder with their embeddings (paper, section 3).
+
+    The generator is kept here so that one object holds all weights; it is
+    called by whoever needs probabilities, not by ``forward``.
+    """
+
+    def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.src_embed = src_embed
+        self.tgt_embed = tgt_embed
+        self.generator = generator
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Map ids src (B, S) and tgt (B, L) to decoder vectors (B, L, d_model)."""
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
+        """Map source ids (B, S) to memory (B, S, d_model)."""
+        return self.encoder(self.src_embed(src), src_mask)
+
+    def decode(
+        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Map memory (B, S, d_model) and target ids (B, L) to (B, L, d_model)."""
+        return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
 
 
 def make_model(
@@ -480,7 +490,7 @@ def make_model(
     tie: str = "none",
     max_len: int = 5000,
 ) -> EncoderDecoder:
-    """A Transformer with fresh weights; the defaults are the paper's base.
+    """Return a Transformer with fresh weights; the defaults are the paper's base.
 
     src_vocab and tgt_vocab are vocabulary sizes; positions is "sinusoidal"
     or "learned", tie is "none", "target" or "all". Raises ValueError for
@@ -488,15 +498,19 @@ def make_model(
     """
     position_kinds = {"sinusoidal": PositionalEncoding, "learned": LearnedPositions}
     check_choice("positions", positions, position_kinds)
+    c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
     position = position_kinds[positions](d_model, dropout, max_len)
-    c, manner = copy.deepcopy, {"norm_first": norm_first}
-    encoder_layer = EncoderLayer(d_model, c(attn), c(ff), dropout, **manner)
-    decoder_layer = DecoderLayer(d_model, c(attn), c(attn), c(ff), dropout, **manner)
+    encoder_layer = EncoderLayer(
+        d_model, c(attn), c(ff), dropout, norm_first=norm_first
+    )
+    decoder_layer = DecoderLayer(
+        d_model, c(attn), c(attn), c(ff), dropout, norm_first=norm_first
+    )
     model = EncoderDecoder(
-        Encoder(encoder_layer, N, **manner),
-        Decoder(decoder_layer, N, **manner),
+        Encoder(encoder_layer, N, norm_first=norm_first),
+        Decoder(decoder_layer, N, norm_first=norm_first),
         nn.Sequential(Embeddings(d_model, src_vocab), c(position)),
         nn.Sequential(Embeddings(d_model, tgt_vocab), c(position)),
         Generator(d_model, tgt_vocab),
@@ -532,7 +546,7 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw matrices by Xavier's rule, embeddings from N(0, 1/D)."""
+    """Draw matrices by Xavier's rule, embeddings from N(0, 1/d_model)."""
     for p in model.parameters():
         if p.dim() > 1:
             nn.init.xavier_uniform_(p)
@@ -542,7 +556,7 @@ def initialize(model: nn.Module) -> None:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Number of trainable weights, shared ones counted once."""
+    """Return the number of trainable weights, shared ones counted once."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 

@@ -225,26 +225,37 @@ def in_pieces(answer: Any) -> None:
     )
 
 
+def outputs_of_heads(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
+    """What h heads of self-attention return, (B, h, L, d_k)."""
+    parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
+    heads = [at.attention(*(x @ m[:, part] for m in w), mask)[0] for part in parts]
+    return torch.stack(heads, dim=1)
+
+
 @exercise("1.6")
 def mended_attention(answer: Any) -> None:
-    x, w = torch.randn(2, 5, 8), torch.randn(3, 8, 8)
+    x, w = torch.randn(2, 5, 12), torch.randn(3, 12, 12)
     mask = at.subsequent_mask(5)
+    found, heads = answer(x, *w, 4, mask), outputs_of_heads(x, w, 4, mask)
+    unmoved = heads.reshape(2, 5, 12)  # without bringing the heads of a word together
+    assert not (found.shape == unmoved.shape and torch.allclose(found, unmoved)), (
+        "the heads are split right, but joined wrong: with (B, h, L, d_k), `reshape` "
+        "fills a row with several words of one head. Hint: which two axes have to "
+        "change places first, so that the h heads of a word are neighbors?"
+    )
     other = x.clone()
     other[:, -1] += 1
-    moved = (answer(x, *w, 2, mask) - answer(other, *w, 2, mask))[:, :-1].abs().amax()
+    moved = (found - answer(other, *w, 4, mask))[:, :-1].abs().amax()
     assert moved < 1e-5, (
         f"when the last of 5 words is changed, an earlier output moves by {moved:.2f}. "
-        "Hint: with B = 1 and x = torch.arange(T * D).view(1, T, D), which numbers of "
-        "which word are in each head?"
+        "Hint: with B = 1 and x = torch.arange(L * d_model).view(1, L, d_model), which "
+        "numbers of which word are in each head?"
     )
     for h in (1, 2, 4):
-        heads = [
-            at.attention(*(x @ m[:, part] for m in w), mask)[0]
-            for part in torch.arange(8).split(8 // h)
-        ]
-        given = f"for {h} heads of width {8 // h}"
-        hint = "each head takes neighbouring columns of every word"
-        agree(answer(x, *w, h, mask), torch.cat(heads, dim=-1), given, hint)
+        joined = outputs_of_heads(x, w, h, mask).transpose(1, 2).flatten(2)
+        given = f"for {h} heads of width {12 // h}"
+        hint = "each head takes neighboring columns of every word"
+        agree(answer(x, *w, h, mask), joined, given, hint)
 
 
 # chapter 2

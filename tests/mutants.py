@@ -414,7 +414,7 @@ MUTANTS = [
     # --- our own: chapter 1 ---------------------------------------------------
     Mutant(
         OWN,
-        "scores divided by K, not by its root",
+        "scores divided by d_k, not by its root",
         "/ math.sqrt(query.size(-1))",
         "/ query.size(-1)",
         "test_architecture.py::test_multi_head_attention_is_torchs",
@@ -497,19 +497,17 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "embeddings without the root of D",
-        "return self.lut(x) * math.sqrt(self.d_model)",
-        "return self.lut(x)",
+        "embeddings without the root of d_model",
+        "return self.lut(ids) * math.sqrt(self.d_model)",
+        "return self.lut(ids)",
         "test_architecture.py::"
         "test_embeddings_start_at_unit_scale_whatever_the_vocabulary",
     ),
     Mutant(
         OWN,
         "sine and cosine swapped",
-        "        pe[0, :, 0::2] = torch.sin(position / wavelength)\n"
-        "        pe[0, :, 1::2] = torch.cos(position / wavelength)\n",
-        "        pe[0, :, 0::2] = torch.cos(position / wavelength)\n"
-        "        pe[0, :, 1::2] = torch.sin(position / wavelength)\n",
+        "        pe[0, :, 0::2] = angle.sin()\n        pe[0, :, 1::2] = angle.cos()\n",
+        "        pe[0, :, 0::2] = angle.cos()\n        pe[0, :, 1::2] = angle.sin()\n",
         "test_architecture.py::test_positions_follow_the_formula",
     ),
     Mutant(

@@ -153,6 +153,12 @@ def test_wrong_answers_get_a_complaint(each):
     assert STOPPED not in complaint(each.number, wrong[0])
 
 
+def test_the_hint_of_1_6_asks_about_the_half_that_is_wrong():
+    split, join = (complaint("1.6", answer) for answer in WRONG["1.6"][:2])
+    assert "joined wrong" in join and "joined" not in split
+    assert "in each head" in split and "in each head" not in join
+
+
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
     numbers = {each.values[0].number for each in ALL}
     assert set(CHECKS) == set(WRONG) == numbers

@@ -28,10 +28,17 @@ def causal_but_alone(x, w_q, w_k, w_v, h, mask):
 
 def cut_by_view(x, w_q, w_k, w_v, h, mask):
     """The planted bug itself."""
-    B, T, D = x.shape
-    q, k, v = ((x @ w).view(B, h, T, D // h) for w in (w_q, w_k, w_v))
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, h, L, d_model // h) for w in (w_q, w_k, w_v))
     out = at.attention(q, k, v, mask.unsqueeze(1))[0]
-    return out.transpose(1, 2).reshape(B, T, D)
+    return out.transpose(1, 2).reshape(B, L, d_model)
+
+
+def joined_by_reshape(x, w_q, w_k, w_v, h, mask):
+    """Split right, but the heads of a word not brought together again."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return at.attention(q, k, v, mask.unsqueeze(1))[0].reshape(B, L, d_model)
 
 
 def mean_of_pieces(query, key, value, size):
@@ -81,7 +88,7 @@ WRONG["1.5"] = [
     without_a_maximum,
     lambda query, key, value, size: at.attention(query, key, value)[0],
 ]
-WRONG["1.6"] = [cut_by_view, causal_but_alone]
+WRONG["1.6"] = [cut_by_view, joined_by_reshape, causal_but_alone]
 
 
 # chapter 2
