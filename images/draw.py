@@ -535,7 +535,7 @@ def schedule() -> Figure:
     f.text(400, half_y + 14, "half the peak", 13, colour=LINE)
     words = """\
 1  Straight up
-Adam knows few gradients yet:
+Adam has seen few gradients:
 small steps keep its first,
 rough averages harmless.
 2  The height of the peak
@@ -543,9 +543,9 @@ d_{model}^{−0.5} · warmup^{−0.5} · factor:
 wider models and longer
 warm-ups have lower peaks.
 3  Down with 1 / √step
-Finer and finer steps, and no
-last update that would have
-to be known beforehand.""".split("\n")
+Ever smaller steps, without
+an end that would have to be
+fixed beforehand.""".split("\n")
     for i, line in enumerate(words):
         column, row = divmod(i, 4)
         size = 13 if row else 14
