@@ -566,11 +566,11 @@ def count_parameters(model: nn.Module) -> int:
 
 
 class Batch:
-    """Sentences of a batch with masks, for training when tgt is given.
+    """Hold the sentences of a batch with their masks; for training, give tgt.
 
-    src (B, S) and tgt (B, T + 1) hold ids filled up with ``pad``. From tgt
-    come tgt (B, T), what the decoder reads, tgt_y (B, T), what it must
-    answer, tgt_mask (B, T, T) and ntokens, the number of answers that are
+    src (B, S) and tgt (B, L + 1) hold ids filled up with ``pad``. From tgt
+    come tgt (B, L), what the decoder reads, tgt_y (B, L), what it must
+    answer, tgt_mask (B, L, L) and ntokens, the number of answers that are
     not padding. src_mask is (B, 1, S). True in a mask = may attend. Raises
     ValueError for a batch of padding only.
     """
@@ -591,17 +591,17 @@ class Batch:
 
     @staticmethod
     def make_std_mask(tgt: Tensor, pad: int) -> Tensor:
-        """Mask (B, T, T): neither padding nor later words."""
+        """Return the mask (B, L, L) that hides padding and later words."""
         causal = subsequent_mask(tgt.size(-1)).to(tgt.device)
         return (tgt != pad).unsqueeze(-2) & causal
 
 
 class LabelSmoothing(nn.Module):
-    """KL divergence from the smoothed target, summed (paper, section 5.4).
+    """Sum the KL divergence from the smoothed target (paper, section 5.4).
 
-    x (N, V) log-probabilities, target (N) ids. The target keeps
-    1 - smoothing, padding gets nothing, the other V - 2 words share the
-    rest. ``true_dist`` (N, V) is the distribution of the last call.
+    x (B * L, vocab) log-probabilities, target (B * L) ids. The target keeps
+    1 - smoothing, padding gets nothing, the other words share the rest.
+    ``true_dist`` (B * L, vocab) is the distribution of the last call.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
@@ -626,11 +626,11 @@ class LabelSmoothing(nn.Module):
 
 
 class SimpleLossCompute:
-    """Generator and criterion: decoder vectors to a loss.
+    """Turn decoder vectors into a loss, with generator and criterion.
 
-    Called with x (B, T, D), y (B, T) and norm, returns the criterion summed
-    over the batch (a plain number) and its graph node divided by norm.
-    ``nll`` then holds the summed negative log-likelihood of the batch.
+    Called with x (B, L, d_model), y (B, L) and norm, return the criterion
+    summed over the batch (a plain number) and its graph node divided by
+    norm. ``nll`` then holds the batch's summed negative log-likelihood.
     """
 
     def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
@@ -639,7 +639,7 @@ class SimpleLossCompute:
         self.nll = 0.0
 
     def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
-        log_p = self.generator(x).flatten(0, 1)  # (B * T, V)
+        log_p = self.generator(x).flatten(0, 1)  # (B * L, vocab)
         target = y.flatten()
         total = self.criterion(log_p, target)
         pad = self.criterion.padding_idx
@@ -652,7 +652,7 @@ class SimpleLossCompute:
 
 @dataclass
 class TrainState:
-    """What a training run has seen: in all, and in its latest epoch."""
+    """Count what a training run has seen: in all, and in its latest epoch."""
 
     step: int = 0  # batches read
     accum_step: int = 0  # updates of the optimizer
@@ -692,7 +692,7 @@ class TrainState:
 
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """Training with gradients or evaluation without; restored afterwards."""
+    """Train with gradients or evaluate without; restore the mode afterwards."""
     changed = [module for module in model.modules() if module.training != training]
     for module in changed:
         module.training = training
@@ -705,7 +705,7 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
 
 
 def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
-    """Groups of ``size`` batches; the last may be shorter."""
+    """Yield groups of ``size`` batches; the last may be shorter."""
     stream = iter(batches)
     while window := list(itertools.islice(stream, size)):
         yield window
@@ -726,7 +726,7 @@ def run_epoch(
 ) -> tuple[float, TrainState]:
     """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
-    Returns the criterion per target token and the state, which also knows
+    Return the criterion per target token and the state, which also knows
     NLL and perplexity. ``max_norm`` clips the gradient's norm before each
     update, ``callback`` gets the state after it. Raises FloatingPointError,
     before any weight is touched, at the update whose loss is not finite.
@@ -770,7 +770,7 @@ def _check_finite(loss: float, state: TrainState) -> None:
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
-    """Learning rate of update ``step``, counted from 1 (paper, equation 3).
+    """Return the learning rate of update ``step``, from 1 (paper, equation 3).
 
     ``rate(0)`` is ``rate(1)``, for schedulers that count from 0.
     """
@@ -779,7 +779,7 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 
 
 def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
-    """Rate of update ``step`` from 1 to ``total``: up to ``peak``, then to 0."""
+    """Return the rate of update ``step`` from 1 to ``total``: up to peak, then to 0."""
     down = (total + 1 - step) / max(total + 1 - warmup, 1)
     return peak * max(min(step / warmup, down), 0.0)
 
@@ -794,9 +794,9 @@ def greedy_decode(
     end_symbol: int | None = None,
     pad: int = 2,
 ) -> Tensor:
-    """The likeliest next word, again and again, for each row of src (B, S).
+    """Write the likeliest next word, again and again, for each row of src (B, S).
 
-    Returns ids (B, L), L <= max_len, the start symbol first. Rows stop at
+    Return ids (B, L), L <= max_len, the start symbol first. Rows stop at
     ``end_symbol`` and are filled up with ``pad``; without an end symbol all
     run to ``max_len``. The model decodes in evaluation mode and is put back.
     """
@@ -814,7 +814,7 @@ def greedy_decode(
 
 
 def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
-    """Random strings of ten symbols from 1 to V - 1, to be copied.
+    """Yield batches of random strings, ten symbols from 1 to V - 1, to be copied.
 
     Each starts with 1; 0 is padding; there is no end symbol.
     """

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent
 WIDTH = 720  # about that of a notebook's column
 INK, LINE, PAPER = "#1a1a1a", "#4d4d4d", "#ffffff"
 OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; those of the charts
+FADED = "#d3d9de"  # arrows that are not the point
 FILL = {
     "attention": "#cfe6f5",
     "feed": "#fbe3c0",
@@ -552,7 +553,7 @@ def schedule() -> Figure:
     f.text(400, half_y + 14, "half the peak", 13, colour=LINE)
     words = """\
 1  Straight up
-Adam knows few gradients yet:
+Adam has seen few gradients:
 small steps keep its first,
 rough averages harmless.
 2  The height of the peak
@@ -560,9 +561,9 @@ d_{model}^{−0.5} · warmup^{−0.5} · factor:
 wider models and longer
 warm-ups have lower peaks.
 3  Down with 1 / √step
-Finer and finer steps, and no
-last update that would have
-to be known beforehand.""".split("\n")
+Ever smaller steps, without
+an end that would have to be
+fixed beforehand.""".split("\n")
     for i, line in enumerate(words):
         column, row = divmod(i, 4)
         size = 13 if row else 14
@@ -571,27 +572,29 @@ to be known beforehand.""".split("\n")
 
 
 def teacher_forcing() -> Figure:
-    """What the decoder reads and what it is asked for."""
-    f = Figure("teacher_forcing", 240, "Teacher forcing: tgt against tgt_y")
-    tgt = ["<s>", "A", "dog", "runs", "."]
-    tgt_y = ["A", "dog", "runs", ".", "</s>"]
+    """What the decoder reads and what it is asked for; one position is picked out."""
+    f = Figure("teacher_forcing", 252, "Teacher forcing: tgt against tgt_y")
+    tgt = ["<s>", "A", "dog", "is", "running", "."]
+    tgt_y = ["A", "dog", "is", "running", ".", "</s>"]
+    picked = 2
+    centers = [158 + 101 * i for i in range(len(tgt))]
     for y, code, words in ((45, "tgt_y", "is asked"), (185, "tgt", "is read")):
         f.text(20, y - 9, code, 15, "start", bold=True)
         f.text(20, y + 10, words, 13, "start")
-    f.text(20, 115, "may see", 13, "start")
-    for i, (below, above) in enumerate(zip(tgt, tgt_y, strict=True)):
-        x = 128 + 117 * i
-        f.box(x, 165, 92, 40, below, "embed", 15)
-        f.box(x, 25, 92, 40, above, "output", 15)
-        f.line((x + 46, 165), (x + 46, 67))
-        f.grid(
-            x + 3.5, 106, [[OPEN if j <= i else HIDDEN for j in range(5)]], 17, PAPER
-        )
+    pairs = [(s, t) for t in range(len(tgt)) for s in range(t + 1)]
+    for s, t in sorted(pairs, key=lambda pair: pair[1] == picked):
+        if t == picked:
+            f.line((centers[s], 165), (centers[t], 67))
+        else:
+            f.part("line", x1=centers[s], y1=165, x2=centers[t], y2=65, stroke=FADED)
+    for i, (x, below, above) in enumerate(zip(centers, tgt, tgt_y, strict=True)):
+        f.box(x - 42, 165, 84, 40, below, "embed" if i <= picked else "plain", 15)
+        f.box(x - 42, 25, 84, 40, above, "output" if i == picked else "plain", 15)
     f.text(
         360,
-        224,
-        "position t reads tgt up to t and is asked for the next word",
-        13,
+        230,
+        "asked for “is”, position 2 reads <s> A dog, and nothing to the right of it",
+        14,
         colour=LINE,
     )
     return f

@@ -266,7 +266,7 @@ def is_number(value: Any) -> bool:
 
 
 def listed(row: Any) -> list:
-    """A row of ids as a list, whether it is a list, a tuple or a tensor."""
+    """Return a row of ids as a list, whether it is a list, a tuple or a tensor."""
     return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
 
 
@@ -276,8 +276,8 @@ def near(found: float, expected: float) -> bool:
 
 @exercise("2.1")
 def what_the_decoder_reads(answer):
-    row = torch.tensor([[0, 7, 4, 9, 1, 2, 2]])
-    batch = at.Batch(row, row)
+    row = torch.tensor([[1, 7, 4, 9, 2, 0, 0]])
+    batch = at.Batch(row, row, pad=0)
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "three things are asked for, (tgt, tgt_y, ntokens)."
     )
@@ -287,15 +287,15 @@ def what_the_decoder_reads(answer):
         "places, each with an id that is read and one that is asked for."
     )
     assert tgt == batch.tgt[0].tolist(), (
-        f"tgt is not {tgt}. Hint: it is the row without its last place, whatever "
-        "stands there."
+        f"tgt is not {tgt}. Hint: it is the row without its last id, whatever that is."
     )
     assert tgt_y == batch.tgt_y[0].tolist(), (
-        f"tgt_y is not {tgt_y}. Hint: each place is asked for what the next one reads."
+        f"tgt_y is not {tgt_y}. Hint: each place is asked for the id that the next "
+        "place reads."
     )
     assert answer[2] == batch.ntokens, (
         f"ntokens is not {answer[2]}. Hint: it counts the ids of tgt_y that are not "
-        "padding; to stop is an answer, too."
+        "padding; stopping is an answer, too."
     )
 
 
@@ -380,26 +380,26 @@ def half_a_cosine(answer):
 
 
 def small_setting() -> tuple:
-    """A small model in double precision, its loss, and three uneven batches."""
+    """Return a small model in double precision, its loss and three uneven batches."""
     torch.manual_seed(1)
     model = at.make_model(12, 12, N=1, d_model=8, d_ff=16, h=2, dropout=0.0).double()
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 2, 0.1))
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0, 0.1))
     rows = [torch.randint(3, 12, (2, length)) for length in (2, 9, 5)]
-    return model, compute, [at.Batch(each, each) for each in rows]
+    return model, compute, [at.Batch(each, each, pad=0) for each in rows]
 
 
 def moved(model: torch.nn.Module, start: Tensor) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()]) - start
 
 
-def gradient_step(divisor: Callable) -> Tensor:
-    """Where plain gradient descent goes if each batch has this divisor."""
+def gradient_step(divisor: Callable, answers: str = "tgt_y") -> Tensor:
+    """Return where plain gradient descent goes if each batch has this divisor."""
     model, compute, batches = small_setting()
     start = moved(model, torch.zeros(()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for batch in batches:
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+        compute(out, getattr(batch, answers), divisor(batch, batches))[1].backward()
     optimizer.step()
     return moved(model, start)
 
@@ -418,18 +418,27 @@ def one_update_from_many_batches(answer):
         "called, by the gradients that are there at that moment."
     )
 
-    def is_step(divisor):
-        return (step - gradient_step(divisor)).abs().max() < 1e-9
+    def is_step(divisor, answers="tgt_y"):
+        return (step - gradient_step(divisor, answers)).abs().max() < 1e-9
 
-    assert not is_step(lambda b, all: b.ntokens), (
+    divisors = {
+        "sum of means": lambda b, all: b.ntokens,
+        "mean of means": lambda b, all: b.ntokens * len(all),
+        "window": lambda b, all: sum(sizes),
+    }
+    assert not any(is_step(each, "tgt") for each in divisors.values()), (
+        f"{given} the model learns to repeat what it has just read: the answers passed "
+        "to `compute` are `tgt`. Hint: which row holds the *next* words?"
+    )
+    assert not is_step(divisors["sum of means"]), (
         f"{given} the gradient is a sum of the batches' means, about three times as "
         "long as that of one large batch."
     )
-    assert not is_step(lambda b, all: b.ntokens * len(all)), (
+    assert not is_step(divisors["mean of means"]), (
         f"{given} the gradient is a mean of the batches' means: a word of the shortest "
         "batch weighs eight times as much as one of the longest."
     )
-    assert is_step(lambda b, all: sum(sizes)), (
+    assert is_step(divisors["window"]), (
         f"{given} the weights are not where one large batch takes them. Hint: one step "
         "for all batches, and `norm` is the number of words in all of them."
     )
@@ -439,7 +448,7 @@ def one_update_from_many_batches(answer):
 
 
 class Watched:
-    """A loss that remembers whether gradients were on when it was asked."""
+    """A loss that remembers whether gradients were recorded when it was called."""
 
     def __init__(self, compute):
         self.compute, self.recorded = compute, False

@@ -94,11 +94,11 @@ WRONG["1.6"] = [cut_by_view, joined_by_reshape, causal_but_alone]
 # chapter 2
 
 WRONG["2.1"] = [
-    ([0, 7, 4, 9, 1, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # nothing cut off
-    ([0, 7, 4, 9, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # the end symbol cut, not the last
-    ([0, 7, 4, 9, 1, 2], [0, 7, 4, 9, 1, 2], 4),  # not shifted
-    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 3),  # the end symbol not counted
-    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 6),  # padding counted
+    ([1, 7, 4, 9, 2, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # nothing cut off
+    ([1, 7, 4, 9, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # the end symbol cut, not the last
+    ([1, 7, 4, 9, 2, 0], [1, 7, 4, 9, 2, 0], 4),  # not shifted
+    ([1, 7, 4, 9, 2, 0], [7, 4, 9, 2, 0, 0], 3),  # the end symbol not counted
+    ([1, 7, 4, 9, 2, 0], [7, 4, 9, 2, 0, 0], 6),  # padding counted
     4,
 ]
 
@@ -167,13 +167,14 @@ WRONG["2.4"] = [
 ]
 
 
-def update_by(divisor, each_batch=False, clear=True):
+def update_by(divisor, each_batch=False, clear=True, answers="tgt_y"):
     """An update whose losses have this divisor, wrong in one way or another."""
 
     def update_from(batches, model, compute, optimizer):
         for batch in batches:
             out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-            compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+            node = compute(out, getattr(batch, answers), divisor(batch, batches))[1]
+            node.backward()
             if each_batch:
                 optimizer.step()
                 optimizer.zero_grad()
@@ -202,6 +203,7 @@ WRONG["2.5"] = [
     update_by(lambda batch, batches: batch.ntokens),
     update_by(words_in_all, each_batch=True),
     update_by(words_in_all, clear=False),
+    update_by(words_in_all, answers="tgt"),
     update_of_nothing,
 ]
 
