@@ -84,7 +84,7 @@ __all__ = [
     "TextConfig", "ModelConfig", "LearningConfig", "prepare_text",
     "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "BytePairEncoding", "DecoderCache", "decode_step", "penalty",
+    "BytePairEncoding", "DecoderCache", "decode_step", "length_normalized",
     "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
     "plain_attention", "record_translation", "record_pair", "mtx2df",
@@ -1198,7 +1198,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
 
 
 def _empty_encoding() -> tokenizers.Tokenizer:
-    """A byte-level tokenizer that has learnt nothing yet."""
+    """Return a byte-level tokenizer that has learned nothing yet."""
     library = optional_import("tokenizers")
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -1228,38 +1228,38 @@ class BytePairEncoding:
             show_progress=False,
         )
         bpe.train_from_iterator((" " + text for text in texts), trainer)
-        learnt = json.loads(bpe.to_str())
-        learnt["added_tokens"] = []  # "</s>" inside a text is text, not an end
-        return cls.from_json(json.dumps(learnt))
+        learned = json.loads(bpe.to_str())
+        learned["added_tokens"] = []  # "</s>" inside a text is text, not an end
+        return cls.from_json(json.dumps(learned))
 
     def tokenize(self, text: str) -> list[str]:
-        """The subwords of a text; its first word gets a space like the others."""
+        """Cut a text into subwords; its first word gets a space like the others."""
         return self.tokenizer.encode(" " + text).tokens
 
     def detokenize(self, tokens: list[str]) -> str:
-        """The text of subwords; bytes that form no character become U+FFFD."""
+        """Join subwords to a text; bytes that form no character become U+FFFD."""
         return self.tokenizer.decoder.decode(tokens).removeprefix(" ")
 
     def get_itos(self) -> list[str]:
-        """All tokens in the order of their ids."""
+        """Return all tokens in the order of their ids."""
         vocab = self.tokenizer.get_vocab()
         return sorted(vocab, key=vocab.__getitem__)
 
     def to_json(self) -> str:
-        """The whole encoding, for ``from_json``."""
+        """Return the whole encoding as text, for ``from_json``."""
         return self.tokenizer.to_str()
 
     @classmethod
     def from_json(cls, text: str) -> BytePairEncoding:
-        """The encoding that ``to_json`` wrote."""
+        """Restore the encoding that ``to_json`` wrote."""
         return cls(optional_import("tokenizers").Tokenizer.from_str(text))
 
 
 class DecoderCache:
     """The keys and values that decoding computes only once: a pair for each layer.
 
-    ``source`` (B, h, S, d_k); ``target`` (B·W, h, t, d_k) for W hypotheses of
-    each sentence after t tokens. ``mask`` (B, 1, 1, S) is the source's.
+    ``source`` (B, h, S, d_k); ``target`` (B · width, h, L, d_k), for each hypothesis
+    of each sentence after L tokens. ``mask`` (B, 1, 1, S) is the source's.
     """
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
@@ -1270,7 +1270,7 @@ class DecoderCache:
         self.mask = src_mask.unsqueeze(1)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Store keys and values of the newest position, (B·W, h, 1, d_k)."""
+        """Store keys and values of the newest position, (B · width, h, 1, d_k)."""
         keys, values = self.target[layer]
         self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
 
@@ -1287,89 +1287,64 @@ class DecoderCache:
 
 
 def _keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, D)."""
+    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, d_model)."""
     return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
 
 
-def _attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
-              mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Let vectors x (B, T, D) query stored keys and values; returns (B, T, D)."""
+def _attend_to(
+    attn: Any, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Let vectors x (B, L, d_model) query stored keys and values (B, h, S, d_k)."""
     query = attn.split(attn.linears[0](x))
     heads, weights = attn.attention(query, keys, values, mask, attn.dropout)
     attn.attn = None if weights is None else weights.detach()
     return attn.linears[3](attn.join(heads))
 
 
+def _layer_step(layer: Any, x: Tensor, cache: DecoderCache, i: int) -> Tensor:
+    """Take the newest position of each hypothesis, x (B · width, 1, d_model), through
+    decoder layer i."""
+
+    def to_target(x: Tensor) -> Tensor:
+        cache.append(i, *_keys_and_values(layer.self_attn, x))
+        return _attend_to(layer.self_attn, x, *cache.target[i])
+
+    def to_source(x: Tensor) -> Tensor:
+        queries = x.view(len(cache.mask), -1, x.size(-1))  # (B, width, d_model)
+        out = _attend_to(layer.src_attn, queries, *cache.source[i], cache.mask)
+        return out.view_as(x)
+
+    x = layer.sublayer[0](x, to_target)
+    x = layer.sublayer[1](x, to_source)
+    return layer.sublayer[2](x, layer.feed_forward)
+
+
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Log-probabilities (B, W, V) of what follows the tokens ys (B, W, t) so far."""
-    B, W, _ = ys.shape
-    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B·W, 1, D): only the last is new
+    """Return log-probabilities (B, width, vocab) of what follows ys (B, width, L)."""
+    B, width, _ = ys.shape
+    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B · width, 1, d_model)
     layers: Any = model.decoder.layers
     for i, layer in enumerate(layers):
-
-        def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            cache.append(i, *_keys_and_values(attn, x))
-            return _attend_to(attn, x, *cache.target[i])
-
-        def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            queries = x.view(B, W, -1)
-            return _attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
-
-        x = layer.sublayer[0](x, to_target)
-        x = layer.sublayer[1](x, to_source)
-        x = layer.sublayer[2](x, layer.feed_forward)
-    return model.generator(model.decoder.norm(x)).view(B, W, -1)
+        x = _layer_step(layer, x, cache, i)
+    return model.generator(model.decoder.norm(x)).view(B, width, -1)
 
 
-def penalty(length: int, alpha: float) -> float:
-    """Return what a summed log-probability is divided by (Wu et al., 2016)."""
-    return ((5 + length) / 6) ** alpha
+def length_normalized(log_p: float, length: int, alpha: float) -> float:
+    """Return log P of ``length`` words over the length penalty (Wu et al., 2016)."""
+    return log_p / ((5 + length) / 6) ** alpha
 
 
-def _may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
-    """Return whether a live hypothesis may still win.
+def _may_win(
+    finished: list[tuple[float, list[int]]], now: float, bound: float, beam_size: int
+) -> bool:
+    """Return whether the search goes on for a sentence.
 
-    It is rated ``now`` and never above ``bound``; ``ended`` holds (rating, ids) of
-    the hypotheses that have ended.
+    ``finished`` holds (rating, ids) of the hypotheses that have ended; the best
+    live one is rated ``now`` and can never be rated above ``bound``.
     """
-    better = sum(score >= now for score, _ in ended)
-    return better < beam_size and all(score < bound for score, _ in ended)
-
-
-class _Beam:
-    """The hypotheses of a search: W for each of the B sentences still open.
-
-    Of hypothesis w of sentence b, ``ids[b][w]`` from the start symbol on and the
-    summed log-probability ``scores[b][w]``; ``rows[b]`` is the sentence's place in
-    the whole batch.
-    """
-
-    def __init__(self, cache: DecoderCache, sentences: int, start_symbol: int):
-        self.cache = cache
-        self.ids = [[[start_symbol]] for _ in range(sentences)]
-        self.scores = [[0.0] for _ in range(sentences)]
-        self.rows = list(range(sentences))
-
-    def continuations(self, logp: Tensor, number: int) -> list[list[tuple]]:
-        """The best continuations of each sentence by logp (B, W, V), best first.
-
-        Summed log-probability, hypothesis that is continued, token it gets.
-        """
-        best, token = logp.topk(min(number, logp.size(-1)))  # (B, W, n)
-        total = (best + best.new_tensor(self.scores).unsqueeze(-1)).flatten(1)
-        scores, i = total.topk(min(number, total.size(1)))
-        parts = scores, i // best.size(-1), token.flatten(1).gather(1, i)
-        return [list(zip(*of)) for of in zip(*(part.tolist() for part in parts))]
-
-    def advance(self, alive: dict[int, list[tuple]]) -> None:
-        """Go on with these continuations, in these sentences alone."""
-        if len(alive) < len(self.rows):
-            self.cache.keep(list(alive))
-            self.rows = [self.rows[b] for b in alive]
-        W = len(self.ids[0])
-        self.cache.follow([b * W + w for b in alive for _, w, _ in alive[b]])
-        self.ids = [[[*self.ids[b][w], new] for _, w, new in alive[b]] for b in alive]
-        self.scores = [[score for score, *_ in alive[b]] for b in alive]
+    beaten = any(score >= bound for score, _ in finished)
+    crowded_out = sum(score >= now for score, _ in finished) >= beam_size
+    return not (beaten or crowded_out)
 
 
 def beam_search(
@@ -1383,41 +1358,66 @@ def beam_search(
     beam_size: int = 4,
     length_penalty: float = 0.6,
 ) -> list[tuple[list[int], float]]:
-    """The best-rated output for each row of src (B, S) (paper, section 6.1).
+    """Return the best-rated output for each row of src (B, S) (paper, section 6.1).
 
-    Returns (ids without start and end, rating) per row. As in
-    ``greedy_decode``, ``max_len`` counts the start symbol; an output that
-    has not ended there is cut and competes as it is.
+    Each is (ids without start and end, rating). As in ``greedy_decode``,
+    ``max_len`` counts the start symbol; an output that has not ended there is cut
+    and competes as it is.
     """
-    ended: list[list[tuple[float, list[int]]]] = [[] for _ in src]
-    last = penalty(max_len - 1, length_penalty)
+    finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
+    sentences = list(range(len(src)))  # the B that are still searched
+    ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
+    scores = torch.zeros(len(src), 1, device=src.device)  # (B, width)
     with in_mode(model, training=False), torch.inference_mode():
-        beam = _Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
+        cache = DecoderCache(model, src, src_mask)
         for length in range(1, max_len):
-            now = penalty(length, length_penalty)
-            logp = decode_step(model, beam.cache, src.new_tensor(beam.ids))
-            alive = {}
-            for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
-                done = ended[beam.rows[b]]
-                width = min(beam_size, len(offered) - len(beam.ids[b]))
-                for score, w, token in offered[:beam_size]:
-                    if token == end_symbol:
-                        done.append((score / now, beam.ids[b][w][1:]))
-                open_ones = [offer for offer in offered if offer[2] != end_symbol]
-                best = open_ones[0][0]
-                if _may_improve(done, best / now, best / max(now, last), beam_size):
-                    alive[b] = open_ones[:width]
-            if not alive:
+            # 1) the best continuations of each sentence, best first
+            log_p = decode_step(model, cache, ys)
+            B, width, vocab = log_p.shape
+            total = (scores.unsqueeze(-1) + log_p).flatten(1)  # (B, width · vocab)
+            best, index = total.topk(min(2 * beam_size, width * vocab))  # (B, n)
+            parent, token = index // vocab, index % vocab  # (B, n)
+            ends = token == end_symbol
+
+            # 2) those that end are put aside, if they are good enough
+            b, i = ends[:, :beam_size].nonzero(as_tuple=True)
+            outputs = ys[b, parent[b, i], 1:].tolist()
+            for n, score, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
+                rating = length_normalized(score, length, length_penalty)
+                finished[sentences[n]].append((rating, ids))
+
+            # 3) the best of the others go on; a stable sort leaves them in order
+            others = ends.int().argsort(dim=1, stable=True)
+            others = others[:, : min(beam_size, best.size(1) - width)]
+            scores, parent = best.gather(1, others), parent.gather(1, others)
+            first = width * torch.arange(B, device=src.device).unsqueeze(1)
+            rows = first + parent  # (B, width), as the cache counts hypotheses
+            new = token.gather(1, others).unsqueeze(-1)
+            ys = torch.cat([ys.flatten(0, 1)[rows], new], dim=-1)
+
+            # 4) a sentence is dropped when none of its live hypotheses can win
+            open_ones = []
+            for n, score in enumerate(scores[:, 0].tolist()):
+                now = length_normalized(score, length, length_penalty)
+                last = length_normalized(score, max_len - 1, length_penalty)
+                if _may_win(finished[sentences[n]], now, max(now, last), beam_size):
+                    open_ones.append(n)
+            if not open_ones:
                 break
-            beam.advance(alive)
+            if len(open_ones) < B:
+                cache.keep(open_ones)
+            cache.follow(rows[open_ones].flatten().tolist())
+            ys, scores = ys[open_ones], scores[open_ones]
+            sentences = [sentences[n] for n in open_ones]
         else:  # at max_len what still lives is cut, and rated as it is
-            for b, row in enumerate(beam.rows):
-                ended[row].append((beam.scores[b][0] / last, beam.ids[b][0][1:]))
-    return [(ids, score) for score, ids in map(max, ended)]
+            for n, score, ids in zip(sentences, scores[:, 0].tolist(), ys[:, 0, 1:]):
+                rating = length_normalized(score, max_len - 1, length_penalty)
+                finished[n].append((rating, ids.tolist()))
+    return [(ids, rating) for rating, ids in map(max, finished)]
 
 
 def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
-    """The mean of models given as (name, tensors); integers are the last one's.
+    """Return the mean of models given as (name, tensors); integers are the last one's.
 
     Raises DataError where there is none, or where tensors do not match.
     """
@@ -1442,7 +1442,7 @@ def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Te
 
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
-    """The shape of each tensor."""
+    """Return the shape of each tensor."""
     return {key: tensor.shape for key, tensor in state.items()}
 
 
@@ -1453,7 +1453,7 @@ def average(model: nn.Module, models: Iterable[nn.Module]) -> None:
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
-    """The mean of checkpoints in safetensors files, to load into a model."""
+    """Return the mean of checkpoints in safetensors files, to load into a model."""
     return _mean_state((str(path), load_tensors(path)) for path in paths)
 
 
@@ -4242,7 +4242,8 @@ class ExportedTranslator(Translator):
 
         def rating(hypothesis: tuple[float, list[str]]) -> float:
             score, tokens = hypothesis
-            return score / penalty(min(len(tokens) + 1, longest), length_penalty)
+            length = min(len(tokens) + 1, longest)
+            return length_normalized(score, length, length_penalty)
 
         def decode(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(

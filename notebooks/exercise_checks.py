@@ -812,7 +812,8 @@ def where_the_longer_one_wins(answer):
     assert is_number(answer), "one number is asked for, such as 0.6."
 
     def long_wins(alpha):
-        return -5.2 / at.penalty(9, alpha) > -4.0 / at.penalty(6, alpha)
+        long = at.length_normalized(-5.2, 9, alpha)
+        return long > at.length_normalized(-4.0, 6, alpha)
 
     assert long_wins(answer), (
         f"with alpha {answer} the short one still wins. Hint: divide each sum by the "
@@ -943,7 +944,7 @@ class Table:
                 for token, logp in enumerate(self(ids).tolist())
             ]
             over = [each for each in live if each[1][-1] == 1 or length == max_len]
-            rated += [(s / at.penalty(length, alpha), ids) for s, ids in over]
+            rated += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
             live = [each for each in live if each[1][-1] != 1]
         return max(rated)[1][1:]
 

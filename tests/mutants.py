@@ -605,8 +605,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "length penalty's exponent has the wrong sign",
-        "return ((5 + length) / 6) ** alpha",
-        "return ((5 + length) / 6) ** -alpha",
+        "return log_p / ((5 + length) / 6) ** alpha",
+        "return log_p / ((5 + length) / 6) ** -alpha",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
@@ -619,15 +619,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "_may_improve(done, best / now, best / max(now, last), beam_size)",
-        "_may_improve(done, best / now, best / now, beam_size)",
+        "_may_win(finished[sentences[n]], now, max(now, last), beam_size)",
+        "_may_win(finished[sentences[n]], now, now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
         OWN,
         "search with a negative penalty believes that ratings fall",
-        "best / max(now, last)",
-        "best / last",
+        "max(now, last), beam_size",
+        "last, beam_size",
         "test_additional_components.py::test_a_negative_penalty_does_not_end_the_search_early",
     ),
     Mutant(

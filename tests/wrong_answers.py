@@ -519,7 +519,8 @@ def plain_search(hasty=False, undead=False, start=False, raw=False):
         live, ended = [(0.0, [0])], []
 
         def rated(total, ids):
-            return total / at.penalty(len(ids) - (not start), alpha), ids
+            length = len(ids) - (not start)
+            return at.length_normalized(total, length, alpha), ids
 
         for _ in range(max_len):
             offers = [
