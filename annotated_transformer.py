@@ -851,9 +851,13 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
 
 
 _REJOIN = [
+    # " Stop ! " -> "Stop !"
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
+    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
+    # ( yet) -> (yet)
     (re.compile(r"([(\[{$#]) "), r"\1"),
+    # half - empty -> half-empty
     (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
 ]
 
@@ -1030,29 +1034,29 @@ def batches(
 class TextConfig:
     """Where sentences come from and how they become batches."""
 
-    dataset: str = "captions"  # captions, multi30k or files: the four below
+    dataset: str = "captions"  # captions, multi30k, or files: the four below
     train_src: str | None = None  # your own training sentences, one a line
     train_tgt: str | None = None  # their translations, line by line
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
-    min_freq: int = 2  # how often a word must occur to get a number
+    min_freq: int = 2  # how often a word must occur to get an id
     max_tokens: int = 128  # longest sentence, <s> and </s> included
-    batch_tokens: int = 1500  # positions in a batch, of its longer side
+    batch_tokens: int = 1500  # positions per batch, counted on the longer side
 
 
 @dataclass
 class ModelConfig(TextConfig):
-    """The size and the manner of the model."""
+    """The model's size and variant."""
 
     N: int = 2  # layers in the encoder, and in the decoder
     d_model: int = 128  # width of the vectors that travel through the model
     d_ff: int = 256  # inner width of the feed-forward network
     h: int = 4  # attention heads
     dropout: float = 0.1  # share of values set to zero in training
-    norm_first: bool = True  # normalise before a sub-layer, not after it
+    norm_first: bool = True  # normalize before a sub-layer, not after it
     positions: str = "sinusoidal"  # or learned
-    tie: str = "none"  # tables that share weights: none, target or all
+    tie: str = "none"  # tables that share weights: none, target, or all
 
 
 @dataclass
@@ -1068,7 +1072,7 @@ class LearningConfig(ModelConfig):
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
     beam_size: int = 5  # hypotheses per sentence when translating; 1: greedy
-    length_penalty: float = 1.0  # power of the length in a hypothesis' score
+    length_penalty: float = 1.0  # exponent of the length in a hypothesis's score
 
 
 def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
@@ -1139,7 +1143,7 @@ class Translator:
     config: TrainingConfig
 
     def check(self, sentence: str) -> list[int]:
-        """Return a sentence's ids; DataError where the model can't take as many."""
+        """Return a sentence's ids; DataError if the model can't take that many."""
         ids = self.text.encode(sentence)
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
@@ -1150,7 +1154,7 @@ class Translator:
         self, sentences: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[str]:  # fmt: skip
-        """A translation for each sentence, in order; a blank one stays blank.
+        """Return a translation for each sentence, in order; a blank one stays blank.
 
         Raises DataError for a sentence that is too long (see ``check``).
         """
@@ -1170,9 +1174,9 @@ class Translator:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """sacreBLEU with signature and 95 % bootstrap interval, and chrF.
+    """Return sacreBLEU with signature and 95 % bootstrap interval, and chrF.
 
-    Both lists hold detokenised, cased sentences. Raises DataError where their
+    Both lists hold detokenized, cased sentences. Raises DataError if their
     lengths differ or they are empty.
     """
     if len(hypotheses) != len(references) or not hypotheses:
