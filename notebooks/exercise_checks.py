@@ -613,9 +613,7 @@ def bleu_by_hand(answer):
 
     def found(some):
         value = answer(*(list(side) for side in zip(*some)))
-        assert is_number(value), (
-            f"return a plain number, not {type(value).__name__}."
-        )
+        assert is_number(value), f"return a plain number, not {type(value).__name__}."
         return value
 
     right = [(theirs, theirs) for _, theirs in pairs]
