@@ -191,7 +191,7 @@ def test_a_store_of_other_text_or_settings_is_not_overwritten(
 
 def test_a_store_does_not_overwrite_a_runs_vocabulary(config):
     run = Path(config.run_dir)
-    at._open_run_folder(run, config, restart=False)
+    at.Run(config)
     (run / "vocabulary.json").write_text("the run's")
     with pytest.raises(DataError, match="holds a run"):
         prepare_store(dataclasses.replace(config, store=str(run)))
@@ -272,7 +272,7 @@ def test_a_full_disk_is_said(config, monkeypatch):
     def full(file):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(at, "_to_disk", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match="No space left"):
         prepare_store(config)
     assert not list(Path(config.store).glob("*.ids*"))
