@@ -34,21 +34,20 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import typing
 import warnings
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -62,10 +61,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 if TYPE_CHECKING:
     import altair
-    import numpy
     import pandas
     import tokenizers
-    from spacy.language import Language
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
@@ -81,10 +78,10 @@ __all__ = [
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
-    "read_parallel", "load_tokenizers", "tokenize", "detokenize", "SPECIALS",
-    "START", "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example",
+    "read_parallel", "WordTokenizer", "load_tokenizers", "SPECIALS", "START",
+    "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "batches",
-    "TextConfig", "ModelConfig", "LearningConfig", "Text", "prepare_text",
+    "TextConfig", "ModelConfig", "LearningConfig", "prepare_text",
     "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
     "BytePairEncoding", "DecoderCache", "decode_step", "penalty",
@@ -111,8 +108,8 @@ __all__ = [
     "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
-    "sum_over_processes", "SharedLoss", "gather", "train_distributed_model",
-    "prepare_store", "Store", "open_store", "array_batches", "store_batches",
+    "SharedLoss", "gather", "train_distributed_model", "prepare_store",
+    "open_store",
     # 93_the_same_faster
     "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
     "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
@@ -127,10 +124,10 @@ __all__ = [
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
     "is_interactive_notebook", "show_example", "execute_example",
-    "DummyOptimizer", "DummyScheduler", "load_vocab", "yield_tokens",
-    "collate_batch", "create_dataloaders", "from_2022", "check_outputs",
-    "load_trained_model", "run_model_example", "load_old_weights",
-    "translate_sentence", "calculate_bleu",
+    "DummyOptimizer", "DummyScheduler", "tokenize", "load_vocab",
+    "yield_tokens", "collate_batch", "create_dataloaders", "from_2022",
+    "check_outputs", "load_trained_model", "run_model_example",
+    "load_old_weights", "translate_sentence", "calculate_bleu",
 ]
 # fmt: on
 
@@ -822,7 +819,7 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
 
 
 def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
-    """The sentence pairs of two line-aligned UTF-8 files, plain or .gz.
+    """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
 
     Raises DataError where one can't be read or is empty, where they differ in
     length, and for a blank line.
@@ -842,19 +839,6 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
     return list(zip(src, tgt, strict=True))
 
 
-def load_tokenizers() -> tuple[Language, Language]:
-    """spaCy's rule tokenizers for German and English; no model is downloaded."""
-    spacy = optional_import("spacy")
-    return spacy.blank("de"), spacy.blank("en")
-
-
-def tokenize(text: str, tokenizer: Language | BytePairEncoding) -> list[str]:
-    """Cut a text into tokens, by spaCy's words or chapter 4's subwords."""
-    if isinstance(tokenizer, BytePairEncoding):
-        return tokenizer.tokenize(text)
-    return [token.text for token in tokenizer.tokenizer(text) if not token.is_space]
-
-
 _REJOIN = [
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
@@ -863,14 +847,27 @@ _REJOIN = [
 ]
 
 
-def detokenize(tokens: Sequence[str], tokenizer: Language | BytePairEncoding) -> str:
-    """The text that ``tokenize`` cut: exact for subwords, by rules for words."""
-    if isinstance(tokenizer, BytePairEncoding):
-        return tokenizer.detokenize(list(tokens))
-    text = " ".join(tokens)
-    for pattern, joined in _REJOIN:
-        text = pattern.sub(joined, text)
-    return text
+class WordTokenizer:
+    """The words of one language, cut by spaCy's rules; no model is downloaded."""
+
+    def __init__(self, language: str):
+        self.tokenizer = optional_import("spacy").blank(language).tokenizer
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into words and punctuation marks."""
+        return [token.text for token in self.tokenizer(text) if not token.is_space]
+
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """Join tokens into a text, with the spaces of ordinary writing."""
+        text = " ".join(tokens)
+        for pattern, joined in _REJOIN:
+            text = pattern.sub(joined, text)
+        return text
+
+
+def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
+    """Return the tokenizers of German and of English words."""
+    return WordTokenizer("de"), WordTokenizer("en")
 
 
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
@@ -915,41 +912,61 @@ class Vocabulary:
 
 
 def build_vocabulary(
-    spacy_de: Language, spacy_en: Language, *,
+    spacy_de: WordTokenizer, spacy_en: WordTokenizer, *,
     pairs: Iterable[tuple[str, str]] | None = None, min_freq: int = 2,
 ) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
-    """Source and target vocabulary of the words that occur ``min_freq`` times.
+    """Return source and target vocabulary of the words seen ``min_freq`` times.
 
     pairs are training pairs; without them those of the embedded corpus count.
     """
     torchtext_vocab = optional_import("torchtext.vocab")
-    pairs = load_pairs(TrainingConfig(), "train") if pairs is None else list(pairs)
-    vocabs = []
-    for index, tokenizer in enumerate((spacy_de, spacy_en)):
-        counter = Counter(w for pair in pairs for w in tokenize(pair[index], tokenizer))
-        counted = torchtext_vocab.Vocab(counter, min_freq=min_freq, specials=SPECIALS)
-        vocabs.append(Vocabulary(counted.itos))
-    return vocabs[0], vocabs[1]
+    german: Counter[str] = Counter()
+    english: Counter[str] = Counter()
+    for src, tgt in load_pairs(TrainingConfig(), "train") if pairs is None else pairs:
+        german.update(spacy_de.tokenize(src))
+        english.update(spacy_en.tokenize(tgt))
+    src_vocab, tgt_vocab = (
+        torchtext_vocab.Vocab(counts, min_freq=min_freq, specials=SPECIALS)
+        for counts in (german, english)
+    )
+    return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
 
 
 Example = tuple[list[int], list[int]]  # ids of source and target
 
 
-def encode_pairs(
-    pairs: Sequence[tuple[str, str]], vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    tokenizer_src: Any, tokenizer_tgt: Any, max_tokens: int,
-) -> tuple[list[Example], int]:  # fmt: skip
-    """Pairs as ids from <s> to </s>, and how many pairs were left out.
+class Text(NamedTuple):
+    """How sentences become ids, and ids a sentence: by words or by subwords."""
 
-    Left out is a pair with more than ``max_tokens`` ids on a side: never cut.
+    vocab_src: Vocabulary
+    vocab_tgt: Vocabulary
+    tokenizer_src: WordTokenizer | BytePairEncoding
+    tokenizer_tgt: WordTokenizer | BytePairEncoding
+
+    def encode(self, src: str) -> list[int]:
+        """Return the ids of a source sentence, from <s> to </s>."""
+        return [START, *self.vocab_src(self.tokenizer_src.tokenize(src)), END]
+
+    def encode_pair(self, src: str, tgt: str) -> Example:
+        """Return the ids of a sentence and of its translation."""
+        tgt_ids = [START, *self.vocab_tgt(self.tokenizer_tgt.tokenize(tgt)), END]
+        return self.encode(src), tgt_ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the target sentence that ids stand for."""
+        return self.tokenizer_tgt.detokenize(self.vocab_tgt.tokens(ids))
+
+
+def encode_pairs(
+    pairs: Iterable[tuple[str, str]], text: Text, max_tokens: int
+) -> tuple[list[Example], int]:
+    """Return pairs as ids, and how many pairs were left out.
+
+    A pair with more than ``max_tokens`` ids on a side is left out, never cut.
     """
-    examples = []
-    for src, tgt in pairs:
-        src_ids = [START, *vocab_src(tokenize(src, tokenizer_src)), END]
-        tgt_ids = [START, *vocab_tgt(tokenize(tgt, tokenizer_tgt)), END]
-        if max(len(src_ids), len(tgt_ids)) <= max_tokens:
-            examples.append((src_ids, tgt_ids))
-    return examples, len(pairs) - len(examples)
+    examples = [text.encode_pair(src, tgt) for src, tgt in pairs]
+    whole = [pair for pair in examples if max(map(len, pair)) <= max_tokens]
+    return whole, len(examples) - len(whole)
 
 
 def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
@@ -988,12 +1005,14 @@ def batches(
     With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
     draw = random.Random(1000 * config.seed + epoch)
-    rows = draw.sample(examples, len(examples)) if shuffle else examples
-    groups = token_budget_batches(lengths_of(rows), config.batch_tokens)
+    order: Sequence[int] = range(len(examples))
+    if shuffle:
+        order = draw.sample(order, len(order))
+    lengths = lengths_of(examples)
+    groups = token_budget_batches([lengths[i] for i in order], config.batch_tokens)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src = padded([rows[i][0] for i in group])
-        tgt = padded([rows[i][1] for i in group])
-        yield Batch(src.to(device), tgt.to(device), PAD)
+        src, tgt = zip(*(examples[order[i]] for i in group), strict=True)
+        yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
 
 @dataclass
@@ -1041,23 +1060,20 @@ class LearningConfig(ModelConfig):
     length_penalty: float = 1.0  # power of the length in a hypothesis' score
 
 
-Text = tuple[Vocabulary, Vocabulary, Any, Any]
-
-
 def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
-    """Source and target vocabulary and tokenizer, from training pairs alone.
+    """Build the vocabularies and tokenizers, from training pairs alone.
 
     By words for German and English, or, with ``bpe_size``, by subwords that
     both sides share, for any pair of languages.
     """
     if config.bpe_size:
-        texts = (sentence for pair in train_pairs for sentence in pair)
-        bpe = BytePairEncoding.train(texts, config.bpe_size)
+        sentences = (sentence for pair in train_pairs for sentence in pair)
+        bpe = BytePairEncoding.train(sentences, config.bpe_size)
         vocab = Vocabulary(bpe.get_itos())
-        return vocab, vocab, bpe, bpe
+        return Text(vocab, vocab, bpe, bpe)
     de, en = load_tokenizers()
     vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
-    return *vocabs, de, en
+    return Text(*vocabs, de, en)
 
 
 def build_optimizer(
@@ -1105,18 +1121,15 @@ def train(
 
 @dataclass
 class Translator:
-    """A model with its vocabularies and tokenizers: sentences to sentences."""
+    """A model and its text: sentences to sentences."""
 
     model: EncoderDecoder
-    vocab_src: Vocabulary
-    vocab_tgt: Vocabulary
-    tokenizer_src: Any
-    tokenizer_tgt: Any
+    text: Text
     config: TrainingConfig
 
     def check(self, sentence: str) -> list[int]:
-        """A sentence's ids; DataError where the model can't take as many."""
-        ids = [START, *self.vocab_src(tokenize(sentence, self.tokenizer_src)), END]
+        """Return a sentence's ids; DataError where the model can't take as many."""
+        ids = self.text.encode(sentence)
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
             raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
@@ -1132,10 +1145,10 @@ class Translator:
         """
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        rows = {i: self.check(text) for i, text in enumerate(sentences) if text.strip()}
+        rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
         translations = [""] * len(sentences)
         for i, ids in self.decode(rows, beam, alpha):
-            translations[i] = detokenize(self.vocab_tgt.tokens(ids), self.tokenizer_tgt)
+            translations[i] = self.text.decode(ids)
         return translations
 
     def decode(
@@ -1470,8 +1483,8 @@ def record_translation(
     most = translator.config.max_tokens
     with plain_attention(model):
         ids = greedy_decode(model, src, mask, most, START, end_symbol=END, pad=PAD)
-    read = translator.vocab_tgt.tokens(ids[0, :-1].tolist())
-    return translator.vocab_src.tokens(src[0].tolist()), read
+    read = translator.text.vocab_tgt.tokens(ids[0, :-1].tolist())
+    return translator.text.vocab_src.tokens(src[0].tolist()), read
 
 
 def record_pair(
@@ -1483,15 +1496,16 @@ def record_pair(
     """
     model = translator.model
     device = next(model.parameters()).device
-    words = tokenize(tgt, translator.tokenizer_tgt)
     source = torch.tensor([translator.check(src)], device=device)
-    target = torch.tensor([[START, *translator.vocab_tgt(words)]], device=device)
+    target = torch.tensor(
+        [translator.text.encode_pair(src, tgt)[1][:-1]], device=device
+    )
     mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
     triangle = subsequent_mask(target.size(1)).to(device)
     with plain_attention(model), in_mode(model, training=False):
         model(source, target, mask, triangle)
-    read = translator.vocab_tgt.tokens(target[0].tolist())
-    return translator.vocab_src.tokens(source[0].tolist()), read
+    read = translator.text.vocab_tgt.tokens(target[0].tolist())
+    return translator.text.vocab_src.tokens(source[0].tolist()), read
 
 
 def mtx2df(
@@ -1728,16 +1742,16 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         raise TypeError("a model knows no words: give the Translator it belongs to")
     if not isinstance(translator, Translator):
         translator = load_translator(translator)
-    found = Explanation(list(sentences), [], [])
+    found, text = Explanation(list(sentences), [], []), translator.text
     for sentence in sentences:
         if not sentence.strip():
             raise DataError("sentence", "is blank", "Give one with words.")
         source, read = record_translation(translator, sentence)
-        found.translations.append(detokenize(read[1:], translator.tokenizer_tgt))
+        found.translations.append(text.tokenizer_tgt.detokenize(read[1:]))
         found.recordings += recordings(
             translator.model,
-            readable(source, translator.tokenizer_src),
-            readable(read, translator.tokenizer_tgt),
+            readable(source, text.tokenizer_src),
+            readable(read, text.tokenizer_tgt),
             sentence,
         )
     return found
@@ -2408,22 +2422,17 @@ def _cut_metrics(folder: Path, count: int) -> None:
     write_atomically(folder / "metrics.jsonl", text.encode())
 
 
-def _pack_text(
-    vocab_src: Vocabulary,
-    vocab_tgt: Vocabulary,
-    tokenizer_src: Language | BytePairEncoding,
-    tokenizer_tgt: Language | BytePairEncoding,
-) -> dict[str, Any]:
-    """Vocabularies, and byte-pair merges if there are any, as JSON."""
+def _pack_text(text: Text) -> dict[str, Any]:
+    """Return vocabularies, and byte-pair merges if there are any, for JSON."""
     merges = None
-    if isinstance(tokenizer_src, BytePairEncoding):  # the same on both sides
-        merges = json.loads(tokenizer_src.to_json())
-    source, target = vocab_src.get_itos(), vocab_tgt.get_itos()
+    if isinstance(text.tokenizer_src, BytePairEncoding):  # the same on both sides
+        merges = json.loads(text.tokenizer_src.to_json())
+    source, target = text.vocab_src.itos, text.vocab_tgt.itos
     return {"source": source, "target": target, "merges": merges}
 
 
-def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
-    """Source and target vocabulary and tokenizer from a folder."""
+def load_text(folder: str | Path) -> Text:
+    """Load the vocabularies and tokenizers of a folder."""
     path = Path(folder) / "vocabulary.json"
     packed = read_json(path)
     try:
@@ -2440,7 +2449,8 @@ def load_text(folder: str | Path) -> tuple[Vocabulary, Vocabulary, Any, Any]:
     except Exception as error:  # tokenizers has no error class of its own
         what = f"was not written by this program ({error})"
         raise DataError(path, what, "Restore it from a copy.") from error
-    return (source, target, bpe, bpe) if bpe else (source, target, *load_tokenizers())
+    tokenizers = (bpe, bpe) if bpe else load_tokenizers()
+    return Text(source, target, *tokenizers)
 
 
 def load_config(folder: str | Path) -> TrainingConfig:
@@ -2458,9 +2468,8 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
     folder, t = Path(folder), translator
     settings = {"config": asdict(t.config), "starts": [describe_environment()]}
-    text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
     write_json(folder / "config.json", settings)
-    write_json(folder / "vocabulary.json", text)
+    write_json(folder / "vocabulary.json", _pack_text(t.text))
     save_tensors(folder / "model.safetensors", t.model.state_dict())
 
 
@@ -2481,7 +2490,7 @@ def load_translator(
         raise DataError(folder, what, do)
     config, text = load_config(folder), load_text(folder)
     try:
-        model = build_model(config, text[0], text[1])
+        model = build_model(config, text.vocab_src, text.vocab_tgt)
     except ValueError as error:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
@@ -2489,7 +2498,7 @@ def load_translator(
     model.to(choose_device(device))
     if optimize:
         optimize_for_cpu(model)
-    return Translator(model, *text, config)
+    return Translator(model, text, config)
 
 
 def _pack_state(
@@ -2606,10 +2615,10 @@ class Run:
         """Return the weights after each of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
 
-    def save_text(self, *text: Any) -> None:
+    def save_text(self, text: Text) -> None:
         """Save vocabularies and tokenizers; DataError where the run has others."""
         if _is_main_process():
-            packed = _pack_text(*text)
+            packed = _pack_text(text)
             path = self.folder / "vocabulary.json"
             if saved_steps(self.folder / "resume") and read_json(path) != packed:
                 what = "is not the vocabulary that was given"
@@ -2690,7 +2699,7 @@ class Run:
     def _save_if_due(self) -> None:
         age = time.monotonic() - self.saved_at
         late = _is_main_process() and age >= self.config.save_seconds
-        if sum_over_processes(late)[0]:  # the first one's clock decides for all
+        if _sum_over_processes(late)[0]:  # the first one's clock decides for all
             total = self.epoch_state()
             self.progress.batches = self.state.step - self.first_batch
             self.progress.seconds = time.perf_counter() - self.started
@@ -2870,32 +2879,32 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     return read_parallel(files[0], files[1])
 
 
-def load_examples(
-    config: TrainingConfig, split: str, text: Text
-) -> list[Example] | Store:
-    """A split as ids; text is what ``prepare_text`` returns. ``store``: chapter 92.
+def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+    """Return a split as ids: a list or, of ``config.store``, on disk (chapter 92).
 
     Notes how many pairs were too long; DataError where none is left.
     """
     if config.store and split == "train":
         return open_store(config, text)
     pairs = load_pairs(config, split)
-    examples, left_out = encode_pairs(pairs, *text, max_tokens=config.max_tokens)
-    if left_out:
-        limit = f"longer than max_tokens={config.max_tokens}"
-        log(f"{split}: left out {left_out} of {len(pairs)} pairs, {limit}")
-    if not examples:
-        what = "holds no pair that is short enough"
-        raise DataError(f"{split} split", what, "Raise max_tokens.")
+    examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+    _report_left_out(split, left_out, len(pairs), config.max_tokens)
     return examples
 
 
-def _count_steps(examples: Sequence, config: TrainingConfig) -> int:
+def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
+    """Note how many pairs were too long; DataError where none is left."""
+    if left_out:
+        limit = f"longer than max_tokens={max_tokens}"
+        log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
+    if left_out == pairs:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+
+
+def _count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
     """Count the updates of the optimizer in a whole run."""
-    if isinstance(examples, Store):
-        groups = array_batches(examples.lengths, config.batch_tokens)
-    else:
-        groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
@@ -2968,28 +2977,25 @@ def train_resumably(
     precision = choose_precision(config.precision, device)
     train_data = load_examples(config, "train", text)
     valid_data = load_examples(config, "valid", text)
-    total = _target_tokens(train_data[rank::world]) * (2 if config.r_drop else 1)
-    model = build_model(config, text[0], text[1]).to(device)
+    model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
     optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
     updates = _count_steps(train_data, config)
+    tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
-    run.save_text(*text)
+    run.save_text(text)
     for epoch in range(run.resume(model, optimizer, scheduler), config.epochs):
-        if isinstance(train_data, Store):
-            train_batches = store_batches(train_data, config, epoch, device)
-        else:
-            train_batches = batches(train_data, config, epoch, device, shuffle=True)
+        train_batches = batches(train_data, config, epoch, device, shuffle=True)
         train_batches = own_rows(train_batches, rank, world)
         if config.r_drop:
             train_batches = doubled(train_batches)
         train_batches = run.resumable_batches(train_batches, epoch)
         with autocast(precision, device), _explain_out_of_memory(run):
             run_epoch(
-                _progress_bar(run, train_batches, total),
+                _progress_bar(run, train_batches, tokens // world),
                 shared, SharedLoss(train_loss), optimizer, scheduler,
                 accum_iter=config.accum_iter, train_state=run.state,
                 max_norm=config.max_norm, callback=run.after_update,
@@ -3018,7 +3024,7 @@ def train_worker(
     torch.set_num_threads(config.threads)
     limit_onednn_cache()
     keep_freed_memory()
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
     with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
         train_resumably(config, text, *place)
@@ -3033,7 +3039,7 @@ def train_model(
 ) -> Translator:
     """Train in this process or, if ``config.distributed``, in several."""
     config = TrainingConfig.of(config)
-    text = (vocab_src, vocab_tgt, spacy_de, spacy_en)
+    text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     if config.distributed:
         train_distributed_model(*text, config)
     else:
@@ -3261,7 +3267,7 @@ def _validate_line(translator: Translator, number: int, line: bytes) -> str | No
         if sentence.strip():
             ids = translator.check(sentence)[1:-1]
             if UNK in ids:
-                tokens = tokenize(sentence, translator.tokenizer_src)
+                tokens = translator.text.tokenizer_src.tokenize(sentence)
                 unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
                 named = ", ".join(map(repr, unknown))
                 log(f"input, line {number}: unknown words: {named}")
@@ -3508,7 +3514,7 @@ def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]
         yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
 
 
-def sum_over_processes(*numbers: float) -> list[float]:
+def _sum_over_processes(*numbers: float) -> list[float]:
     """Sum each number over all processes of a distributed run."""
     if not (dist.is_available() and dist.is_initialized()):
         return list(numbers)
@@ -3529,7 +3535,7 @@ class SharedLoss:
         self.loss_compute = loss_compute
 
     def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
-        tokens, processes = sum_over_processes(norm, 1)
+        tokens, processes = _sum_over_processes(norm, 1)
         return self.loss_compute(x, y, tokens / processes)
 
     @property
@@ -3540,7 +3546,7 @@ class SharedLoss:
 
 def gather(state: TrainState) -> None:
     """Replace the latest epoch's sums by those over all processes."""
-    sums = sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
+    sums = _sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
     state.criterion_sum, state.nll_sum = sums[:2]
     state.epoch_tokens = int(sums[2])
 
@@ -3576,150 +3582,77 @@ def train_distributed_model(
             process.terminate()
 
 
-def _stream_lines(path: str | Path) -> Iterator[str]:
-    """What read_lines returns, one line at a time."""
+def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
+    """Yield what ``read_parallel`` returns, one pair at a time; the same errors."""
+    files = (src_file, tgt_file)
+    lines = [stream_lines(file) for file in files]
+    number = 0
+    for number, pair in enumerate(itertools.zip_longest(*lines), 1):
+        if None in pair:
+            short = pair.index(None)
+            if number == 1:
+                raise DataError(files[short], "is empty", "Give a file with sentences.")
+            long = number + sum(1 for _ in lines[1 - short])
+            counts = (long, number - 1) if short else (number - 1, long)
+            what = "{} lines against {}, so they are not aligned".format(*counts)
+            raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
+        for file, line in zip(files, pair, strict=True):
+            if not line.strip():
+                do = "Remove this line from both files."
+                raise DataError(f"{file}, line {number}", "is blank", do)
+        yield pair[0], pair[1]
+    if number == 0:
+        raise DataError(src_file, "is empty", "Give a file with sentences.")
+
+
+def _encode_parts(
+    parts: list[tuple[int, int]], files: tuple[str, str], text: Text, max_tokens: int
+) -> Iterator[dict[str, list[int]]]:
+    """Yield the examples of parts of a corpus; a part is its first line and its end."""
+    for start, stop in parts:
+        for pair in itertools.islice(_stream_parallel(*files), start, stop):
+            examples, _ = encode_pairs([pair], text, max_tokens)
+            yield from ({"src": src, "tgt": tgt} for src, tgt in examples)
+
+
+def _datasets() -> ModuleType:
+    """Import Hugging Face's library; its progress bars are for a terminal only."""
+    datasets = optional_import("datasets")
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def _write_examples(
+    folder: Path, pairs: int, workers: int, files: tuple[str, str], **own: Any
+) -> int:
+    """Encode two files by several processes into a folder; return how many are left."""
+    datasets = _datasets()
+    workers = min(workers, pairs)
+    cuts = [pairs * i // workers for i in range(workers + 1)]
+    parts = list(itertools.pairwise(cuts))
+    ids = datasets.List(datasets.Value("int32"))
     try:
-        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-                yield decode_line(path, number, line.removesuffix(b"\n"))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        what = f"is a damaged or cut off gzip file ({error})"
-        raise DataError(path, what, "Fetch or compress it again.") from error
-    except (OSError, ValueError) as error:
-        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
-        raise DataError(path, what, "Check its name and place.") from error
-
-
-@dataclass
-class _ParallelText:
-    """The pairs of two line-aligned files; each loop over it reads them anew.
-
-    every: of how many pairs one is taken. Raises DataError like read_parallel,
-    except for blank lines and empty files.
-    """
-
-    src: str
-    tgt: str
-    every: int = 1
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        both = itertools.zip_longest(_stream_lines(self.src), _stream_lines(self.tgt))
-        for number, (src, tgt) in enumerate(both):
-            if src is None or tgt is None:
-                ended = self.src if src is None else self.tgt
-                what = f"ends after {number} lines, the other file goes on"
-                raise DataError(ended, what, "Find the missing line.")
-            if number % self.every == 0:
-                yield src, tgt
-
-
-def _id_type(text: Sequence) -> str:
-    """The narrowest type for ids of these vocabularies, as NumPy spells it."""
-    return "<u2" if max(len(text[0]), len(text[1])) <= 2**16 else "<u4"
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_text(folder: str, fingerprint: str) -> Text:
-    """Vocabularies and tokenizers of a folder, kept while they are the same."""
-    return load_text(folder)
-
-
-def _encode_chunk(
-    pairs: Sequence[tuple[str, str]], folder: str, fingerprint: str, max_tokens: int
-) -> tuple[list[tuple[numpy.ndarray, numpy.ndarray]], int]:
-    """Ids and lengths of each side, and how many pairs were left out."""
-    np = optional_import("numpy")
-    text = _cached_text(folder, fingerprint)
-    whole = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
-    examples, _ = encode_pairs(whole, *text, max_tokens=max_tokens)
-    sides = []
-    for rows in zip(*examples, strict=True) if examples else ((), ()):
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = itertools.chain.from_iterable(rows)
-        sides.append((np.fromiter(ids, _id_type(text), lengths.sum()), lengths))
-    return sides, len(pairs) - len(examples)
-
-
-def _in_order(
-    function: Callable, items: Iterable, workers: int, *more: Any
-) -> Iterator:
-    """function(item, *more) of each item, in order, by so many processes."""
-    if workers == 1:
-        yield from (function(item, *more) for item in items)
-        return
-    waiting: deque = deque()
-    try:
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            for item in items:
-                waiting.append(pool.submit(function, item, *more))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        do = "Is memory short? Use fewer --workers."
-        raise DataError("prepare", "a worker ended without an answer", do) from error
-
-
-def _chunks(pairs: Iterable, size: int) -> Iterator[list]:
-    """The pairs in lists of this size; the last one may be shorter."""
-    rest = iter(pairs)
-    while chunk := list(itertools.islice(rest, size)):
-        yield chunk
-
-
-_SIDES, _STORED = ("src", "tgt"), ("ids", "starts")
-
-
-@contextmanager
-def _atomic_writer(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write, which gets its name when the block ends without error."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        what = f"can't be written ({error.strerror or error})"
-        do = "Make room, or choose a folder you may write to."
-        raise DataError(path, what, do) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _write_sides(folder: Path, packed: Iterable, bar: Any) -> tuple[list[int], int]:
-    """Write the four files of a store; the tokens of each side, and pairs left out."""
-    np = optional_import("numpy")
-    tokens, left_out = [0, 0], 0
-    with ExitStack() as stack:
-        files = [
-            [
-                stack.enter_context(_atomic_writer(folder / f"{side}.{name}"))
-                for name in _STORED
-            ]
-            for side in _SIDES
-        ]
-        for _, starts in files:
-            starts.write(np.zeros(1, "<i8").tobytes())
-        for sides, missing in packed:
-            left_out += missing
-            for side, (ids, lengths) in enumerate(sides):
-                ends = tokens[side] + np.cumsum(lengths)
-                files[side][0].write(ids.tobytes())
-                files[side][1].write(ends.astype("<i8").tobytes())
-                tokens[side] += len(ids)
-            bar.update(len(sides[0][1]) + missing)
-    return tokens, left_out
-
-
-_LEARN_FROM = 1_000_000  # pairs from which a vocabulary is learnt, at most
+        with tempfile.TemporaryDirectory(dir=folder) as cache:
+            examples = datasets.Dataset.from_generator(
+                _encode_parts, datasets.Features(src=ids, tgt=ids), cache,
+                gen_kwargs={"parts": parts, "files": files, **own},
+                num_proc=workers, fingerprint="examples",
+            )  # fmt: skip
+            examples.save_to_disk(folder)
+    except ValueError as error:
+        if "corresponds to no data" in str(error):  # not one example
+            return 0
+        raise
+    except (RuntimeError, datasets.exceptions.DatasetGenerationError) as error:
+        what = f"could not be prepared ({error.__cause__ or error})"
+        do = "Make room on the disk, or use fewer --workers."
+        raise DataError(f"{files[0]}, {files[1]}", what, do) from error
+    return len(examples)
 
 
 def _store_settings(config: TrainingConfig) -> dict[str, Any]:
-    """The settings that decide on a store's content, and the size of the files."""
+    """Return what decides on a store's content, with the sizes of the files."""
     if not (config.train_src and config.train_tgt and config.store):
         do = "Give --train-src, --train-tgt and --store."
         raise DataError("prepare", "needs two files of text, and a folder", do)
@@ -3732,174 +3665,88 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
     return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
 
 
-def _fingerprint_of(text: Text) -> str:
-    """SHA-256 of vocabularies and merges."""
-    packed = json.dumps(_pack_text(*text), sort_keys=True)
-    return hashlib.sha256(packed.encode()).hexdigest()
-
-
-def _is_prepared(folder: Path, made_from: dict[str, Any]) -> bool:
-    """Whether a folder holds this store; DataError where it holds another one."""
-    path = folder / "store.json"
-    if path.exists() and _described_store(path).get("made_from") != made_from:
-        what = "was made from other text, or by other settings"
-        raise DataError(path, what, "Choose another --store, or delete this one.")
-    if not path.exists() and (folder / "config.json").exists():
-        raise DataError(folder, "holds a run or a model", "Choose another --store.")
-    return path.exists()
-
-
-def _described_store(path: Path) -> dict[str, Any]:
-    """What a store.json says; DataError where it is no object of JSON."""
-    known = read_json(path)
-    if not isinstance(known, dict):
-        what = "does not describe a store"
-        raise DataError(path, what, "Delete the store and prepare it again.")
+def _described_store(folder: Path) -> dict[str, Any]:
+    """Return a store's store.json; DataError where there is none of this version."""
+    if not (folder / "store.json").exists():
+        raise DataError(folder, "holds no prepared corpus", "Write it with `prepare`.")
+    known = read_json(folder / "store.json")
+    if not isinstance(known, dict) or known.get("format") != "arrow":
+        what = "was not prepared by this version"
+        raise DataError(folder, what, "Delete it and prepare it again.")
     return known
 
 
-def prepare_store(config: TrainingConfig, workers: int = 1, chunk: int = 10_000) -> int:
-    """Write a configuration's training pairs into its store; how many there are.
+_LEARN_FROM = 1_000_000  # pairs that a vocabulary is learned from, at most
+
+
+def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
+    """Write a configuration's training pairs into its store; return their number.
 
     Raises DataError for text that can't be used and a folder that is not free.
     """
-    made_from, folder = _store_settings(config), Path(str(config.store))
-    if _is_prepared(folder, made_from):
+    settings, folder = _store_settings(config), Path(str(config.store))
+    if (folder / "store.json").exists():
+        known = _described_store(folder)
+        if known["settings"] != settings:
+            what = "was made from other text, or by other settings"
+            raise DataError(folder, what, "Choose another --store, or delete this one.")
         log(f"{folder}: is prepared already.")
-        return _described_store(folder / "store.json").get("pairs", 0)
-    text = _ParallelText(str(config.train_src), str(config.train_tgt))
-    pairs = sum(1 for _ in text)
-    every = max(1, -(-pairs // _LEARN_FROM))
-    learnt = prepare_text(config, dataclasses.replace(text, every=every))
-    write_json(folder / "vocabulary.json", _pack_text(*learnt))
-    own = (str(folder), _fingerprint_of(learnt), config.max_tokens)
-    tqdm = optional_import("tqdm").tqdm
-    with tqdm(total=pairs, unit="pair", unit_scale=True, disable=None) as bar:
-        packed = _in_order(_encode_chunk, _chunks(text, chunk), workers, *own)
-        tokens, left_out = _write_sides(folder, packed, bar)
-    if left_out == pairs:
-        what = "hold no pair that is neither blank nor too long"
-        do = "Look at the files, or raise max_tokens."
-        raise DataError(f"{text.src}, {text.tgt}", what, do)
-    log(f"{folder}: {pairs - left_out} pairs; {left_out} were blank or too long.")
-    write_json(folder / "store.json", {
-        "pairs": pairs - left_out, "left_out": left_out, "tokens": tokens,
-        "ids": _id_type(learnt), "vocabulary": own[1], "max_tokens": own[2],
-        "made_from": made_from,
-    })  # fmt: skip
-    return pairs - left_out
+        return known["pairs"]
+    files = (settings["train_src"], settings["train_tgt"])
+    with atomic_folder(folder.absolute()) as path:
+        pairs = sum(1 for _ in _stream_parallel(*files))
+        every = -(-pairs // _LEARN_FROM)
+        text = prepare_text(
+            config, itertools.islice(_stream_parallel(*files), 0, None, every)
+        )
+        own = {"text": text, "max_tokens": config.max_tokens}
+        kept = _write_examples(path, pairs, workers, files, **own)
+        _report_left_out("train", pairs - kept, pairs, config.max_tokens)
+        write_json(path / "vocabulary.json", _pack_text(text))
+        about = {"format": "arrow", "pairs": kept, "settings": settings}
+        write_json(path / "store.json", about)
+    log(f"{folder}: {kept} pairs.")
+    return kept
 
 
-class Store(Sequence):
-    """Examples that stay in files until they are asked for.
+class _StoredExamples(Sequence):
+    """Examples that stay on disk until they are asked for."""
 
-    sides: for source and target all ids, and where each sentence begins; order: the
-    numbers of the pairs it stands for.
-    """
-
-    def __init__(self, sides: Any, order: numpy.ndarray) -> None:
-        self.sides, self.order = sides, order
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
 
     def __len__(self) -> int:
-        return len(self.order)
+        return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
-        chosen = self.order[index]
-        if chosen.ndim:  # a slice, or an array of indices
-            return Store(self.sides, chosen)
-        i = int(chosen)
-        cut = (ids[starts[i] : starts[i + 1]] for ids, starts in self.sides)
-        return tuple(ids.tolist() for ids in cut)
+        pair = self.dataset[index]
+        return pair["src"], pair["tgt"]
 
-    @property
-    def lengths(self) -> Any:
-        """Source and target length of each example, an array (N, 2)."""
-        np = optional_import("numpy")
-        lengths = np.empty((len(self), 2), np.int32)
-        for side, (_, starts) in enumerate(self.sides):
-            lengths[:, side] = np.diff(starts)[self.order]
-        return lengths
+    def __iter__(self) -> Iterator[Example]:
+        for pairs in self.dataset.iter(batch_size=1000):  # much faster than one by one
+            yield from zip(pairs["src"], pairs["tgt"], strict=True)
 
 
-def _map_file(path: Path, kind: str, count: int) -> numpy.ndarray:
-    """A file of numbers as an array, read when it is looked at."""
-    np = optional_import("numpy")
-    found = path.stat().st_size if path.exists() else 0
-    if found != count * np.dtype(kind).itemsize:
-        what = f"has {found} bytes, not {count} numbers of type {kind}"
-        raise DataError(path, what, "Delete the store and prepare it again.")
-    return np.memmap(path, kind, "r")
-
-
-def open_store(config: TrainingConfig, text: Text) -> Store:
-    """The store of a configuration; DataError where it is not one for this text."""
-    np = optional_import("numpy")
+def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
+    """Map a configuration's store; DataError where it is not one for this text."""
     folder = Path(str(config.store))
-    path = folder / "store.json"
-    if not path.exists():
-        what = "holds no prepared corpus, or only half of one"
-        raise DataError(folder, what, "Write it with `prepare`.")
-    known = _described_store(path)
+    known = _described_store(folder)
+    for name, there, wanted in (
+        ("vocabulary", read_json(folder / "vocabulary.json"), _pack_text(text)),
+        ("max_tokens", known["settings"]["max_tokens"], config.max_tokens),
+    ):
+        if there != wanted:
+            what = f"was made with another {name} than this run's"
+            raise DataError(folder, what, "Prepare one for it: `prepare`.")
+    datasets = _datasets()
     try:
-        wanted = {"vocabulary": _fingerprint_of(text), "max_tokens": config.max_tokens}
-        for name, value in wanted.items():
-            if known[name] != value:
-                what = f"was made with another {name} than this run's"
-                raise DataError(path, what, "Prepare one for it: `prepare`.")
-        counts = [(tokens, known["pairs"] + 1) for tokens in known["tokens"]]
-        sides = [
-            [_map_file(folder / f"{side}.{name}", kind, count)
-             for name, kind, count in zip(_STORED, (known["ids"], "<i8"), numbers)]
-            for side, numbers in zip(_SIDES, counts, strict=True)
-        ]  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
-        what = f"does not describe a store ({error!r})"
-        raise DataError(path, what, "Delete the store and prepare it again.") from error
-    return Store(sides, np.arange(known["pairs"], dtype=np.uint32))
-
-
-def _shuffled(store: Store, draw: random.Random) -> Store:
-    """Return a store's examples in the order of draw.sample; they stay in its files."""
-    np = optional_import("numpy")
-    n = len(store)
-    return store[np.fromiter(draw.sample(range(n), n), np.uint32, n)]
-
-
-def array_batches(lengths: Any, batch_tokens: int) -> list[Any]:
-    """What token_budget_batches returns, for lengths (N, 2) in an array."""
-    np = optional_import("numpy")
-    longest = lengths.max(1)
-    order = np.lexsort((lengths[:, 1], lengths[:, 0], longest)).astype(np.uint32)
-    longest = longest[order]
-    rows = np.arange(1, batch_tokens + 1)
-    groups, start = [], 0
-    while start < len(order):
-        ahead = longest[start : start + batch_tokens // longest[start]]
-        fit = np.count_nonzero(ahead * rows[: len(ahead)] <= batch_tokens)
-        groups.append(order[start : start + max(fit, 1)])
-        start += max(fit, 1)
-    return groups
-
-
-def store_batches(
-    store: Store, config: TrainingConfig, epoch: int, device: torch.device | str, *,
-    shuffle: bool = True,
-) -> Iterator[Batch]:  # fmt: skip
-    """Yield what ``batches`` of chapter 3 yields for the same examples in a list."""
-    draw = random.Random(1000 * config.seed + epoch)
-    examples = _shuffled(store, draw) if shuffle else store
-    groups = array_batches(examples.lengths, config.batch_tokens)
-    for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src = padded([examples[i][0] for i in group])
-        tgt = padded([examples[i][1] for i in group])
-        yield Batch(src.to(device), tgt.to(device), PAD)
-
-
-def _target_tokens(examples: Sequence) -> int:
-    """How many answers the decoder gives: target ids, without the first of each."""
-    if isinstance(examples, Store):
-        return int(examples.lengths[:, 1].sum()) - len(examples)
-    return sum(len(tgt) - 1 for _, tgt in examples)
+        dataset = datasets.load_from_disk(str(folder))
+        if len(dataset) != known["pairs"]:
+            raise ValueError(f"{len(dataset)} of {known['pairs']} pairs")
+    except Exception as error:  # datasets and Arrow have errors of their own
+        what = f"is damaged ({error})"
+        raise DataError(folder, what, "Delete it and prepare it again.") from error
+    return _StoredExamples(dataset)
 
 
 # -----------------------------------------------------------------------------
@@ -4220,8 +4067,8 @@ def _specification(translator: Translator) -> Any:
         if config.norm_first:
             _fill_norm(theirs.layer_norm, ours.norm)
     _fill_linear(spec.decoder.projection, model.generator.proj)
-    spec.register_source_vocabulary(translator.vocab_src.get_itos())
-    spec.register_target_vocabulary(translator.vocab_tgt.get_itos())
+    spec.register_source_vocabulary(translator.text.vocab_src.get_itos())
+    spec.register_target_vocabulary(translator.text.vocab_tgt.get_itos())
     spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayer[0].norm.eps
     spec.config.add_source_bos = spec.config.add_source_eos = True
     spec.validate()
@@ -4264,14 +4111,14 @@ def _check_scores(translator: Translator, engine: Any) -> None:
         ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
         return [[START, *row.tolist(), END] for row in ids]
 
-    src, tgt = made_up(t.vocab_src), made_up(t.vocab_tgt)
+    src, tgt = made_up(t.text.vocab_src), made_up(t.text.vocab_tgt)
     batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
     with in_mode(model, training=False):
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
     theirs = engine.score_batch(
-        [t.vocab_src.tokens(row[1:-1]) for row in src],
-        [t.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+        [t.text.vocab_src.tokens(row[1:-1]) for row in src],
+        [t.text.vocab_tgt.tokens(row[1:-1]) for row in tgt],
         max_input_length=0,
     )
     differences = [
@@ -4312,8 +4159,7 @@ def export_to_ctranslate2(
                 spec = _specification(t)
                 spec.optimize(quantization)
                 spec.save(str(path))
-        text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
-        write_json(path / "vocabulary.json", text)
+        write_json(path / "vocabulary.json", _pack_text(t.text))
         settings = read_json(path / "config.json")  # the engine's own
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
         settings["sha256"] = _sha256(path / "model.bin")
@@ -4366,13 +4212,13 @@ class ExportedTranslator(Translator):
 
         def decode(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(
-                [self.vocab_src.tokens(row[1:-1]) for row in batch],
+                [self.text.vocab_src.tokens(row[1:-1]) for row in batch],
                 beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
                 return_scores=True, length_penalty=0.0, max_input_length=0,
                 min_decoding_length=0, max_decoding_length=longest,
             )  # fmt: skip
             ended = (zip(r.scores, r.hypotheses, strict=True) for r in results)
-            return [self.vocab_tgt(max(found, key=rating)[1]) for found in ended]
+            return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
 
         tokens = self.config.batch_tokens // beam_size
         return _in_batches(decode, rows, tokens, torch.device(self.model.device))
@@ -4401,7 +4247,7 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
         what = f"can't be loaded ({error})"
         file = folder / "model.bin"
         raise DataError(file, what, "Export the model again.") from error
-    return ExportedTranslator(engine, *text, config)
+    return ExportedTranslator(engine, text, config)
 
 
 # -----------------------------------------------------------------------------
@@ -4818,7 +4664,14 @@ class DummyScheduler:
         """Nothing."""
 
 
-def load_vocab(spacy_de: Language, spacy_en: Language) -> tuple[Vocabulary, Vocabulary]:
+def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
+    """The tokens of a text."""
+    return tokenizer.tokenize(text)
+
+
+def load_vocab(
+    spacy_de: WordTokenizer, spacy_en: WordTokenizer
+) -> tuple[Vocabulary, Vocabulary]:
     """Vocabularies of the embedded corpus, and a line with their sizes."""
     vocabs = build_vocabulary(spacy_de, spacy_en)
     print("Vocabulary sizes:", *map(len, vocabs))
@@ -4854,7 +4707,7 @@ def collate_batch(
 
 def create_dataloaders(
     device: torch.device | str, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
-    spacy_de: Language, spacy_en: Language, batch_size: int = 12000,
+    spacy_de: Any, spacy_en: Any, batch_size: int = 12000,
     max_padding: int = 128, is_distributed: bool = True,
 ) -> tuple[DataLoader, DataLoader]:  # fmt: skip
     """Loaders of the embedded corpus' training and validation pairs.
@@ -4862,11 +4715,11 @@ def create_dataloaders(
     ``batch_size`` counts sentences, as in 2022. In a distributed run each
     process gets its share of the training pairs.
     """
-    cut_de = functools.partial(tokenize, tokenizer=spacy_de)
-    cut_en = functools.partial(tokenize, tokenizer=spacy_en)
     collate = functools.partial(
-        collate_batch, src_pipeline=cut_de, tgt_pipeline=cut_en, src_vocab=vocab_src,
-        tgt_vocab=vocab_tgt, device=device, max_padding=max_padding,
+        collate_batch,
+        src_pipeline=spacy_de.tokenize, tgt_pipeline=spacy_en.tokenize,
+        src_vocab=vocab_src, tgt_vocab=vocab_tgt,
+        device=device, max_padding=max_padding,
     )  # fmt: skip
     train: Any = load_pairs(TrainingConfig(), "train")
     valid: Any = load_pairs(TrainingConfig(), "valid")
@@ -4954,9 +4807,12 @@ def _one_by_one(
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
     """The captions model, and its translations of validation sentences."""
     ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
-    text = ours.vocab_src, ours.vocab_tgt, ours.tokenizer_src, ours.tokenizer_tgt
+    text = ours.text
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
-    return ours.model, check_outputs(valid, ours.model, *text[:2], n_examples)
+    outputs = check_outputs(
+        valid, ours.model, text.vocab_src, text.vocab_tgt, n_examples
+    )
+    return ours.model, outputs
 
 
 def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:

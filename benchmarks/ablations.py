@@ -91,16 +91,16 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
     config = at.TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
     device, pairs = torch.device("cpu"), training_pairs(settings)
     text = at.prepare_text(config, pairs)
-    examples, _ = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
     torch.manual_seed(config.seed)
-    model = at.build_model(config, *text[:2])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     if blind:
         for embed in (model.src_embed, model.tgt_embed):
             embed[1].pe.zero_()
     at.optimize_for_cpu(model)
     steps = settings["steps"]
     optimizer, scheduler = at.build_optimizer(model, config, steps)
-    criterion = at.LeanLabelSmoothing(len(text[1]), at.PAD, config.smoothing)
+    criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
     passes = (
         at.batches(examples, config, epoch, device, shuffle=True)
@@ -119,7 +119,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
                 )
             state = model.state_dict().items()
             last.append({name: weights.clone() for name, weights in state})
-    return at.Translator(model, *text, config), list(last)
+    return at.Translator(model, text, config), list(last)
 
 
 def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
@@ -137,20 +137,14 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
     translator.model.load_state_dict(mean)
     if name == FIRST:
         at.save_translator(folder, translator)
-    valid = at.load_examples(translator.config, "valid", text_of(translator))
-    criterion = at.LeanLabelSmoothing(len(translator.vocab_tgt), at.PAD)
+    valid = at.load_examples(translator.config, "valid", translator.text)
+    criterion = at.LeanLabelSmoothing(len(translator.text.vocab_tgt), at.PAD)
     _, judged = at.run_epoch(
         at.batches(valid, REFERENCE, 0, "cpu", shuffle=False), translator.model,
         at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
     )  # fmt: skip
     figures |= {"nll": round(judged.nll, 4), "valid_tokens": judged.epoch_tokens}
     return translator, figures
-
-
-def text_of(translator: at.Translator) -> tuple:
-    """Vocabularies and tokenizers, as ``prepare_text`` returned them."""
-    t = translator
-    return t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt
 
 
 def compare(

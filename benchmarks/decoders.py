@@ -14,7 +14,7 @@ def as_m2m100(translator: at.Translator) -> nn.Module:
 
     ours, config = translator.model, translator.config
     settings = M2M100Config(
-        vocab_size=len(translator.vocab_tgt), d_model=config.d_model,
+        vocab_size=len(translator.text.vocab_tgt), d_model=config.d_model,
         encoder_layers=config.N, decoder_layers=config.N,
         encoder_attention_heads=config.h, decoder_attention_heads=config.h,
         encoder_ffn_dim=config.d_ff, decoder_ffn_dim=config.d_ff,
@@ -23,7 +23,7 @@ def as_m2m100(translator: at.Translator) -> nn.Module:
         decoder_start_token_id=at.START,
     )  # fmt: skip
     theirs = M2M100ForConditionalGeneration(settings)
-    theirs.lm_head = nn.Linear(config.d_model, len(translator.vocab_tgt))
+    theirs.lm_head = nn.Linear(config.d_model, len(translator.text.vocab_tgt))
     state = theirs.state_dict()
     mine = ours.state_dict()
     for name, tensor in renamed(mine, config.N).items():

@@ -86,7 +86,7 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
 
 def as_2022(translator: at.Translator) -> torch.nn.Module:
     """The post's model with our weights."""
-    model = peers.model_of_2022(translator.config, len(translator.vocab_tgt))
+    model = peers.model_of_2022(translator.config, len(translator.text.vocab_tgt))
     model.load_state_dict(translator.model.state_dict())
     return model.eval()
 
@@ -166,7 +166,7 @@ def main() -> None:
     torch.set_num_threads(2)
     at.keep_freed_memory()
     translator = at.load_translator(arguments.model, "cpu")
-    model, words = translator.model.eval(), translator.vocab_tgt
+    model, words = translator.model.eval(), translator.text.vocab_tgt
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)

@@ -36,7 +36,7 @@ def by_its_own_rules(
     engine: at.ExportedTranslator, sentences: Sequence[str], alpha: float
 ) -> dict[str, list[str]]:
     """Translations by beam 5 with its own penalty, and with its own stopping."""
-    rows = [engine.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
+    rows = [engine.text.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
     found: dict[str, list[str]] = {"its own penalty and stopping": []}
     found["our penalty, its own stopping"] = []
     limits = {"max_input_length": 0, "min_decoding_length": 0}
@@ -52,7 +52,7 @@ def by_its_own_rules(
         best = max(rated, key=lambda x: x[0] / at.penalty(len(x[1]) + 1, alpha))
         found["our penalty, its own stopping"].append(best[1])
     return {
-        name: [at.detokenize(tokens, engine.tokenizer_tgt) for tokens in outputs]
+        name: [engine.text.tokenizer_tgt.detokenize(tokens) for tokens in outputs]
         for name, outputs in found.items()
     }
 

@@ -3,19 +3,25 @@
     python benchmarks/loading.py [--pairs 5000000] [--words 25] [--workers 2]
 
 Writes a text of random words (their frequencies by Zipf's law, sentences of very
-different length), prepares it as chapter 92 does, and trains some steps from the store.
-Needs 3 GB of disk for 5 million pairs of 25 words a side; the folder is deleted at the
+different length), prepares it as chapter 92 does, and trains some steps from the store,
+each in a process of its own whose memory is watched, and that of its workers.
+Needs 6 GB of disk for 5 million pairs of 25 words a side; the folder is deleted at the
 end, unless --folder names one.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import importlib.metadata
 import itertools
+import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, wait
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,74 +66,89 @@ def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
     return [str(old.replace(new)) for old, new in zip(begun, paths, strict=True)]
 
 
-def private_memory() -> dict[str, float]:
-    """GiB that only this process has: its own pages, and pages of mapped files."""
-    found = {"own": 0, "mapped": 0}
-    try:
-        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    except OSError:  # not on this system
-        return dict.fromkeys(found, float("nan"))
-    for line in lines:
-        name, *value = line.split()
-        if name in ("Private_Dirty:", "Private_Clean:"):
-            found["own" if name == "Private_Dirty:" else "mapped"] += int(value[0])
-    return {name: kib / 2**20 for name, kib in found.items()}
+def descendants(of: int) -> set[int]:
+    """The processes that a process has started, and those that they have."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+    found = {of}
+    while more := {p for p, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {of}
 
 
-@dataclasses.dataclass
-class Watched:
-    """Hands batches on, and keeps the time it waits for them and the highest memory."""
+def memory(pid: int) -> dict[str, float]:
+    """GiB that only this process has written (private), and its share of all (PSS)."""
+    found = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        name, size, *_ = line.split()
+        found[name] = int(size) / 2**20
+    return {"private": found["Private_Dirty:"], "PSS": found["Pss:"]}
 
-    batches: Iterator
-    waited: float = 0.0
-    own: float = 0.0  # GiB, highest
-    mapped: float = 0.0
 
-    def take(self, count: int) -> Iterable:
-        for number in range(count):
-            start = time.perf_counter()
-            batch = next(self.batches)
-            self.waited += time.perf_counter() - start
-            yield batch
-            if number % 5 == 4:
-                for name, value in private_memory().items():
-                    setattr(self, name, max(getattr(self, name), value))
+def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]:
+    """Call a function in a process of its own; its result, and the highest memory.
+
+    That of any single process: of this one or of those that it starts.
+    """
+    highest = {"private": 0.0, "PSS": 0.0}
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        running = pool.submit(function, *arguments)
+        while not wait([running], timeout=0.2).done:
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(OSError, KeyError):  # it has just ended
+                    for name, value in memory(pid).items():
+                        highest[name] = max(highest[name], value)
+        return running.result(), highest
 
 
 def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
-    """Some steps of training from the store; what they took."""
-    text = at.load_text(config.store)
-    start = time.perf_counter()
-    store = at.open_store(config, text)
-    opened = time.perf_counter() - start
+    """Take some steps of training from the store; return what they took."""
+    torch.set_num_threads(config.threads)
+    at.keep_freed_memory()
     torch.manual_seed(0)
+    text, start = at.load_text(config.store), time.perf_counter()
+    store = at.open_store(config, text)
+    opened = time.perf_counter()
+    updates = at._count_steps(store, config)
+    counted = time.perf_counter()
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)
-    model = at.build_model(config, *text[:2])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.optimize_for_cpu(model)
-    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
-    criterion = at.LeanLabelSmoothing(len(text[1]), at.PAD, config.smoothing)
-    loss = at.SimpleLossCompute(model.generator, criterion)
-    batches = at.store_batches(store, config, 0, device)
-    start = time.perf_counter()
+    optimizer, scheduler = at.build_optimizer(model, config, updates)
+    loss, _ = at.build_losses(model, config)
+    batches = at.batches(store, config, 0, device, shuffle=True)
+    built = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch
-    begun = time.perf_counter() - start
-    watched = Watched(itertools.chain([first], batches))
-    start = time.perf_counter()
+    begun = time.perf_counter()
+    waited = 0.0
+
+    def take(count: int) -> Iterator[at.Batch]:
+        nonlocal waited
+        for _ in range(count):
+            asked = time.perf_counter()
+            batch = next(batches)
+            waited += time.perf_counter() - asked
+            yield batch
+
     with at.autocast(precision, device):
         at.run_epoch(
-            watched.take(steps), model, loss, optimizer, scheduler,
+            itertools.chain([first], take(steps)), model, loss, optimizer, scheduler,
             max_norm=config.max_norm,
         )  # fmt: skip
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - begun
     return {
-        "seconds to open the store": opened,
-        "seconds to begin an epoch": begun,
+        "seconds to open the store": opened - start,
+        "seconds to count the steps": counted - opened,
+        "seconds to begin an epoch": begun - built,
+        "steps in an epoch": updates // config.epochs,
         "steps": steps,
-        "seconds a step": seconds / steps,
-        "share of the time waiting for data": watched.waited / seconds,
-        "private memory, GiB": watched.own,
-        "private pages of the store, GiB": watched.mapped,
+        "seconds a step": seconds / (steps + 1),
+        "milliseconds a batch": 1000 * waited / steps,
+        "share of the time waiting for data": waited / seconds,
     }
 
 
@@ -146,28 +167,34 @@ def main() -> None:
         folder = Path(arguments.folder or path)
         folder.mkdir(parents=True, exist_ok=True)
         files = write_corpus(folder, arguments.pairs, arguments.words)
+        store = folder / "store"
         config = dataclasses.replace(
-            at.CONFIGS[arguments.config], dataset="files", store=str(folder / "store"),
+            at.CONFIGS[arguments.config], dataset="files", store=str(store),
             train_src=files[0], train_tgt=files[1], bpe_size=arguments.bpe_size,
             threads=arguments.threads,
         )  # fmt: skip
-        known = (folder / "store" / "store.json").exists()
-        start = time.perf_counter()
-        pairs = at.prepare_store(config, arguments.workers)
-        figures = {"pairs": pairs, "words a sentence": arguments.words}
+        figures = {"words a sentence": arguments.words}
         figures |= {"workers": arguments.workers, "threads": arguments.threads}
+        known, start = store.exists(), time.perf_counter()
+        pairs, highest = watched(at.prepare_store, config, arguments.workers)
+        figures["pairs"] = pairs
         if not known:
             figures["seconds to prepare"] = time.perf_counter() - start
-        sizes = (file.stat().st_size for file in (folder / "store").iterdir())
+            for kind, value in highest.items():
+                figures[f"preparing: {kind} memory, GiB"] = value
+        sizes = (file.stat().st_size for file in store.iterdir())
         figures["store, GiB"] = sum(sizes) / 2**30
-        torch.set_num_threads(arguments.threads)
-        at.keep_freed_memory()
-        figures |= train(config, arguments.steps)
+        trained, highest = watched(train, config, arguments.steps)
+        figures |= trained
+        for kind, value in highest.items():
+            figures[f"training: {kind} memory, GiB"] = value
     for name, value in figures.items():
         print(f"{name:36} {value:12,.{0 if value > 1000 else 3}f}")
     path = Path(__file__).resolve().parent.parent / "results" / "loading.json"
     rounded = {name: round(value, 4) for name, value in figures.items()}
-    at.write_json(path, {**rounded, "environment": at.describe_environment()})
+    environment = at.describe_environment()
+    environment["versions"]["datasets"] = importlib.metadata.version("datasets")
+    at.write_json(path, {**rounded, "environment": environment})
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def main() -> None:
         batch_tokens=1500, max_tokens=128,
     )  # fmt: skip
     text = at.prepare_text(config, at.load_pairs(config, "train"))
-    words = text[0]
+    words = text.vocab_src
     examples = at.load_examples(config, "train", text)
     batches = list(at.batches(examples, config, 0, "cpu", shuffle=True))
     model, step = ours(config, words, batches, "float32")

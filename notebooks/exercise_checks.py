@@ -522,7 +522,7 @@ def caption_lengths() -> list[tuple[int, int]]:
     tokenizers = at.load_tokenizers()
     sides = zip(*pairs, strict=True)
     cut = [
-        [len(at.tokenize(text, tokenizer)) + 2 for text in side]
+        [len(tokenizer.tokenize(text)) + 2 for text in side]
         for side, tokenizer in zip(sides, tokenizers, strict=True)
     ]
     return list(zip(*cut, strict=True))

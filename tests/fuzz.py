@@ -810,8 +810,8 @@ def make_templates(folder: Path) -> None:
     settings = dict(SMALL, bpe_size=0, min_freq=1, tie="none")
     config = at.TrainingConfig(**settings)
     text = at.prepare_text(config, PAIRS)
-    model = at.build_model(config, *text[:2])
-    at.save_translator(folder / "words", at.Translator(model, *text, config))
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    at.save_translator(folder / "words", at.Translator(model, text, config))
     for unneeded in ("resume", "checkpoints"):
         shutil.rmtree(folder / "model" / unneeded)
     (folder / "model" / "best.safetensors").unlink()

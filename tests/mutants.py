@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "train_worker: never saves what loading needs",
         "the vocabulary is not saved",
-        "    run.save_text(*text)\n",
+        "    run.save_text(text)\n",
         "",
         "test_files_and_runs.py::test_a_finished_run_is_a_translator",
     ),
@@ -148,17 +148,15 @@ MUTANTS = [
     Mutant(
         "train_worker: batches and model on different devices",
         "batches stay on the processor",
-        "        tgt = padded([rows[i][1] for i in group])\n"
-        "        yield Batch(src.to(device), tgt.to(device), PAD)\n",
-        "        tgt = padded([rows[i][1] for i in group])\n"
-        "        yield Batch(src, tgt, PAD)\n",
+        "yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)",
+        "yield Batch(padded(src), padded(tgt), PAD)",
         "test_distributed.py::test_batches_arrive_on_their_device",
     ),
     Mutant(
         "train_worker: batches and model on different devices",
         "the model stays on the processor",
-        "model = build_model(config, text[0], text[1]).to(device)",
-        "model = build_model(config, text[0], text[1])",
+        "model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)",
+        "model = build_model(config, text.vocab_src, text.vocab_tgt)",
         "test_distributed.py::test_the_model_is_trained_on_its_device",
     ),
     Mutant(
@@ -558,9 +556,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "long sentences cut and not counted",
-        "        if max(len(src_ids), len(tgt_ids)) <= max_tokens:\n"
-        "            examples.append((src_ids, tgt_ids))\n",
-        "        examples.append((src_ids[:max_tokens], tgt_ids[:max_tokens]))\n",
+        "whole = [pair for pair in examples if max(map(len, pair)) <= max_tokens]",
+        "whole = [(src[:max_tokens], tgt[:max_tokens]) for src, tgt in examples]",
         "test_command_line.py::test_sentences_that_are_too_long_are_counted_and_said",
     ),
     Mutant(
@@ -573,8 +570,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "every epoch in the same order",
-        "draw = random.Random(1000 * config.seed + epoch)\n    rows = draw.sample(",
-        "draw = random.Random(config.seed)\n    rows = draw.sample(",
+        "draw = random.Random(1000 * config.seed + epoch)",
+        "draw = random.Random(config.seed)",
         "test_real_world.py::test_epochs_differ_and_repeat",
     ),
     Mutant(

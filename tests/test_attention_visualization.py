@@ -45,7 +45,7 @@ def some_translator(N=2, h=4, seed=0) -> at.Translator:
     for p in model.parameters():
         p.data += 0.2 * torch.randn_like(p)
     config = at.TrainingConfig(max_tokens=24, bpe_size=280, N=N, d_model=32, h=h)
-    return at.Translator(model, vocab, vocab, bpe, bpe, config)
+    return at.Translator(model, at.Text(vocab, vocab, bpe, bpe), config)
 
 
 # --- the look of all charts --------------------------------------------------
@@ -120,10 +120,10 @@ def every_recording(model) -> list[torch.Tensor]:
 @pytest.mark.parametrize("seed", range(4))
 def test_labels_are_what_the_model_read(seed):
     translator = some_translator(seed=seed)
-    model, vocab = translator.model, translator.vocab_tgt
+    model, vocab = translator.model, translator.text.vocab_tgt
     source, read = at.record_translation(translator, SENTENCES[0])
     ids = translator.check(SENTENCES[0])
-    assert source == translator.vocab_src.tokens(ids)
+    assert source == translator.text.vocab_src.tokens(ids)
     assert source[0] == "<s>" and source[-1] == "</s>"
     mask = torch.ones(1, 1, len(ids))
     written = at.greedy_decode(model, torch.tensor([ids]), mask, 24, 0, end_symbol=1)
@@ -386,14 +386,14 @@ def test_recordings_carry_their_own_labels(translator):
 def test_a_given_translation_is_recorded_as_it_is_written(translator):
     source, read = at.record_translation(translator, SENTENCES[0])
     first = every_recording(translator.model)
-    text = at.detokenize(read[1:], translator.tokenizer_tgt)
+    text = translator.text.tokenizer_tgt.detokenize(read[1:])
     again = at.record_pair(translator, SENTENCES[0], text)
     if again[1] == read:  # bytes that form no character are not read back
         for a, b in zip(first, every_recording(translator.model), strict=True):
             assert torch.allclose(a, b, atol=1e-5)
     source, read = at.record_pair(translator, SENTENCES[0], SENTENCES[1])
     assert read[0] == "<s>" and "</s>" not in read
-    assert at.detokenize(read[1:], translator.tokenizer_tgt) == SENTENCES[1]
+    assert translator.text.tokenizer_tgt.detokenize(read[1:]) == SENTENCES[1]
     shape = at.get_decoder_src(translator.model, 1).shape
     assert shape == (1, 4, len(read), len(source))
     assert not at.get_decoder_src(translator.model, 1).requires_grad
@@ -807,7 +807,7 @@ def test_a_replaced_output_layer_is_used(loaded, beam_size):
     other.bias.data.zero_()
     other.bias.data[[7, at.END]] = torch.tensor([9.0, 8.0])
     translator.model.generator.proj = other
-    word = translator.vocab_tgt.tokens([7])[0]
+    word = translator.text.vocab_tgt.tokens([7])[0]
     found = translator.translate(sentences[:2], beam_size, length_penalty=3.0)
     assert all(set(text.split()) == {word} for text in found)
 

@@ -23,10 +23,10 @@ def untrained(folder, **own):
     torch.manual_seed(3)
     config = small_config(folder, SIX, N=2, max_tokens=40, **own)
     text = at.prepare_text(config, SIX)
-    model = at.build_model(config, *text[:2])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     for weight in model.parameters():  # norms and biases, too, have to arrive
         weight.data += 0.1 * torch.randn_like(weight)
-    return at.Translator(model, *text, config)
+    return at.Translator(model, text, config)
 
 
 def exported(translator, folder, *quantization):

@@ -493,13 +493,13 @@ def test_a_finished_run_is_a_translator(tiny):
 
 def test_a_translator_by_words_comes_back_too(tiny, tmp_path):
     config = dataclasses.replace(tiny[0], bpe_size=0, min_freq=1, tie="none")
-    vocab_src, vocab_tgt, *tokenizers = at.prepare_text(config, PAIRS)
-    model = at.build_model(config, vocab_src, vocab_tgt)
-    translator = at.Translator(model, vocab_src, vocab_tgt, *tokenizers, config)
+    text = at.prepare_text(config, PAIRS)
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    translator = at.Translator(model, text, config)
     at.save_translator(tmp_path / "words", translator)
     copy = load_translator(tmp_path / "words", "cpu")
-    assert copy.vocab_src.get_itos() == vocab_src.get_itos()
-    assert copy.vocab_tgt.get_itos() == vocab_tgt.get_itos()
+    assert copy.text.vocab_src.itos == text.vocab_src.itos
+    assert copy.text.vocab_tgt.itos == text.vocab_tgt.itos
     assert copy.translate(["Ein Hund."]) == translator.translate(["Ein Hund."])
 
 

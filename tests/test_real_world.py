@@ -157,8 +157,8 @@ def words():
     ],
 )
 def test_words_are_cut_and_joined_again(words, sentence, tokens):
-    assert at.tokenize(sentence, words[1]) == tokens
-    assert at.detokenize(tokens, words[1]) == " ".join(sentence.split())
+    assert words[1].tokenize(sentence) == tokens
+    assert words[1].detokenize(tokens) == " ".join(sentence.split())
 
 
 def joined_again(pairs, words):
@@ -166,8 +166,8 @@ def joined_again(pairs, words):
     same = [0, 0]
     for pair in pairs:
         for side in (0, 1):
-            tokens = at.tokenize(pair[side], words[side])
-            same[side] += at.detokenize(tokens, words[side]) == pair[side]
+            tokens = words[side].tokenize(pair[side])
+            same[side] += words[side].detokenize(tokens) == pair[side]
     return [count / len(pairs) for count in same]
 
 
@@ -226,7 +226,8 @@ def test_vocabulary_comes_from_the_training_split_alone(tmp_path):
     valid = write_files(tmp_path, valid_src=["Zebra"] * 9, valid_tgt=["zebra"] * 9)
     config = dataclasses.replace(config, **valid)
     text = at.prepare_text(config, at.load_pairs(config, "train"))
-    assert text[0]["Buch"] != UNK and text[0]["Zebra"] == text[1]["zebra"] == UNK
+    assert text.vocab_src["Buch"] != UNK == text.vocab_src["Zebra"]
+    assert text.vocab_tgt["zebra"] == UNK
     assert at.load_examples(config, "valid", text)[0] == ([START, UNK, END],) * 2
 
 
@@ -234,17 +235,19 @@ def test_default_vocabulary_is_that_of_the_captions(words, capsys):
     src, tgt = at.load_vocab(*words)
     assert str(len(src)) in capsys.readouterr().out
     text = at.prepare_text(TrainingConfig(), CAPTIONS)
-    assert (src.get_itos(), tgt.get_itos()) == (text[0].get_itos(), text[1].get_itos())
+    assert (src.itos, tgt.itos) == (text.vocab_src.itos, text.vocab_tgt.itos)
 
 
 def test_subwords_share_one_vocabulary():
     config = TrainingConfig(bpe_size=500)
-    src, tgt, tokenizer_src, tokenizer_tgt = at.prepare_text(config, CAPTIONS[:500])
-    assert src is tgt and tokenizer_src is tokenizer_tgt and len(src) == 500
+    text = at.prepare_text(config, CAPTIONS[:500])
+    assert text.vocab_src is text.vocab_tgt and len(text.vocab_src) == 500
+    assert text.tokenizer_src is text.tokenizer_tgt
     sentence = "Zwölf Boxkämpfer, 12 €."
-    tokens = at.tokenize(sentence, tokenizer_src)
-    assert UNK not in src(tokens)
-    assert at.detokenize(tokens, tokenizer_src) == sentence
+    ids = text.encode(sentence)
+    assert (ids[0], ids[-1]) == (START, END) and UNK not in ids
+    assert text.encode_pair(sentence, sentence) == (ids, ids)
+    assert text.decode(ids[1:-1]) == sentence
 
 
 @needs_multi30k
@@ -255,17 +258,17 @@ def test_what_chapter_3_says_of_multi30ks_words(words):
     vocabs = at.build_vocabulary(*words, pairs=train)
     assert [len(vocab) - 4 for vocab in vocabs] == [8008, 6186]
     for side, unknown, spoilt in ((0, 0.046, 0.4), (1, 0.02, 0.2)):
-        rows = [at.tokenize(pair[side], words[side]) for pair in valid]
+        rows = [words[side].tokenize(pair[side]) for pair in valid]
         ids = [vocabs[side](row) for row in rows]
         share = sum(row.count(UNK) for row in ids) / sum(map(len, ids))
         assert round(share, 3) == unknown
         assert abs(sum(UNK in row for row in ids) / len(ids) - spoilt) < 0.02
     best = [
-        at.detokenize([w if vocabs[1][w] != UNK else "<unk>" for w in row], words[1])
+        words[1].detokenize([w if vocabs[1][w] != UNK else "<unk>" for w in row])
         for row in rows
     ]
     assert round(at.score(best, [english for _, english in valid])["bleu"]) in (90, 91)
-    counts = Counter(w for src, _ in train for w in at.tokenize(src, words[0]))
+    counts = Counter(w for src, _ in train for w in words[0].tokenize(src))
     assert sum(n == 1 for n in counts.values()) > len(counts) / 2
     assert counts["Schneemobil"] == counts["Luftballonhut"] == 1
 
@@ -290,9 +293,8 @@ GERMAN = at.load_tokenizers()[0]
 def test_a_sentence_is_whole_or_left_out(texts, max_tokens):
     vocab = at.Vocabulary([*at.SPECIALS, "Hund", "Ei", "rot", "."])
     pairs = [(" ".join(src), " ".join(tgt)) for src, tgt in texts]
-    examples, left_out = at.encode_pairs(
-        pairs, vocab, vocab, GERMAN, GERMAN, max_tokens
-    )
+    text = at.Text(vocab, vocab, GERMAN, GERMAN)
+    examples, left_out = at.encode_pairs(pairs, text, max_tokens)
     short = [
         tuple([START, *vocab(side), END] for side in pair)
         for pair in texts
@@ -334,7 +336,7 @@ def padding_share(examples, batch_tokens):
 
 def test_captions_are_packed_with_little_padding():
     text = at.prepare_text(TrainingConfig(), CAPTIONS)
-    examples, left_out = at.encode_pairs(CAPTIONS, *text, max_tokens=128)
+    examples, left_out = at.encode_pairs(CAPTIONS, text, max_tokens=128)
     assert left_out == 0
     assert padding_share(examples, 1500) < 0.06
     assert padding_share(examples, at.CONFIGS["tiny"].batch_tokens) < 0.06
@@ -346,7 +348,7 @@ def test_multi30k_is_packed_with_little_padding(bpe_size):
     config = dataclasses.replace(at.CONFIGS["small"], bpe_size=bpe_size)
     pairs = at.load_pairs(config, "train")
     text = at.prepare_text(config, pairs)
-    examples, left_out = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    examples, left_out = at.encode_pairs(pairs, text, max_tokens=config.max_tokens)
     assert left_out == 0
     assert padding_share(examples, 1500) < 0.06
 
@@ -557,9 +559,9 @@ def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
     run = at.train_model(
         *text, dataclasses.replace(config, run_dir=str(tmp_path / "r"))
     )
-    examples, _ = at.encode_pairs(pairs, *text, max_tokens=config.max_tokens)
+    examples, _ = at.encode_pairs(pairs, text, max_tokens=config.max_tokens)
     torch.manual_seed(config.seed)
-    model = at.build_model(config, text[0], text[1])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.train(model, examples, examples, config)
     for a, b in zip(model.parameters(), run.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-3)
@@ -601,7 +603,7 @@ def test_the_best_epoch_by_validation_is_kept(tmp_path):
     assert notes["epoch"] == best and math.isclose(notes["score"], losses[best])
     text = at.load_text(Path(config.run_dir))
     examples = at.load_examples(config, "valid", text)
-    criterion = at.LabelSmoothing(len(text[1]), PAD, config.smoothing)
+    criterion = at.LabelSmoothing(len(text.vocab_tgt), PAD, config.smoothing)
     loss = at.SimpleLossCompute(translator.model.generator, criterion)
     batches = at.batches(examples, config, 0, "cpu", shuffle=False)
     _, state = at.run_epoch(batches, translator.model, loss, None, None, "eval")
@@ -717,20 +719,20 @@ def test_collate_keeps_the_end_of_a_sentence_it_shortens():
 
 
 def test_loaders_shuffle_training_only(words):
-    text = (*at.load_vocab(*words), *words)
+    text = at.Text(*at.load_vocab(*words), *words)
     train, valid = at.create_dataloaders("cpu", *text, batch_size=40)
     assert len(train) == math.ceil(len(CAPTIONS) / 40)
     pairs = at.load_pairs(TrainingConfig(), "valid")
     for _ in range(2):
         src, tgt = next(iter(valid))
         for row, ids in zip(pairs, tgt.tolist(), strict=False):
-            assert text[1].tokens(i for i in ids[1 : ids.index(END)]) == [
-                word if word in text[1].get_stoi() else "<unk>"
-                for word in at.tokenize(row[1], words[1])
+            assert text.vocab_tgt.tokens(i for i in ids[1 : ids.index(END)]) == [
+                word if word in text.vocab_tgt.get_stoi() else "<unk>"
+                for word in words[1].tokenize(row[1])
             ]
     first = next(iter(train))[0]
     assert len(first) == 40
-    in_order = at.encode_pairs(CAPTIONS[:40], *text, max_tokens=128)[0]
+    in_order = at.encode_pairs(CAPTIONS[:40], text, max_tokens=128)[0]
     assert [r for r, _ in in_order] != [
         [i for i in r if i != PAD] for r in first.tolist()
     ]

@@ -125,9 +125,9 @@ def run(tmp_path, monkeypatch):
     )  # fmt: skip
     torch.manual_seed(0)
     text = at.prepare_text(config, pairs)
-    model = at.build_model(config, *text[:2])
+    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     folder = tmp_path / "runs" / "mine"
-    at.save_translator(folder, at.Translator(model, *text, config))
+    at.save_translator(folder, at.Translator(model, text, config))
     settings = at.read_json(folder / "config.json")
     command = "annotated_transformer.py train --run-dir /somewhere/runs/mine"
     settings["starts"][0]["command"] = command

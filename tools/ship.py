@@ -154,8 +154,7 @@ def card(
 ) -> str:
     """The text of README.md; ``pairs`` says what the model was trained on."""
     config, metrics = model.config, at.read_metrics(run)
-    text = (model.vocab_src, model.vocab_tgt, model.tokenizer_src, model.tokenizer_tgt)
-    examples = at.load_examples(at.CONFIGS["small"], "train", text)
+    examples = at.load_examples(at.CONFIGS["small"], "train", model.text)
     start = at.run_settings(into)["starts"][0]
     ties = {"all": "one table of embeddings", "target": "target tables tied"}
     count = at.count_parameters(model.model)
