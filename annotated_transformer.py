@@ -3617,7 +3617,9 @@ def _encode_parts(
 
 def _datasets() -> ModuleType:
     """Import Hugging Face's library; its progress bars are for a terminal only."""
-    datasets = optional_import("datasets")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of bars that a notebook could draw
+        datasets = optional_import("datasets")
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     return datasets

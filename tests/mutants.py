@@ -576,6 +576,13 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
+        "a store's sentence is its neighbor",
+        "pair = self.dataset[index]",
+        "pair = self.dataset[index - 1]",
+        "test_large_corpora.py::test_batches_from_a_store_are_those_from_lists",
+    ),
+    Mutant(
+        OWN,
         "bfloat16 weights are those of the epoch's beginning",
         "cache_enabled=False",
         "cache_enabled=True",

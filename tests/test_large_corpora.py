@@ -354,6 +354,20 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
     assert at._count_steps(store, prepared) == at._count_steps(examples, prepared)
 
 
+def test_a_store_has_no_batching_of_its_own(prepared, monkeypatch):
+    """Chapter 3's function, when broken, breaks training from a store, too."""
+
+    def broken(lengths, batch_tokens):
+        raise NotImplementedError
+
+    monkeypatch.setattr(at, "token_budget_batches", broken)
+    store = opened(prepared)
+    with pytest.raises(NotImplementedError):
+        next(at.batches(store, prepared, 0, "cpu", shuffle=True))
+    with pytest.raises(NotImplementedError):
+        main(["train", *flags(prepared)])
+
+
 # training and the command line
 
 
