@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import codecs
 import contextlib
 import copy
 import ctypes
@@ -94,14 +95,16 @@ __all__ = [
     "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
     "role_scores", "zeroed", "head_output_weight", "query_parameters",
     # 90_keeping_a_run_safe
-    "DataError", "log", "optional_import", "read_lines", "decode_line",
-    "project_folder", "data_file", "write_atomically", "append_line",
-    "write_json", "read_json", "save_tensors", "load_tensors",
-    "processor_name", "describe_environment", "TrainingConfig", "CONFIGS",
-    "check_settings", "saved_steps", "read_metrics", "load_text",
+    "DataError", "log", "optional_import", "stream_lines", "read_lines",
+    "decode_line", "project_folder", "data_file", "write_atomically",
+    "atomic_folder", "append_line", "write_json", "read_json", "save_tensors",
+    "fingerprint", "load_with_notes", "load_tensors", "processor_name",
+    "describe_environment", "TrainingConfig", "CHOICES", "LIMITS", "CONFIGS",
+    "run_files", "saved_steps", "run_settings", "read_metrics", "load_text",
     "load_config", "save_translator", "load_translator", "Run", "resume_hint",
-    "Stopped", "raise_on_signal", "build_model", "build_losses", "load_pairs",
-    "load_examples", "train_resumably", "train_worker", "train_model",
+    "Stopped", "raise_on_signal", "is_out_of_memory", "build_model",
+    "build_losses", "load_pairs", "load_examples", "train_resumably",
+    "train_worker", "train_model",
     # 91_from_the_terminal
     "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
@@ -1924,33 +1927,32 @@ def optional_import(name: str) -> ModuleType:
         raise ImportError(f"{error}. Install it: {line}", name=name) from error
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a UTF-8 text file, plain or .gz, without their ends.
+def stream_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file, plain or .gz, without their ends.
 
     Raises DataError for a file that is missing, cut off or not UTF-8.
     """
-    return list(_stream_lines(path))
-
-
-def _stream_lines(path: str | Path) -> Iterator[str]:
-    """Yield what ``read_lines`` returns, one line at a time."""
     try:
-        opener = gzip.open if str(path).endswith(".gz") else open
-        with opener(path, "rb") as file:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 yield decode_line(path, number, line.removesuffix(b"\n"))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
         raise DataError(path, what, "Fetch or compress it again.") from error
     except (OSError, ValueError) as error:  # ValueError: no name of a file
-        reason = getattr(error, "strerror", None) or error
-        what = f"can't be read ({reason})"
+        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
         raise DataError(path, what, "Check its name and place.") from error
 
 
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines that ``stream_lines`` yields."""
+    return list(stream_lines(path))
+
+
 def decode_line(where: object, number: int, line: bytes) -> str:
-    """One line as text, without a carriage return at its end."""
+    """Return a line as text, without a carriage return at its end."""
     try:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
@@ -1974,45 +1976,37 @@ _MULTI30K_SHA256 = dict(line.split()[::-1] for line in _MULTI30K_SUMS.split("\n"
 
 
 def project_folder() -> Path:
-    """The folder of this module, where data/, models/ and results/ lie."""
+    """Return the folder of this module, where data/, models/ and results/ lie."""
     file = globals().get("__file__")
     return Path(file).resolve().parent if file else Path.cwd().parent
 
 
 def _data_folders() -> list[Path]:
-    """Where data sets are looked for on this machine, nearest first."""
+    """Return where data sets are looked for on this machine, nearest first."""
     named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
     ours = project_folder() / "data"
     return [Path(named).expanduser().resolve(), ours] if named else [ours]
 
 
 def data_file(dataset: str, name: str) -> Path:
-    """The path of one file of a data set; Multi30k is fetched when missing.
+    """Return the path of one file of a data set; fetch Multi30k's when missing.
 
     Raises DataError when it is nowhere, or is not the published file.
     """
-    folders = _data_folders()
-    for folder in folders:
-        path = folder / dataset / name
+    published = _MULTI30K_SHA256.get(name) if dataset == "multi30k" else None
+    folders = [folder / dataset for folder in _data_folders()]
+    for path in (folder / name for folder in folders):
         if path.is_file():
-            _check_published(path)
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            if published not in (None, found):
+                what = f"is not the published file (SHA-256 {found[:12]}…)"
+                raise DataError(path, what, "Delete it, and it is fetched again.")
             return path
-    if dataset == "multi30k" and name in _MULTI30K_SHA256:
+    if published:
         return _fetch_multi30k(name)
-    what = "is in none of " + ", ".join(str(f / dataset) for f in folders)
+    what = "is in none of " + ", ".join(map(str, folders))
     do = "Put it there, or name another folder in ANNOTATED_TRANSFORMER_DATA."
     raise DataError(f"{dataset}/{name}", what, do)
-
-
-def _check_published(path: Path) -> None:
-    """Raise DataError when a file of Multi30k has other bytes than published."""
-    wanted = _MULTI30K_SHA256.get(path.name)
-    if path.parent.name == "multi30k" and wanted:
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != wanted:
-            what = f"is not the published file (SHA-256 {found[:12]}…)"
-            raise DataError(path, what, "Delete it, and it is fetched again.")
 
 
 def _fetch_multi30k(name: str) -> Path:
@@ -2041,27 +2035,41 @@ def _fetch_multi30k(name: str) -> Path:
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a file so that it is complete or unchanged, never half.
 
-    Makes the folder; raises DataError when the place can't be written.
+    Makes its folder; raises DataError when the file can't be written.
     """
     path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(path), _temporary(path) as temporary:
         with open(temporary, "wb") as file:
             file.write(data)
-            _to_disk(file)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an error of the system inside the block into a DataError about path."""
+    try:
+        yield
+    except OSError as error:
+        what = f"can't be written ({error.strerror or error})"
+        do = "Make room, or choose a folder you may write to."
+        raise DataError(path, what, do) from error
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Yield a temporary path that is renamed to path if the block succeeds."""
+    temporary = path.with_name(path.name + ".tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
         os.replace(temporary, path)
         _folder_to_disk(path.parent)
-    except (OSError, ValueError) as error:
-        with suppress(OSError, ValueError):
-            temporary.unlink()  # half a file only takes room
-        raise _not_written(path, error) from error
-
-
-def _to_disk(file: Any) -> None:
-    """Wait until the disk has what was written into an open file."""
-    file.flush()
-    os.fsync(file.fileno())
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
+        else:
+            temporary.unlink(missing_ok=True)
 
 
 def _folder_to_disk(folder: Path) -> None:
@@ -2074,20 +2082,33 @@ def _folder_to_disk(folder: Path) -> None:
             os.close(opened)
 
 
-def _not_written(path: Path, error: Exception) -> DataError:
-    """The error for a file that can't be written, whatever the reason."""
-    what = f"can't be written ({getattr(error, 'strerror', None) or error})"
-    return DataError(path, what, "Make room, or choose a folder you may write to.")
+@contextmanager
+def atomic_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield an empty folder that gets its name if the block succeeds.
+
+    Raises DataError where something has that name, or it can't be written.
+    """
+    folder = Path(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DataError(folder, "exists already", "Choose another one, or delete it.")
+    with _writing(folder), _temporary(folder) as temporary:
+        shutil.rmtree(temporary, ignore_errors=True)  # what a kill left behind
+        temporary.mkdir()
+        yield temporary
+        for path in temporary.iterdir():
+            with open(path, "rb+") as file:
+                os.fsync(file.fileno())
+        _folder_to_disk(temporary)
+        if folder.exists():
+            folder.rmdir()
 
 
 def append_line(path: Path, value: object) -> None:
     """Add a value to a file as one line of JSON, and see it to the disk."""
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(value) + "\n")
-            _to_disk(file)
-    except OSError as error:
-        raise _not_written(path, error) from error
+    with _writing(path), open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(value) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_json(path: str | Path, value: object) -> None:
@@ -2113,27 +2134,25 @@ def save_tensors(
     Tensors that share their storage (tied weights) are stored once.
     """
     save = optional_import("safetensors.torch").save
-    first: dict[tuple[Any, ...], str] = {}
+    names: dict[tuple[Any, ...], str] = {}  # by the place in memory
+    unique: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     for name, tensor in tensors.items():
         place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        if place in first and tensor.numel():
-            tied[name] = first[place]
-        first.setdefault(place, name)
-    unique = {
-        name: tensor.detach().clone(memory_format=torch.contiguous_format)
-        for name, tensor in tensors.items()
-        if name not in tied
-    }
+        if tensor.numel() and place in names:
+            tied[name] = names[place]
+        else:
+            names[place] = name
+            unique[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
     header = {"notes": json.dumps(notes or {}), "tied": json.dumps(tied)}
     header["sha256"] = "?" * 64  # as long as the sum that takes its place
     data = save(unique, metadata=header)
-    signed = data.replace(b"?" * 64, _fingerprint(data).encode(), 1)
+    signed = data.replace(b"?" * 64, fingerprint(data).encode(), 1)
     write_atomically(path, signed)
 
 
-def _fingerprint(data: bytes) -> str:
-    """SHA-256 over a safetensors file's meaning, without this sum itself."""
+def fingerprint(data: bytes) -> str:
+    """Return the SHA-256 of a safetensors file's content, without this sum itself."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     header.get("__metadata__", {}).pop("sha256", None)
@@ -2142,8 +2161,8 @@ def _fingerprint(data: bytes) -> str:
     return digest.hexdigest()
 
 
-def _unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the notes of a file that save_tensors wrote.
+def load_with_notes(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and the notes of a file that save_tensors wrote.
 
     Raises DataError when the file is missing or damaged.
     """
@@ -2153,7 +2172,7 @@ def _unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
         tensors = safetensors.load(data)
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size]).get("__metadata__", {})
-        if "sha256" in header and header["sha256"] != _fingerprint(data):
+        if "sha256" in header and header["sha256"] != fingerprint(data):
             raise ValueError("wrong SHA-256")
         for name, original in json.loads(header.get("tied", "{}")).items():
             tensors[name] = tensors[original]
@@ -2167,34 +2186,22 @@ def _unpack_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
 
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:
-    """The named tensors of a safetensors file, on the CPU."""
-    return _unpack_tensors(path)[0]
-
-
-def _load_weights(model: nn.Module, path: str | Path) -> None:
-    """Load a file's weights into a model; DataError when they don't fit."""
-    _load_state(model, load_tensors(path), path)
+    """Return the named tensors of a safetensors file, on the CPU."""
+    return load_with_notes(path)[0]
 
 
 def _load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     """Give a model these weights; where: what the error names if they don't fit."""
     try:
-        _unwrap_ddp(model).load_state_dict(tensors)
+        model.load_state_dict(tensors)
     except RuntimeError as error:
         what = "holds the weights of another model"
         do = "Use the config.json that lies beside it."
         raise DataError(where, what, do) from error
 
 
-def _unwrap_ddp(model: nn.Module) -> nn.Module:
-    """The model itself, without the wrapper for several processes."""
-    if isinstance(model, nn.parallel.DistributedDataParallel):
-        return typing.cast(nn.Module, model.module)
-    return model
-
-
 def processor_name() -> str:
-    """The processor's name as the system tells it."""
+    """Return the processor's name as the system tells it."""
     file = Path("/proc/cpuinfo")  # where Linux tells it
     for line in read_lines(file) if file.exists() else []:
         if line.startswith("model name"):
@@ -2203,27 +2210,24 @@ def processor_name() -> str:
 
 
 def _current_commit() -> str | None:
-    """The commit of the checkout that holds the module, or None."""
+    """Return the commit of the checkout that holds the module, or None."""
     folder = project_folder()
     if not (folder / ".git").exists() or not shutil.which("git"):
         return None
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty"]
-    command += ["--abbrev=40", "--exclude=*"]
+    options = ["--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = ["git", "-C", str(folder), "describe", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None
 
 
 def describe_environment() -> dict[str, Any]:
-    """What a result was made with: commit, versions, processor, command."""
+    """Return what a result is made with: commit, versions, processor, command."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for package in ("torchtext", "spacy", "tokenizers", "sacrebleu"):
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            pass
-    name = Path(sys.argv[0]).name
     return {
-        "command": " ".join([name, *sys.argv[1:]]),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "commit": _current_commit(),
         "versions": versions,
         "processor": processor_name(),
@@ -2247,37 +2251,59 @@ class TrainingConfig(LearningConfig):
     average: int = 5  # newest checkpoints averaged at the end
 
     def __post_init__(self) -> None:
-        _check_choices(self)
+        for name, kind in typing.get_type_hints(type(self)).items():
+            _check_setting(name, getattr(self, name), kind)
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
         """Return a configuration as it is, by a preset's name, or from 2022's dict."""
         if isinstance(config, dict):
-            config = cls(**from_2022(config))
-        if isinstance(config, str) and config not in CONFIGS:
-            raise _unknown_choice("config", config, CONFIGS)
-        return check_settings(CONFIGS[config] if isinstance(config, str) else config)
+            return cls(**from_2022(config))
+        if isinstance(config, str):
+            if config not in CONFIGS:
+                do = f"Use {', '.join(CONFIGS)}."
+                raise DataError(f"config={config!r}", "is unknown", do)
+            return CONFIGS[config]
+        return config
 
 
-_CHOICES = {
+CHOICES = {
     "dataset": ("captions", "multi30k", "files"),
     "positions": ("sinusoidal", "learned"),
     "tie": ("none", "target", "all"),
     "schedule": ("linear", "inverse_sqrt"),
     "precision": ("float32", "bfloat16", "auto"),
 }
+LIMITS: dict[str, tuple[float, float]] = {
+    "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
+    "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
+    "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
+    "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
+    "warmup": (1, 10**7), "smoothing": (0, 0.99), "r_drop": (0, 1000),
+    "max_norm": (1e-6, 1e6),
+    "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
+    "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
+    "length_penalty": (-10, 10),
+}  # fmt: skip
 
 
-def _unknown_choice(name: str, value: object, choices: Iterable[str]) -> DataError:
-    """The error for a setting that is none of its choices."""
-    return DataError(f"{name}={value!r}", "is unknown", f"Use {', '.join(choices)}.")
-
-
-def _check_choices(config: TextConfig) -> None:
-    """Raise DataError for a field of a configuration that is none of its CHOICES."""
-    for name, choices in _CHOICES.items():
-        if (value := getattr(config, name)) not in choices:
-            raise _unknown_choice(name, value, choices)
+def _check_setting(name: str, value: Any, kind: Any) -> None:
+    """Raise DataError for a value of another type, or one that is not allowed."""
+    kinds = typing.get_args(kind) or (kind,)  # str | None: both
+    fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+    low, high = LIMITS.get(name, (-math.inf, math.inf))
+    if not fits or (isinstance(value, bool) and bool not in kinds):
+        words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
+        what, do = f"is not of type {words}", "Correct it."
+    elif name in CHOICES and value not in CHOICES[name]:
+        what, do = "is unknown", f"Use {', '.join(CHOICES[name])}."
+    elif isinstance(value, int | float) and not low <= value <= high:
+        what, do = "is out of its limits", f"Use {low:g} to {high:g}."
+    elif isinstance(value, str) and "\0" in value:
+        what, do = "can't be read or written: it has a zero byte", "Correct it."
+    else:
+        return
+    raise DataError(f"{name}={value!r:.40}", what, do)
 
 
 _PAPER = TrainingConfig(
@@ -2304,85 +2330,60 @@ CONFIGS = {
 }  # fmt: skip
 
 
-_LIMITS: dict[str, tuple[float, float]] = {
-    "bpe_size": (0, 10**6), "min_freq": (1, 10**6), "max_tokens": (3, 10**5),
-    "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
-    "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
-    "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
-    "warmup": (1, 10**7), "smoothing": (0, 0.99), "r_drop": (0, 1000),
-    "max_norm": (1e-6, 1e6),
-    "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
-    "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
-    "length_penalty": (-10, 10),
-}  # fmt: skip
-
-
-def check_settings(config: TrainingConfig) -> TrainingConfig:
-    """The configuration; DataError for a setting of another type or out of limits."""
-    for name, kind in typing.get_type_hints(type(config)).items():
-        value, kinds = getattr(config, name), typing.get_args(kind) or (kind,)
-        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-        if not fits or (isinstance(value, bool) and bool not in kinds):
-            words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
-            what = f"is not of type {words}"
-            raise DataError(f"{name}={value!r:.40}", what, "Correct it.")
-        low, high = _LIMITS.get(name, (0, 0))
-        if name in _LIMITS and value is not None and not low <= value <= high:
-            do = f"Use {low:g} to {high:g}."
-            raise DataError(f"{name}={value!r:.40}", "is out of its limits", do)
-    return config
-
-
 _RUN_FILES = (
-    "config.json", "vocabulary.json", "metrics.jsonl",
-    "best.safetensors", "model.safetensors",
-    "checkpoints/step-[0-9]*.safetensors", "resume/step-[0-9]*.safetensors",
-)  # fmt: skip
+    "config.json",
+    "vocabulary.json",
+    "metrics.jsonl",
+    "best.safetensors",
+    "model.safetensors",
+    "checkpoints/step-[0-9]*.safetensors",
+    "resume/step-[0-9]*.safetensors",
+)
 
 
-def _run_files(folder: Path, ending: str = "") -> list[Path]:
-    """The files in a folder that a training run wrote; with ".tmp": began to."""
-    try:
-        return [p for name in _RUN_FILES for p in sorted(folder.glob(name + ending))]
-    except (OSError, ValueError):  # no name of a folder: writing there will say so
-        return []
+def run_files(folder: Path, ending: str = "") -> list[Path]:
+    """Return the files in a folder that a run wrote; with ".tmp": began to write."""
+    return [p for name in _RUN_FILES for p in sorted(folder.glob(name + ending))]
 
 
 def saved_steps(folder: Path) -> list[Path]:
-    """A folder's step-….safetensors, oldest first."""
+    """Return a folder's step-….safetensors, oldest first."""
     found = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
     return sorted(found, key=lambda path: int(path.stem[5:]))
 
 
 _MAY_CHANGE = {
-    "run_dir", "device", "distributed", "save_seconds", "keep", "average",
-    "beam_size", "length_penalty",
-}  # fmt: skip
+    "run_dir",
+    "device",
+    "distributed",
+    "save_seconds",
+    "keep",
+    "average",
+    "beam_size",
+    "length_penalty",
+}
 
 
-def _saved_settings(folder: Path) -> dict[str, Any]:
-    """A run's config.json: "config" and "starts", one record a start."""
-    settings = read_json(folder / "config.json")
-    kinds = {"config": dict, "starts": list}
-    if not isinstance(settings, dict) or any(
-        not isinstance(settings.get(name), kind) for name, kind in kinds.items()
-    ):
-        what = "was not written by this program"
-        raise DataError(folder / "config.json", what, "Choose another folder.")
-    return settings
+def run_settings(folder: Path) -> dict[str, Any]:
+    """Return a run's config.json: "config", and "starts", a record of each start."""
+    path = folder / "config.json"
+    match settings := read_json(path):
+        case {"config": dict(), "starts": list()}:
+            return settings
+    raise DataError(path, "was not written by this program", "Choose another folder.")
 
 
-def _refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
-    """Raise DataError when a folder's configuration is not this one.
+def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
+    """Raise DataError when a folder holds a run of another configuration.
 
     A setting that is younger than the folder had its default there.
     """
-    there = asdict(type(config)()) | there
+    there = asdict(TrainingConfig()) | run_settings(folder)["config"]
     free = _MAY_CHANGE | ({"epochs"} if config.schedule != "linear" else set())
     differ = [
-        f"{name} ({there.get(name)} there, {value} now)"
+        f"{name} ({there[name]} there, {value} now)"
         for name, value in asdict(config).items()
-        if there.get(name) != value and name not in free
+        if there[name] != value and name not in free
     ]
     if differ:
         what = "holds a run of another configuration: " + ", ".join(differ)
@@ -2390,22 +2391,24 @@ def _refuse_other_run(folder: Path, there: dict[str, Any], config: Any) -> None:
         raise DataError(folder, what, do)
 
 
-def _open_run_folder(folder: Path, config: Any, restart: bool) -> None:
+def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
     """Make a run's folder ready, or raise DataError and leave it as it was."""
-    starts, now = [], describe_environment()
-    if there := _run_files(folder):
-        settings = _saved_settings(folder)
+    folder, starts, now = Path(config.run_dir), [], describe_environment()
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if there := run_files(folder):
+        settings = run_settings(folder)
         if restart:
             for path in reversed(there):
                 path.unlink()
         elif any(path.suffix == ".safetensors" for path in there):
-            _refuse_other_run(folder, settings["config"], config)
+            _refuse_other_run(folder, config)
             starts = settings["starts"]
             if not saved_steps(folder / "resume"):
                 what = "holds weights, but no checkpoint to go on from"
                 do = "Choose another --run-dir, or delete them with --restart."
                 raise DataError(folder, what, do)
-    for path in _run_files(folder, ".tmp"):  # a write that a kill broke off
+    for path in run_files(folder, ".tmp"):  # a write that a kill broke off
         path.unlink()
     if starts[-1:] != [now]:
         starts = [*starts, now]
@@ -2414,21 +2417,19 @@ def _open_run_folder(folder: Path, config: Any, restart: bool) -> None:
 
 
 def _is_main_process() -> bool:
-    """Whether this process writes: the only one, or the first of several."""
+    """Return whether this process writes: the only one, or the first of several."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank() == 0
     return os.environ.get("RANK", "0") == "0"
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """The records of a run's metrics.jsonl; a half-written last one left out."""
+    """Return the records of a run's metrics.jsonl, without a half-written last one."""
     path = Path(folder) / "metrics.jsonl"
     records = []
-    for line in read_lines(path) if path.exists() else []:
-        try:
+    with suppress(json.JSONDecodeError):
+        for line in read_lines(path) if path.exists() else []:
             records.append(json.loads(line))
-        except ValueError:
-            break
     return records
 
 
@@ -2471,11 +2472,11 @@ def load_text(folder: str | Path) -> Text:
 
 
 def load_config(folder: str | Path) -> TrainingConfig:
-    """The configuration of a run's or a translator's folder."""
+    """Return the configuration of a run's or a translator's folder."""
     path = Path(folder) / "config.json"
-    fields = _saved_settings(Path(folder))["config"]
+    fields = run_settings(Path(folder))["config"]
     try:
-        return check_settings(TrainingConfig(**fields))
+        return TrainingConfig(**fields)
     except (TypeError, DataError) as error:
         what = f"holds what this version can't use ({error})"
         raise DataError(path, what, "Use the version that wrote it.") from error
@@ -2511,7 +2512,7 @@ def load_translator(
     except ValueError as error:
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
-    _load_weights(model, weights)
+    _load_state(model, load_tensors(weights), weights)
     model.to(choose_device(device))
     if optimize:
         optimize_for_cpu(model)
@@ -2519,18 +2520,15 @@ def load_translator(
 
 
 def _pack_state(
-    model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+    model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: TrainState
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All that training has changed, as tensors and as JSON."""
+    """Return all that training has changed, as tensors and as notes for JSON."""
     packed = optimizer.state_dict()
-    weights = _unwrap_ddp(model).state_dict()
-    tensors = {f"model/{name}": weight for name, weight in weights.items()}
-    tensors |= {
-        f"optimizer/{index}/{name}": value
-        for index, slot in packed["state"].items()
-        for name, value in slot.items()
-        if torch.is_tensor(value)
-    }
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    for index, slot in packed["state"].items():
+        for name, value in slot.items():
+            if torch.is_tensor(value):
+                tensors[f"optimizer/{index}/{name}"] = value
     tensors["random/cpu"] = torch.get_rng_state()
     device = next(model.parameters()).device.type
     if device != "cpu":
@@ -2538,16 +2536,16 @@ def _pack_state(
     notes = {
         "param_groups": packed["param_groups"],
         "scheduler": scheduler.state_dict(),
-        "state": vars(state),
+        "state": asdict(state),
     }
     return tensors, notes
 
 
 def _unpack_state(
     tensors: dict[str, Tensor], notes: dict[str, Any], model: nn.Module,
-    optimizer: Optimizer, scheduler: LRScheduler, state: Any,
+    optimizer: Optimizer, scheduler: LRScheduler, state: TrainState,
 ) -> None:  # fmt: skip
-    """Put what pack_state packed back into model, optimizer, scheduler, state."""
+    """Put what _pack_state packed back into model, optimizer, scheduler, state."""
     device = next(model.parameters()).device.type
     weights: dict[str, Tensor] = {}
     slots: dict[int, dict[str, Tensor]] = {}
@@ -2579,48 +2577,71 @@ class _Progress:
     best: float | None = None  # the lowest loss on validation
 
 
+class _ResumableState(TrainState):
+    """A state whose sums go on where a broken-off epoch had left them."""
+
+    mid_epoch = False  # whether the next epoch to begin has begun already
+
+    def begin_epoch(self) -> None:
+        if not self.mid_epoch:
+            super().begin_epoch()
+        self.mid_epoch = False
+
+
 _RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
+_WARM_UP = 5  # updates before a run's speed is measured
+_TIMED = 20  # seconds of training that it is measured on
 
 
 class Run:
-    """The folder config.run_dir of one training run.
+    """The folder config.run_dir of one training, and how far the training is.
 
-    config: a TrainingConfig; restart: delete the run that is there.
-    Raises DataError for a folder that can't be written or isn't this run's.
+    restart: delete the run that is there. Raises DataError for a folder that can't be
+    written or isn't this run's.
     """
 
-    def __init__(self, config: Any, restart: bool = False) -> None:
+    model: nn.Module  # this and the next two: what ``resume`` was given
+    optimizer: Optimizer
+    scheduler: LRScheduler
+
+    def __init__(self, config: TrainingConfig, restart: bool = False) -> None:
         self.config = config
         self.folder = Path(config.run_dir)
         self.progress = _Progress()
-        self.training: tuple[Any, ...] = ()  # model, optimizer, scheduler, state
-        self.earlier = TrainState()  # sums of this epoch from before a break
+        self.state = _ResumableState()
         self.window: dict[int, Any] = {}  # batches that wait for their update
         self.saved_at = -math.inf  # by the clock of this process
-        self.epoch = 0  # the one that is being trained
-        self.first_batch = 0  # batches read in the epochs before it
-        self.started = 0.0  # when it began, by time.perf_counter()
+        self.first_batch = 0  # batches read in the epochs before this one
+        self.started = 0.0  # when the epoch began, by time.perf_counter()
+        self.updates = 0  # of this process
+        self.warm: tuple[float, int] | None = None  # when it was warm, tokens till then
         if _is_main_process():
-            _open_run_folder(self.folder, config, restart)
-
-    @property
-    def state(self) -> TrainState:
-        """The state of the training that ``resume`` was given."""
-        return self.training[-1]
+            _open_run_folder(config, restart)
 
     @property
     def finished(self) -> bool:
         """Whether the model of all the configuration's epochs is there."""
-        return _finished_epochs(self.folder) >= self.config.epochs
+        path = self.folder / "model.safetensors"
+        try:
+            notes = load_with_notes(path)[1] if path.exists() else {}
+        except DataError as error:
+            log(f"{path} {error.what}: it is made again.")
+            return False
+        return notes.get("epochs", 0) >= self.config.epochs
 
     def checkpoints(self) -> list[Path]:
-        """The weights after each of the last epochs, oldest first."""
+        """Return the weights after each of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
 
     def save_text(self, text: Text) -> None:
-        """Save vocabularies and tokenizers, for ``load_text``."""
+        """Save vocabularies and tokenizers; DataError where the run has others."""
         if _is_main_process():
-            _save_vocabulary(self.folder, _pack_text(text))
+            packed = _pack_text(text)
+            path = self.folder / "vocabulary.json"
+            if saved_steps(self.folder / "resume") and read_json(path) != packed:
+                what = "is not the vocabulary that was given"
+                raise DataError(path, what, "Take it from there: load_text.")
+            write_json(path, packed)
 
     def log(self, record: dict[str, Any]) -> None:
         """Append one record to metrics.jsonl."""
@@ -2629,44 +2650,47 @@ class Run:
             append_line(self.folder / "metrics.jsonl", record)
 
     def resume(
-        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: Any
+        self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler
     ) -> int:
-        """Load the newest readable state; returns the epoch to continue with."""
-        self.training = (model, optimizer, scheduler, state)
+        """Load the newest readable state; return the epoch to continue with."""
+        self.model = model
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        if found := self._newest_state():
+            tensors, notes, self.progress = found
+            _unpack_state(tensors, notes, model, optimizer, scheduler, self.state)
+            self.saved_at = time.monotonic()
+            if _is_main_process():  # it takes the sums, which are of all processes
+                self.state.mid_epoch = self.progress.batches > 0
+            else:  # and dropout must differ between them
+                self.state.begin_epoch()
+                torch.manual_seed(torch.initial_seed() + self.state.accum_step)
+        if _is_main_process():
+            _cut_metrics(self.folder, self.progress.records)
+        return self.progress.epoch
+
+    def _newest_state(self) -> tuple[dict[str, Tensor], dict, _Progress] | None:
         states = saved_steps(self.folder / "resume")
         for path in reversed(states):
             try:
-                tensors, notes = _unpack_tensors(path)
-                progress = _Progress(**notes["place"])
+                tensors, notes = load_with_notes(path)
+                return tensors, notes, _Progress(**notes["place"])
             except (DataError, KeyError, TypeError) as error:
                 what = getattr(error, "what", "is of another version")
                 log(f"{path} {what}: trying the checkpoint before it.")
-                continue
-            _unpack_state(tensors, notes, *self.training)
-            self._continue_from(progress)
-            return progress.epoch
         if states:
             what = "none of its checkpoints can be read"
             raise DataError(self.folder, what, "Begin anew with --restart.")
-        if _is_main_process():
-            _cut_metrics(self.folder, 0)  # a start that never came to a checkpoint
-        return 0
-
-    def _continue_from(self, progress: _Progress) -> None:
-        self.progress, self.saved_at = progress, time.monotonic()
-        if _is_main_process():
-            _cut_metrics(self.folder, progress.records)
-        elif dist.is_initialized():  # dropout must differ between processes
-            torch.manual_seed(torch.initial_seed() + self.state.accum_step)
-        if progress.batches:
-            if _is_main_process():  # the file holds the sums of all processes
-                self.earlier = copy.copy(self.state)
-            self.state.begin_epoch()
+        return None
 
     def resumable_batches(self, batches: Iterable, epoch: int) -> Iterator:
         """Return the batches of an epoch that have not been trained on yet."""
-        done = self.progress.batches if self.progress.epoch == epoch else 0
-        self.epoch, self.first_batch = epoch, self.state.step - done
+        if self.progress.epoch != epoch:
+            self.progress = dataclasses.replace(
+                self.progress, epoch=epoch, batches=0, seconds=0.0
+            )
+        done = self.progress.batches
+        self.first_batch = self.state.step - done
         self.started = time.perf_counter() - self.progress.seconds
         self._save_if_due()
         return self._remember(itertools.islice(batches, done, None))
@@ -2679,40 +2703,29 @@ class Run:
     def after_update(self, state: TrainState) -> None:
         """Save a state if the newest is too old; a callback for ``run_epoch``."""
         self.window.clear()
+        self.updates += 1
+        if self.updates == _WARM_UP:
+            self.warm = (time.perf_counter(), state.tokens)
         self._save_if_due()
 
     def epoch_state(self) -> TrainState:
-        """Return the state with the sums of the whole epoch.
-
-        Those of all processes, and those from before a break.
-        """
+        """Return the state with the epoch's sums over all processes."""
         total = copy.copy(self.state)
         gather(total)
-        for name in ("criterion_sum", "nll_sum", "epoch_tokens"):
-            setattr(total, name, getattr(total, name) + getattr(self.earlier, name))
         return total
 
     def _save_if_due(self) -> None:
         age = time.monotonic() - self.saved_at
         late = _is_main_process() and age >= self.config.save_seconds
-        if not _sum_over_processes(late)[0]:
-            return
-        total = self.epoch_state()
-        progress = dataclasses.replace(
-            self.progress,
-            epoch=self.epoch,
-            batches=self.state.step - self.first_batch,
-            seconds=time.perf_counter() - self.started,
-        )
-        if _is_main_process():
-            with _with_resume_hint(self.folder):
-                training = (*self.training[:-1], total)
-                self._save_state(total.accum_step, progress, training)
+        if _sum_over_processes(late)[0]:  # the first one's clock decides for all
+            total = self.epoch_state()
+            self.progress.batches = self.state.step - self.first_batch
+            self.progress.seconds = time.perf_counter() - self.started
+            if _is_main_process():
+                with _with_resume_hint(self.folder):
+                    self.save_state(total)
 
-    def save(
-        self, step: int, epoch: int, model: nn.Module, optimizer: Optimizer,
-        scheduler: LRScheduler, state: Any, score: float | None = None,
-    ) -> None:  # fmt: skip
+    def save(self, epoch: int, score: float | None = None) -> None:
         """Save what an epoch (counted from 0) leaves: best weights, weights, state.
 
         score: loss on validation, lower is better; the best one's weights are
@@ -2720,10 +2733,11 @@ class Run:
         """
         before = self.progress
         progress = _Progress(epoch + 1, records=before.records, best=before.best)
-        self.progress, self.earlier = progress, TrainState()
+        self.progress = progress
         if not _is_main_process():
             return
-        weights = _unwrap_ddp(model).state_dict()
+        step = self.state.accum_step
+        weights = self.model.state_dict()
         with _with_resume_hint(self.folder):
             if score is not None and (progress.best is None or score < progress.best):
                 progress.best = score
@@ -2731,66 +2745,39 @@ class Run:
                 save_tensors(self.folder / "best.safetensors", weights, best)
             name = f"step-{step:06d}.safetensors"
             save_tensors(self.folder / "checkpoints" / name, weights)
-            self._save_state(step, progress, (model, optimizer, scheduler, state))
+            self.save_state(self.state)
         for path in self.checkpoints()[: -self.config.keep]:
             path.unlink()
 
-    def _save_state(
-        self, step: int, progress: _Progress, training: tuple[Any, ...]
-    ) -> None:
+    def save_state(self, state: TrainState) -> None:
         """Write all that is needed to continue; drop the states that it replaces."""
-        tensors, notes = _pack_state(*training)
-        path = self.folder / "resume" / f"step-{step:06d}.safetensors"
-        save_tensors(path, tensors, notes | {"place": asdict(progress)})
+        tensors, notes = _pack_state(self.model, self.optimizer, self.scheduler, state)
+        path = self.folder / "resume" / f"step-{state.accum_step:06d}.safetensors"
+        save_tensors(path, tensors, notes | {"place": asdict(self.progress)})
         self.saved_at = time.monotonic()
         states = saved_steps(path.parent)
         until = states.index(path) + 1
         for old in states[:until][:-_RESUMABLE] + states[until:]:
             old.unlink()
 
-    def finish(self, model: nn.Module) -> None:
-        """Write model.safetensors, the run's result, and load it into model.
+    def finish(self) -> None:
+        """Write model.safetensors, the run's result, and load it into the model.
 
         The average of the last config.average checkpoints, or the best one.
         """
-        if _is_main_process():
-            path, count = self.folder / "model.safetensors", self.config.average
-            last = self.checkpoints()[-count:] if count > 1 else []
-            chosen = _readable_checkpoints(last) or [self.folder / "best.safetensors"]
-            weights = average_checkpoints(chosen)
-            _load_state(model, weights, path)
-            save_tensors(path, model.state_dict(), {"epochs": self.config.epochs})
-
-
-def _save_vocabulary(folder: Path, packed: dict[str, Any]) -> None:
-    """Write vocabulary.json; DataError where a run goes on with another one."""
-    path = folder / "vocabulary.json"
-    if saved_steps(folder / "resume") and read_json(path) != packed:
-        what = "is not the vocabulary that was given"
-        raise DataError(path, what, "Take it from there: load_text.")
-    write_json(path, packed)
-
-
-def _finished_epochs(folder: Path) -> int:
-    """After how many epochs a run's model was made; 0 where there is none."""
-    path = folder / "model.safetensors"
-    try:
-        return _unpack_tensors(path)[1].get("epochs", 0) if path.exists() else 0
-    except DataError as error:
-        log(f"{path} {error.what}: it is made again.")
-        return 0
-
-
-def _readable_checkpoints(paths: list[Path]) -> list[Path]:
-    """Return the checkpoints that can be read; note each of the others."""
-    readable = []
-    for path in paths:
-        try:
-            _unpack_tensors(path)
-            readable.append(path)
-        except DataError as error:
-            log(f"{path} {error.what}: left out of the average.")
-    return readable
+        if not _is_main_process():
+            return
+        readable, count = [], self.config.average
+        for path in self.checkpoints()[-count:] if count > 1 else []:
+            try:
+                load_tensors(path)
+                readable.append(path)
+            except DataError as error:
+                log(f"{path} {error.what}: left out of the average.")
+        weights = average_checkpoints(readable or [self.folder / "best.safetensors"])
+        path = self.folder / "model.safetensors"
+        _load_state(self.model, weights, path)
+        save_tensors(path, self.model.state_dict(), {"epochs": self.config.epochs})
 
 
 def resume_hint(folder: Path) -> str:
@@ -2837,7 +2824,7 @@ def raise_on_signal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory is used up, on whatever device."""
     kinds = (MemoryError, torch.OutOfMemoryError)
     words = ("out of memory", "can't allocate memory")
@@ -2850,7 +2837,7 @@ def _explain_out_of_memory(run: Run) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         number = run.state.step + 1
         where, batch = f"batch {number}", run.window.get(number)
@@ -2939,23 +2926,45 @@ def _count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
-def _progress_bar(
-    data_iter: Iterable[Batch], total: int, epoch: int, state: TrainState,
-    done: int = 0,
-) -> Iterator[Batch]:  # fmt: skip
-    """Yield the batches while a bar on standard error counts target tokens.
+def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Batch]:
+    """Yield an epoch's batches while a bar on standard error counts target tokens.
 
-    total: the target tokens that this process will see; done: those that an
-    interrupted run has seen before.
+    total: those of the whole epoch that this process will see. Once, when the run's
+    speed is known, a line says how long it will take.
     """
     tqdm = optional_import("tqdm").tqdm
     silent = None if _is_main_process() else True  # None: where there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
-    with tqdm(desc=f"epoch {epoch + 1}", total=total, initial=done, **look) as bar:
-        for batch in data_iter:
+    state, epoch = run.state, run.progress.epoch
+    look |= {"desc": f"epoch {epoch + 1}", "initial": state.epoch_tokens}
+    with tqdm(total=total, **look) as bar:
+        for batch in batches:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(done + state.epoch_tokens - bar.n)
+            bar.update(state.epoch_tokens - bar.n)
+            left = total * (run.config.epochs - epoch) - state.epoch_tokens
+            if forecast := _forecast(run, left):
+                bar.write(forecast, file=sys.stderr)
+
+
+def _forecast(run: Run, left: int) -> str | None:
+    """Say once, after half a minute, how long ``left`` target tokens will take."""
+    if run.warm is None or not _is_main_process():
+        return None
+    since, tokens = run.warm
+    seconds = time.perf_counter() - since
+    if seconds < _TIMED:
+        return None
+    run.warm = None
+    speed = (run.state.tokens - tokens) / seconds
+    hours, minutes = divmod(math.ceil(left / speed / 60), 60)
+    duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    if dist.is_available() and dist.is_initialized():
+        speed *= dist.get_world_size()
+    return (
+        f"{speed:,.0f} target tokens a second: about {duration} to the end of "
+        f"epoch {run.config.epochs}"
+    )
 
 
 def _epoch_record(
@@ -2994,20 +3003,19 @@ def train_resumably(
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
 
-    run, state, shared = Run(config), TrainState(), distribute(model)
+    run, shared = Run(config), distribute(model)
     run.save_text(text)
-    for epoch in range(run.resume(model, optimizer, scheduler, state), config.epochs):
+    for epoch in range(run.resume(model, optimizer, scheduler), config.epochs):
         train_batches = batches(train_data, config, epoch, device, shuffle=True)
         train_batches = own_rows(train_batches, rank, world)
         if config.r_drop:
             train_batches = doubled(train_batches)
         train_batches = run.resumable_batches(train_batches, epoch)
-        done = run.earlier.epoch_tokens
         with autocast(precision, device), _explain_out_of_memory(run):
             run_epoch(
-                _progress_bar(train_batches, tokens // world, epoch, state, done),
+                _progress_bar(run, train_batches, tokens // world),
                 shared, SharedLoss(train_loss), optimizer, scheduler,
-                accum_iter=config.accum_iter, train_state=state,
+                accum_iter=config.accum_iter, train_state=run.state,
                 max_norm=config.max_norm, callback=run.after_update,
             )  # fmt: skip
         seconds = time.perf_counter() - run.started
@@ -3019,11 +3027,10 @@ def train_resumably(
 
         record = _epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
         run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
-        step = state.accum_step
-        run.save(step, epoch, model, optimizer, scheduler, state, valid.nll)
+        run.save(epoch, valid.nll)
         if device.type == "cuda":
             log("; ".join(gpu_report()))
-    run.finish(model)
+    run.finish()
 
 
 def train_worker(
@@ -3214,7 +3221,7 @@ def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
     preset = TrainingConfig.of(name)
     dataset = given.get("dataset", preset.dataset)
     given.setdefault("run_dir", f"runs/{dataset}-{name}")
-    return check_settings(dataclasses.replace(preset, **given))
+    return dataclasses.replace(preset, **given)
 
 
 def _train_command(arguments: argparse.Namespace) -> int:
@@ -3295,7 +3302,7 @@ def _search_settings(
     names = ("beam_size", "length_penalty")
     given = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
-    chosen = check_settings(dataclasses.replace(config, **given))
+    chosen = dataclasses.replace(config, **given)
     return chosen.beam_size, chosen.length_penalty
 
 
@@ -3433,7 +3440,7 @@ def main(argv: list[str] | None = None) -> int:
         line = str(error).replace("\n", " ")  # a name may hold anything
         log(f"error: {line}")
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         log("error: too little memory. Use a smaller model, --beam-size or batch.")
     return 2
@@ -3596,7 +3603,7 @@ def train_distributed_model(
 def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
     """Yield what ``read_parallel`` returns, one pair at a time; the same errors."""
     files = (src_file, tgt_file)
-    lines = [_stream_lines(file) for file in files]
+    lines = [stream_lines(file) for file in files]
     number = 0
     for number, pair in enumerate(itertools.zip_longest(*lines), 1):
         if None in pair:
@@ -3628,7 +3635,9 @@ def _encode_parts(
 
 def _datasets() -> ModuleType:
     """Import Hugging Face's library; its progress bars are for a terminal only."""
-    datasets = optional_import("datasets")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of bars that a notebook could draw
+        datasets = optional_import("datasets")
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
     return datasets
@@ -3704,7 +3713,7 @@ def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
         log(f"{folder}: is prepared already.")
         return known["pairs"]
     files = (settings["train_src"], settings["train_tgt"])
-    with _whole_folder(folder.absolute()) as path:
+    with atomic_folder(folder.absolute()) as path:
         pairs = sum(1 for _ in _stream_parallel(*files))
         every = -(-pairs // _LEARN_FROM)
         text = prepare_text(
@@ -4145,33 +4154,6 @@ def _check_scores(translator: Translator, engine: Any) -> None:
 QUANTIZATIONS = ("float32", "int8")
 
 
-@contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that is renamed to ``folder`` if the block succeeds.
-
-    Raises DataError where something is in that place, or it can't be written.
-    """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DataError(folder, "exists already", "Choose another one, or delete it.")
-    temporary = folder.with_name(folder.name + ".export.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # left behind by a killed export
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        for path in temporary.iterdir():
-            with open(path, "rb+") as file:
-                _to_disk(file)
-        _folder_to_disk(temporary)
-        if folder.exists():
-            folder.rmdir()
-        os.replace(temporary, folder)
-        _folder_to_disk(folder.parent)
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
 def export_to_ctranslate2(
     translator: Translator, folder: str | Path, quantization: str = "float32"
 ) -> None:
@@ -4186,7 +4168,7 @@ def export_to_ctranslate2(
         raise DataError(f"quantization={quantization!r}", "is unknown", do)
     optional_import("ctranslate2")
     t = translator
-    with _whole_folder(Path(folder).absolute()) as path:
+    with atomic_folder(Path(folder).absolute()) as path:
         with in_mode(t.model, training=False):
             _check_parts(t.model)
             spec = _specification(t)

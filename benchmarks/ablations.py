@@ -223,7 +223,7 @@ def make(name: str, steps: int, runs: Path) -> None:
         **compare(lines, base, references),
         **figures,
         "seed": settings["seed"],
-        "commit": at._current_commit(),
+        "commit": at.describe_environment()["commit"],
         "settings": settings,
     }
     at.write_json(folder / "result.json", result)

@@ -51,7 +51,7 @@ def main() -> None:
     weights = arguments.model / "model.safetensors"
     result = {
         **at.describe_environment(),
-        "weights": at._fingerprint(weights.read_bytes()),
+        "weights": at.fingerprint(weights.read_bytes()),
     }
     test = corpus.splits["test"]
     parts = {"valid": corpus.splits["valid"], "test": test}

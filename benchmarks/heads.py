@@ -140,7 +140,7 @@ def main() -> None:
     weights = (arguments.model / "model.safetensors").read_bytes()
     result = {
         **at.describe_environment(),
-        "weights": at._fingerprint(weights),
+        "weights": at.fingerprint(weights),
         "sentences": len(test),
         **importance(translator, test),
         "alignment": alignment(translator),

@@ -281,9 +281,9 @@ def _(place):
     return Case(["train", f"--{name}"], [f"--{name}", "argument"])
 
 
-INTEGERS = [n for n, (low, high) in at._LIMITS.items()
+INTEGERS = [n for n, (low, high) in at.LIMITS.items()
             if at.TrainingConfig.__dataclass_fields__[n].type == "int"]  # fmt: skip
-NUMBERS = [n for n in at._LIMITS if n not in INTEGERS]
+NUMBERS = [n for n in at.LIMITS if n not in INTEGERS]
 
 
 @kind("flag: a word for an integer")
@@ -305,7 +305,7 @@ def _(place):
 def outside(place: Place, names: list[str]) -> tuple[str, object]:
     """A setting and a value of the right type that is out of its limits."""
     name = place.draw.choice(names)
-    low, high = at._LIMITS[name]
+    low, high = at.LIMITS[name]
     if name in INTEGERS:
         values = [low - 1, high + 1, -(10**9), 10**12, 10**30]
     else:
@@ -327,8 +327,8 @@ def _(place):
 
 @kind("flag: a choice that is none")
 def _(place):
-    name = place.draw.choice(list(at._CHOICES))
-    return place.train([name, at._CHOICES[name][0]], **{name: place.word()})
+    name = place.draw.choice(list(at.CHOICES))
+    return place.train([name, at.CHOICES[name][0]], **{name: place.word()})
 
 
 @kind("flag: unknown preset")
@@ -453,7 +453,7 @@ def _(place):
 def _(place):
     run = place.copied("run")
     paths = at.saved_steps(run / "resume")
-    tensors, notes = at._unpack_tensors(paths[-1])
+    tensors, notes = at.load_with_notes(paths[-1])
     names = [name for name in tensors if name.startswith("model/")]
     del tensors[place.draw.choice(names)]
     for path in paths:
@@ -545,9 +545,9 @@ def _(place):
 @kind("model: a setting of another type")
 def _(place):
     def change(content):
-        name = place.draw.choice([*at._LIMITS, *at._CHOICES, "norm_first", "run_dir"])
+        name = place.draw.choice([*at.LIMITS, *at.CHOICES, "norm_first", "run_dir"])
         values = ["two", [1], {"a": 1}, True, 1, None]
-        if name in at._LIMITS:
+        if name in at.LIMITS:
             values = ["two", "2", [1], {}, True]
         elif name == "norm_first":
             values = ["yes", 1, None, []]
@@ -855,7 +855,7 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
-            mock.patch.object(at, "_current_commit", str),  # git would take most time
+            mock.patch.object(at, "describe_environment", dict),  # git is slow
         ):
             status = at.main(case.argv)
     finally:

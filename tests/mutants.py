@@ -574,6 +574,13 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
+        "a store's sentence is its neighbor",
+        "pair = self.dataset[index]",
+        "pair = self.dataset[index - 1]",
+        "test_large_corpora.py::test_batches_from_a_store_are_those_from_lists",
+    ),
+    Mutant(
+        OWN,
         "bfloat16 weights are those of the epoch's beginning",
         "cache_enabled=False",
         "cache_enabled=True",
@@ -686,23 +693,23 @@ MUTANTS = [
     Mutant(
         OWN,
         "a local file's checksum is not compared",
-        "        if found != wanted:\n            what",
-        "        if not found:\n            what",
+        "            if published not in (None, found):\n",
+        "            if published and not found:\n",
         "test_files_and_runs.py::test_a_local_file_with_a_wrong_checksum_is_refused",
     ),
     Mutant(
         OWN,
         "a file is renamed before it is on the disk",
-        "            file.write(data)\n            _to_disk(file)\n",
+        "            file.write(data)\n            file.flush()\n"
+        "            os.fsync(file.fileno())\n",
         "            file.write(data)\n",
         "test_files_and_runs.py::test_data_is_on_the_disk_before_the_file_is_renamed",
     ),
     Mutant(
         OWN,
         "a file is overwritten in place",
-        '    temporary = path.with_name(path.name + ".tmp")\n'
-        "    try:\n        path.parent",
-        "    temporary = path\n    try:\n        path.parent",
+        '    temporary = path.with_name(path.name + ".tmp")\n    path.parent',
+        "    temporary = path\n    path.parent",
         "test_files_and_runs.py::test_a_failing_disk_leaves_the_old_file",
     ),
     Mutant(
@@ -770,7 +777,7 @@ MUTANTS = [
     Mutant(
         OWN,
         "the sums of a broken-off epoch are lost",
-        "                self.earlier = copy.copy(self.state)\n",
+        "                self.state.mid_epoch = self.progress.batches > 0\n",
         "                pass\n",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),

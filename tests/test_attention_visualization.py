@@ -841,7 +841,7 @@ def test_results_are_those_of_the_shipped_model():
     assert "NaN" not in file.read_text(encoding="utf-8")
     results = at.read_json(file)
     folder = at.project_folder() / at.CAPTIONS_MODEL
-    assert results["weights"] == at._fingerprint(
+    assert results["weights"] == at.fingerprint(
         (folder / "model.safetensors").read_bytes()
     )
     config = at.load_config(folder)

@@ -217,7 +217,7 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
     config = config_of(*flags)
     text = at.prepare_text(config, PAIRS[:5])
     with monkeypatch.context() as patch:
-        patch.setattr(at.Run, "finish", lambda self, model: None)
+        patch.setattr(at.Run, "finish", lambda self: None)
         at.train_worker(0, 1, *text, config)
     before = (tmp_path / "run" / "vocabulary.json").read_bytes()
     assert main(["train", *flags]) == 0

@@ -120,10 +120,10 @@ def test_processes_of_torchrun_take_the_steps_of_one(tmp_path, nodes):
 
 def same_as_alone(folder):
     """What two processes came to is what one came to, to eight decimals."""
-    alone, figures = at._unpack_tensors(folder / "1-0.safetensors")
+    alone, figures = at.load_with_notes(folder / "1-0.safetensors")
     assert figures["steps"] == 20
     for rank in (0, 1):
-        shared, same = at._unpack_tensors(folder / f"2-{rank}.safetensors")
+        shared, same = at.load_with_notes(folder / f"2-{rank}.safetensors")
         assert alone.keys() == shared.keys()
         assert "generator.proj.weight" in alone  # which runs outside the wrapper
         for name, weight in alone.items():

@@ -26,14 +26,21 @@ from annotated_transformer import (
     DataError,
     Run,
     TrainingConfig,
-    _unpack_tensors,
     load_tensors,
     load_translator,
+    load_with_notes,
     read_lines,
     read_metrics,
+    run_files,
     save_tensors,
     write_atomically,
 )
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return small_run(tmp_path)
+
 
 # errors
 
@@ -182,9 +189,12 @@ def test_the_named_folder_comes_first(data_folder):
 
 
 def test_a_relative_data_folder_is_made_absolute(data_folder, monkeypatch):
+    (data_folder / "captions").mkdir()
+    (data_folder / "captions" / "train.de").write_text("Hund\n")
     monkeypatch.chdir(data_folder.parent)
     monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", "data")
-    assert at._data_folders()[0] == data_folder
+    found = at.data_file("captions", "train.de")
+    assert found == data_folder / "captions" / "train.de" and found.is_absolute()
 
 
 def test_an_unknown_data_set_is_refused_with_the_places_tried(data_folder):
@@ -306,7 +316,7 @@ def some_tensors():
 def test_tensors_come_back_as_they_were(tmp_path):
     tensors = some_tensors()
     save_tensors(tmp_path / "x.safetensors", tensors, {"step": 3, "name": "schön"})
-    loaded, notes = _unpack_tensors(tmp_path / "x.safetensors")
+    loaded, notes = load_with_notes(tmp_path / "x.safetensors")
     assert notes == {"step": 3, "name": "schön"}
     assert loaded.keys() == tensors.keys()
     for name, tensor in tensors.items():
@@ -341,7 +351,7 @@ def test_no_changed_byte_goes_unnoticed(tmp_path, place, change):
     data[int(place * len(data))] ^= change
     path.write_bytes(data)
     try:
-        loaded, read = _unpack_tensors(path)
+        loaded, read = load_with_notes(path)
     except DataError:
         return
     # a change that means nothing, such as another blank in the header
@@ -379,28 +389,24 @@ def test_a_file_of_another_program_is_taken_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("other", [torch.nn.Linear(3, 4), torch.nn.ReLU()])
-def test_weights_of_another_model_are_refused(tmp_path, other):
-    save_tensors(tmp_path / "x", other.state_dict())
+def test_weights_of_another_model_are_refused(tiny, other):
+    folder = train(tiny, epochs=1)
+    save_tensors(folder / "model.safetensors", other.state_dict())
     with pytest.raises(DataError, match="another model"):
-        at._load_weights(torch.nn.Linear(3, 2), tmp_path / "x")
+        load_translator(folder, "cpu")
 
 
 # runs
 
 
-@pytest.fixture
-def tiny(tmp_path):
-    return small_run(tmp_path)
-
-
 def test_another_configuration_is_refused_with_the_fields_that_differ(tiny):
     folder = train(tiny, epochs=1)
-    before = {path: path.read_bytes() for path in at._run_files(folder)}
+    before = {path: path.read_bytes() for path in run_files(folder)}
     with pytest.raises(DataError) as caught:
         train(tiny, epochs=1, d_model=32, seed=7)
     assert "d_model (16 there, 32 now), seed (0 there, 7 now)" in caught.value.what
     assert "h (" not in caught.value.what and "--restart" in caught.value.do
-    assert before == {path: path.read_bytes() for path in at._run_files(folder)}
+    assert before == {path: path.read_bytes() for path in run_files(folder)}
 
 
 def test_epochs_may_grow_unless_they_shape_the_schedule(tiny):
@@ -534,10 +540,10 @@ def test_a_folder_with_weights_and_no_state_is_left_alone(tiny):
     folder = train(tiny, epochs=1)
     for path in at.saved_steps(folder / "resume"):
         path.unlink()
-    before = {path: path.read_bytes() for path in at._run_files(folder)}
+    before = {path: path.read_bytes() for path in run_files(folder)}
     with pytest.raises(DataError, match="no checkpoint to go on from"):
         train(tiny, epochs=1)
-    assert before == {path: path.read_bytes() for path in at._run_files(folder)}
+    assert before == {path: path.read_bytes() for path in run_files(folder)}
 
 
 def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
@@ -556,7 +562,7 @@ def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
             Run(tiny[0], restart=True)
     assert (folder / "config.json").exists()
     Run(tiny[0], restart=True)
-    assert [path.name for path in at._run_files(folder)] == ["config.json"]
+    assert [path.name for path in run_files(folder)] == ["config.json"]
 
 
 @pytest.mark.parametrize(
@@ -566,37 +572,38 @@ def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
         {"dropout": 1.0}, {"dropout": float("nan")}, {"base_lr": float("inf")},
         {"max_norm": 0.0}, {"seed": -1}, {"warmup": 0}, {"save_seconds": -1.0},
         {"train_src": 3}, {"tie": None}, {"positions": "none"},
-        {"length_penalty": 99.0},
+        {"length_penalty": 99.0}, {"run_dir": "a\0b"},
     ],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused_by_name(settings):
     ((name, value),) = settings.items()
     with pytest.raises(DataError) as caught:
-        TrainingConfig.of(TrainingConfig(**settings))
+        TrainingConfig(**settings)
     assert caught.value.where == f"{name}={value!r}"
 
 
-def test_every_number_has_limits_and_every_way_in_asks_for_them():
+def test_every_number_has_limits_and_every_change_is_checked():
     hints = typing.get_type_hints(TrainingConfig).items()
     kinds = {name: {kind, *typing.get_args(kind)} for name, kind in hints}
     numbers = {name for name, kind in kinds.items() if kind & {int, float}}
-    assert numbers == at._LIMITS.keys()
+    assert numbers == at.LIMITS.keys()
     with pytest.raises(DataError, match="r_drop"):
-        TrainingConfig.of(TrainingConfig(r_drop=math.nan))
+        dataclasses.replace(TrainingConfig(), r_drop=math.nan)
 
 
-def test_a_setting_younger_than_a_run_had_its_default_there(tmp_path):
-    config = TrainingConfig()
-    saved = dataclasses.asdict(config)
-    del saved["r_drop"]
-    at._refuse_other_run(tmp_path, saved, config)
+def test_a_setting_younger_than_a_run_had_its_default_there(tiny):
+    folder = train(tiny, epochs=1)
+    settings = json.loads((folder / "config.json").read_text())
+    del settings["config"]["r_drop"]
+    (folder / "config.json").write_text(json.dumps(settings))
     with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
-        at._refuse_other_run(tmp_path, saved, dataclasses.replace(config, r_drop=1.0))
+        train(tiny, epochs=1, r_drop=1.0)
+    train(tiny, epochs=1)
 
 
 def test_settings_in_their_limits_pass():
-    for name, (low, high) in at._LIMITS.items():
+    for name, (low, high) in at.LIMITS.items():
         assert name in TrainingConfig.__dataclass_fields__
         for value in (low, high):
-            at.check_settings(TrainingConfig(**{name: value}))
-    at.check_settings(TrainingConfig(max_norm=None, dropout=0, base_lr=1))
+            TrainingConfig(**{name: value})
+    TrainingConfig(max_norm=None, dropout=0, base_lr=1)

@@ -21,6 +21,7 @@ NEEDED = {
     "altair": "at.use_charts()",
     "GPUtil": "at.gpu_report()",
     "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",
+    "datasets": "at._datasets()",
     "ctranslate2": "at.load_exported('x')",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
 }

@@ -208,7 +208,7 @@ def test_a_store_of_other_text_or_settings_is_not_overwritten(
 
 def test_a_store_does_not_overwrite_a_run(config):
     run = Path(config.run_dir)
-    at._open_run_folder(run, config, restart=False)
+    at.Run(config)
     before = contents(run)
     with pytest.raises(DataError, match="exists already"):
         prepare_store(dataclasses.replace(config, store=str(run)))
@@ -314,7 +314,7 @@ def test_a_full_disk_is_said(config, monkeypatch):
     def full(file):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(at, "_to_disk", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match="No space left"):
         prepare_store(config)
     assert not list(Path(config.store).parent.glob("store*"))
@@ -352,6 +352,20 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
             for name in ("src", "tgt", "tgt_y", "src_mask", "tgt_mask"):
                 assert torch.equal(getattr(one, name), getattr(two, name))
     assert at._count_steps(store, prepared) == at._count_steps(examples, prepared)
+
+
+def test_a_store_has_no_batching_of_its_own(prepared, monkeypatch):
+    """Chapter 3's function, when broken, breaks training from a store, too."""
+
+    def broken(lengths, batch_tokens):
+        raise NotImplementedError
+
+    monkeypatch.setattr(at, "token_budget_batches", broken)
+    store = opened(prepared)
+    with pytest.raises(NotImplementedError):
+        next(at.batches(store, prepared, 0, "cpu", shuffle=True))
+    with pytest.raises(NotImplementedError):
+        main(["train", *flags(prepared)])
 
 
 # training and the command line

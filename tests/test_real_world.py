@@ -444,7 +444,7 @@ def test_configurations_go_by_name():
         TrainingConfig.of("huge")
 
 
-@pytest.mark.parametrize("name", at._CHOICES)
+@pytest.mark.parametrize("name", at.CHOICES)
 def test_unknown_choices_are_refused(name):
     with pytest.raises(DataError, match=f"{name}='wrong': is unknown"):
         TrainingConfig(**{name: "wrong"})
@@ -599,7 +599,7 @@ def test_the_best_epoch_by_validation_is_kept(tmp_path):
     translator = train_own(config)
     losses = [record["valid_nll"] for record in at.read_metrics(config.run_dir)]
     best = min(range(6), key=losses.__getitem__)
-    _, notes = at._unpack_tensors(Path(config.run_dir) / "best.safetensors")
+    _, notes = at.load_with_notes(Path(config.run_dir) / "best.safetensors")
     assert notes["epoch"] == best and math.isclose(notes["score"], losses[best])
     text = at.load_text(Path(config.run_dir))
     examples = at.load_examples(config, "valid", text)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -30,8 +31,8 @@ from annotated_transformer import (
     Run,
     TrainingConfig,
     TrainState,
-    _unpack_tensors,
     load_tensors,
+    load_with_notes,
     main,
     read_metrics,
     saved_steps,
@@ -60,7 +61,7 @@ def whole(tmp_path_factory):
 
 
 def newest_state(folder):
-    return _unpack_tensors(saved_steps(Path(folder) / "resume")[-1])[1]
+    return load_with_notes(saved_steps(Path(folder) / "resume")[-1])[1]
 
 
 # killed at some moment, then resumed: the same run
@@ -151,14 +152,19 @@ def plant(patch, point, count, error):
         file = open(path, mode, **options)
         return Halved(file, stop) if mode == "wb" else file
 
+    def synced(file):
+        folder = stat.S_ISDIR(os.fstat(file).st_mode)
+        if folder == (point == "before the folder"):
+            stop()
+        fsync(file)
+
+    fsync = os.fsync
     if point == "half written":
         patch.setattr(at, "open", opened, raising=False)
-    elif point == "before fsync":
-        patch.setattr(at, "_to_disk", stopping(at._to_disk))
     elif point == "before renaming":
         patch.setattr(os, "replace", stopping(os.replace))
     else:
-        patch.setattr(at, "_folder_to_disk", stopping(at._folder_to_disk))
+        patch.setattr(os, "fsync", synced)
 
 
 @pytest.mark.parametrize("count", [9, 10, 12])
@@ -185,11 +191,11 @@ def test_killed_in_every_write_a_run_still_arrives(
 
 def check_readable(folder):
     """Each file under its final name is whole."""
-    for path in at._run_files(folder):
+    for path in at.run_files(folder):
         if path.suffix == ".json":
             at.read_json(path)
         elif path.suffix == ".safetensors":
-            _unpack_tensors(path)
+            load_with_notes(path)
 
 
 # full and damaged disks
@@ -227,7 +233,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
         newest.write_bytes({"cut": data[:-10], "changed": data, "empty": b""}[how])
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "_save_state", lambda *args: (_ for _ in ()).throw(Killed))
+        patch.setattr(Run, "save_state", lambda *args: (_ for _ in ()).throw(Killed))
         with pytest.raises(Killed):
             train(often)
     said = capsys.readouterr().err
@@ -244,14 +250,14 @@ def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypa
     train_until(often, monkeypatch, (UPDATE, 1))  # has saved one
     assert newest not in saved_steps(folder)
     for path in saved_steps(folder):
-        _unpack_tensors(path)
+        load_with_notes(path)
 
 
 def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
     folder = train(tiny)
     for path in saved_steps(folder / "resume"):
         path.write_bytes(b"")
-    files = [p for p in at._run_files(folder) if p.name != "config.json"]
+    files = [p for p in at.run_files(folder) if p.name != "config.json"]
     before = [path.read_bytes() for path in files]
     with pytest.raises(DataError, match="--restart"):
         train(tiny)
@@ -296,7 +302,7 @@ def test_another_vocabulary_is_refused_before_anything_is_written(tiny):
 def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
     """A clock that each update moves on by ten seconds."""
     clock, ages = [1000.0], []
-    clip, save_state = torch.nn.utils.clip_grad_norm_, Run._save_state
+    clip, save_state = torch.nn.utils.clip_grad_norm_, Run.save_state
     saved = []
 
     def slow(*args):
@@ -310,7 +316,7 @@ def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
 
     monkeypatch.setattr(at.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", slow)
-    monkeypatch.setattr(Run, "_save_state", save)
+    monkeypatch.setattr(Run, "save_state", save)
     train(tiny, batch_tokens=30, epochs=2, save_seconds=25.0)
     updates = len(ages)
     assert updates >= 8
@@ -344,26 +350,28 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
     def fresh():
         optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.5**s)
-        return optimizer, schedule, TrainState()
+        return optimizer, schedule
 
-    optimizer, scheduler, state = fresh()
+    optimizer, scheduler = fresh()
+    run = Run(config)
+    run.resume(model, optimizer, scheduler)
     for _ in range(3):
         model(torch.randn(4, 2)).sum().backward()
         optimizer.step()
         scheduler.step()
-        state.step += 1
-    state.tokens = 12
-    Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
-    again, schedule_again, state_again = fresh()
+        run.state.step += 1
+    run.state.tokens = 12
+    run.save(0, score=1.5)
+    again, schedule_again = fresh()
     run = Run(config)
-    assert run.resume(model, again, schedule_again, state_again) == 1
+    assert run.resume(model, again, schedule_again) == 1
     assert run.progress.best == 1.5
     assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
     slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
     for index, slot in slots.items():
         for name, value in slot.items():
             assert torch.equal(value, slots_again[index][name])
-    assert (state_again.step, state_again.tokens) == (3, 12)
+    assert (run.state.step, run.state.tokens) == (3, 12)
 
 
 def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
@@ -372,12 +380,14 @@ def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
     steps = [8, 99, 999_998, 999_999, 1_000_000]
+    run.resume(model, optimizer, scheduler)
     for epoch, step in enumerate(steps):
-        run.save(step, epoch, model, optimizer, scheduler, TrainState())
+        run.state.accum_step = step
+        run.save(epoch)
     kept = [path.stem for path in run.checkpoints()]
     assert kept == ["step-999998", "step-999999", "step-1000000"]
     assert len(saved_steps(tmp_path / "resume")) == 2
-    assert run.resume(model, optimizer, scheduler, TrainState()) == 5
+    assert run.resume(model, optimizer, scheduler) == 5
 
 
 def test_the_best_by_validation_is_kept(tmp_path):
@@ -385,12 +395,14 @@ def test_the_best_by_validation_is_kept(tmp_path):
     model = torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    run.resume(model, optimizer, scheduler)
     for epoch, score in enumerate([3.0, 1.0, 2.0]):
         torch.nn.init.constant_(model.weight, epoch)
-        run.save(epoch, epoch, model, optimizer, scheduler, TrainState(), score)
-    tensors, notes = _unpack_tensors(tmp_path / "best.safetensors")
+        run.state.accum_step = epoch
+        run.save(epoch, score)
+    tensors, notes = load_with_notes(tmp_path / "best.safetensors")
     assert tensors["weight"].item() == 1 and notes["score"] == 1.0
-    run.finish(model)
+    run.finish()
     assert model.weight.item() == 1
 
 
@@ -401,21 +413,31 @@ def test_finishing_averages_the_last_checkpoints(tmp_path):
     run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    run.resume(model, optimizer, scheduler)
     for epoch in range(4):
         torch.nn.init.constant_(model.weight, 10.0**epoch)
-        run.save(epoch, epoch, model, optimizer, scheduler, TrainState())
+        run.state.accum_step = epoch
+        run.save(epoch)
     assert not run.finished
-    run.finish(model)
+    run.finish()
     assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
     assert model.weight.item() == 550 and run.finished
     assert not Run(dataclasses.replace(config, epochs=5)).finished
 
 
-def test_a_half_written_metric_is_ignored(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
-    assert read_metrics(tmp_path) == [{"step": 1}, {"step": 2}]
-    at._cut_metrics(tmp_path, 1)
-    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+def test_a_half_written_metric_is_ignored_and_cut_off(tmp_path):
+    config, model = TrainingConfig(run_dir=str(tmp_path)), torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    run = Run(config)
+    run.resume(model, optimizer, scheduler)
+    run.log({"epoch": 1})
+    run.save(0)
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 2}\n{"ep')
+    assert read_metrics(tmp_path) == [{"epoch": 1}, {"epoch": 2}]
+    Run(config).resume(model, optimizer, scheduler)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"epoch": 1}\n'
 
 
 def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
@@ -424,14 +446,13 @@ def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
     run, model = Run(config), torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    state = TrainState()
-    run.resume(model, optimizer, scheduler, state)
+    run.resume(model, optimizer, scheduler)
     for epoch in range(3):
         read = []
         for batch in run.resumable_batches(range(4), epoch):
             read.append(batch)
-            state.step += 1
-            run.after_update(state)
+            run.state.step += 1
+            run.after_update(run.state)
         assert read == [0, 1, 2, 3]
 
 
@@ -447,6 +468,68 @@ def test_batches_of_a_finished_update_are_forgotten(tiny, monkeypatch):
     monkeypatch.setattr(Run, "after_update", noted)
     train(tiny, epochs=1, accum_iter=2, batch_tokens=40)
     assert held[:4] == [2, 0, 2, 0] and not any(held[1::2])
+
+
+# how long it will take
+
+
+@pytest.fixture
+def steady(monkeypatch):
+    """A clock that moves on by a second for every ten target tokens trained on."""
+    clock, clip, add = [0.0], torch.nn.utils.clip_grad_norm_, TrainState.add
+    training = []
+
+    def counted(state, batch, *losses):
+        add(state, batch, *losses)
+        training.append(batch.ntokens)
+
+    def moved(*args):
+        clock[0] += training.pop() / 10  # validation comes to no update
+        training.clear()
+        clip(*args)
+
+    monkeypatch.setattr(at.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(TrainState, "add", counted)
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", moved)
+
+
+def announced(text):
+    """The announcements in a text: target tokens a second, and minutes."""
+    line = (
+        r"^([\d,]+) target tokens a second: about (?:(\d+) h )?(\d+) min to the end of"
+    )
+    return [
+        (int(speed.replace(",", "")), 60 * int(hours or 0) + int(minutes))
+        for speed, hours, minutes in re.findall(line, text, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize("epochs", [40, 4000])
+def test_a_run_says_once_how_long_it_will_take(
+    tiny, monkeypatch, capsys, steady, epochs
+):
+    changes = {"epochs": epochs, "schedule": "inverse_sqrt", "batch_tokens": 60}
+    tokens = sum(len(tgt) - 1 for _, tgt in at.load_examples(tiny[0], "train", tiny[1]))
+    train_until(tiny, monkeypatch, (UPDATE, 60), **changes)
+    ((speed, minutes),) = announced(capsys.readouterr().err)
+    assert speed == 10
+    assert minutes == pytest.approx(tokens * epochs / 10 / 60, abs=1.5)
+
+
+def test_a_run_that_goes_on_counts_what_is_left(tiny, monkeypatch, capsys, steady):
+    changes = {"epochs": 400, "schedule": "inverse_sqrt", "batch_tokens": 60}
+    tokens = sum(len(tgt) - 1 for _, tgt in at.load_examples(tiny[0], "train", tiny[1]))
+    train_until(tiny, monkeypatch, ((Run, "save"), 200), **changes)
+    capsys.readouterr()
+    train_until(tiny, monkeypatch, (UPDATE, 60), **changes)
+    ((speed, minutes),) = announced(capsys.readouterr().err)
+    assert speed == 10
+    assert minutes == pytest.approx(tokens * 200 / 10 / 60, abs=1.5)
+
+
+def test_a_short_run_says_nothing_about_its_length(tiny, capsys):
+    train(tiny)
+    assert announced(capsys.readouterr().err) == []
 
 
 # asked to stop
@@ -467,7 +550,7 @@ def heeded():
     [
         ("clip_grad_norm_", signal.SIGINT),
         ("clip_grad_norm_", signal.SIGTERM),
-        ("_save_state", signal.SIGINT),
+        ("save_state", signal.SIGINT),
         ("save_text", signal.SIGTERM),
         ("finish", signal.SIGTERM),
     ],

@@ -53,7 +53,7 @@ def test_captions_scores_are_those_of_the_shipped_model():
     """After a new training of models/captions run benchmarks/captions.py again."""
     scores = at.read_json(ROOT / "results" / "captions.json")
     weights = (CAPTIONS / "model.safetensors").read_bytes()
-    assert scores["weights"] == at._fingerprint(weights)
+    assert scores["weights"] == at.fingerprint(weights)
 
 
 def test_the_multi30k_model_is_small_enough_to_be_fetched_with_the_project():
@@ -147,7 +147,7 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
     assert rows(card)["test"] == tenths(SCORES) == [41.5, 40.0, 43.1, 60.9]
     assert "3 minutes at 2 threads" in card and "{" not in card
     assert "/somewhere" not in (into / "config.json").read_text() + card
-    command = at._saved_settings(into)["starts"][0]["command"]
+    command = at.run_settings(into)["starts"][0]["command"]
     assert command == "annotated_transformer.py train --run-dir runs/mine"
 
 

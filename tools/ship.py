@@ -89,7 +89,7 @@ def without_paths(command: str) -> str:
 def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
     """What config.json is to say: the run's, with no folder of this machine."""
     shipped = dataclasses.replace(config, run_dir="runs/multi30k")
-    starts = at._saved_settings(run)["starts"]
+    starts = at.run_settings(run)["starts"]
     for start in starts:
         start["command"] = without_paths(start["command"])
     return {"config": dataclasses.asdict(shipped), "starts": starts}
@@ -155,7 +155,7 @@ def card(
     """The text of README.md; ``pairs`` says what the model was trained on."""
     config, metrics = model.config, at.read_metrics(run)
     examples = at.load_examples(at.CONFIGS["small"], "train", model.text)
-    start = at._saved_settings(into)["starts"][0]
+    start = at.run_settings(into)["starts"][0]
     ties = {"all": "one table of embeddings", "target": "target tables tied"}
     count = at.count_parameters(model.model)
     averaged = config.average > 1
