@@ -117,10 +117,9 @@ __all__ = [
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
-    "CHART_COLORS", "use_charts", "explorer", "sentence_pair",
-    "visualize_layer", "viz_encoder_self", "viz_decoder_self",
-    "viz_decoder_src", "attention_page", "attn_map", "attention_grid",
-    "readable", "Explanation", "explain",
+    "CHART_COLORS", "use_charts", "attn_map", "attention_grid", "explorer",
+    "sentence_pair", "visualize_layer", "viz_encoder_self", "viz_decoder_self",
+    "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
@@ -4375,6 +4374,136 @@ def _by_head(chart: Any) -> Any:
     )
 
 
+_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
+_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
+
+
+def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
+    """Return an axis of positions, ``step`` pixels each, labeled with their tokens."""
+    label = f"{json.dumps(tokens)}[datum.value]"
+    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
+    options.update(labelBaseline="middle", title=None, ticks=False)
+    return optional_import("altair").Axis(**options)
+
+
+def _weight_color() -> altair.Color:
+    """Return the color of a weight, on the same scale in all charts."""
+    alt = optional_import("altair")
+    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
+
+
+def attn_map(
+    attn: Tensor,
+    layer: int,
+    head: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+    max_dim: int = 30,
+) -> altair.Chart:
+    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
+    alt = optional_import("altair")
+    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
+    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
+    record = {"weights": _packed(table["value"]), "cells": len(table)}
+    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
+    step = min(20, 250 // max(len(rows), len(columns)))
+    chart = alt.Chart(
+        alt.Data(values=[record | {"width": len(columns)}]),
+        title=f"layer {layer}, head {head}",
+        description=_described(attn[0, head], rows, columns),
+        width=alt.Step(step),
+        height=alt.Step(step),
+    ).mark_rect()
+    return _by_cell(chart).encode(
+        y=alt.Y("row:O", axis=_token_axis(rows, step)),
+        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+
+
+def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
+    """Put a map (L, S) into words: for each row where its largest weight lies."""
+    most = weights[: len(rows), : len(columns)].max(-1)
+    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
+    return "Attention weights, largest in each row: " + ", ".join(
+        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
+    )
+
+
+def _record(recording: Recording) -> dict[str, Any]:
+    """Return what charts need of a recording; ValueError for labels that don't fit."""
+    rows, columns, weights = recording.rows, recording.columns, recording.weights
+    _check_labels(weights, rows, columns)
+    maps = weights[..., : len(rows), : len(columns)].flatten(0, 1)
+    return {
+        "kind": recording.kind,
+        "sentence": recording.sentence,
+        "rows": "\t".join(rows),
+        "columns": "\t".join(columns),
+        "maps": len(maps),
+        "heads": weights.size(1),
+        "cells": maps[0].numel(),
+        "width": len(columns),
+        "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
+    }
+
+
+def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
+    """Draw all heads of one layer of a recording as small heat maps, four in a row."""
+    alt = optional_import("altair")
+    rows, columns = recording.rows, recording.columns
+    step = max(3, min(13, 150 // max(len(rows), len(columns))))
+    below = {"labelAngle": -60, "labelAlign": "right"}
+    across = _token_axis(columns, step, **below) if step >= 8 else None
+    down = _token_axis(rows, step) if step >= 8 else None
+    heads = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
+    maps = heads.encode(
+        x=alt.X("column:O", axis=across),
+        y=alt.Y("row:O", axis=down),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+    says = f"{recording.kind}, layer {layer}"
+    names = [f"head {head}" for head in range(recording.weights.size(1))]
+    chart = maps.facet(
+        alt.Facet("name:N", title=None, sort=names),
+        data=alt.Data(values=[_record(recording)]),
+        columns=4,
+        spacing=8,
+        title=says,
+        description=f"{says}: a heat map for each head. {recording.sentence}",
+    )
+    chart = _by_head(chart).transform_filter(alt.datum.layer == layer)
+    return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
+
+
+def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
+    """Draw a number for each head: layers down, heads across, three panels in a row.
+
+    The table has the columns panel, layer, head and value.
+    """
+    alt = optional_import("altair")
+    largest = float(table["value"].max())
+    dark = f"datum.value > {largest / 2}"
+    ink = alt.condition(dark, alt.value("white"), alt.value("black"))
+    heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
+        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("layer:O", title="layer"),
+    )
+    color = alt.Color("value:Q", title=what)
+    squares = heads.mark_rect().encode(
+        color=color.scale(domain=(0, largest), clamp=True)
+    )
+    numbers = heads.mark_text(fontSize=11).encode(
+        text=alt.Text("value:Q", format=form), color=ink
+    )
+    panels = list(dict.fromkeys(table["panel"]))
+    return alt.layer(squares, numbers, data=table).facet(
+        alt.Facet("panel:N", title=None, sort=panels), columns=3, title=title
+    )
+
+
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
@@ -4608,136 +4737,6 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
         body="\n".join(parts),
         program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
         charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
-    )
-
-
-_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
-_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
-
-
-def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
-    """Return an axis of positions, ``step`` pixels each, labeled with their tokens."""
-    label = f"{json.dumps(tokens)}[datum.value]"
-    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
-    options.update(labelBaseline="middle", title=None, ticks=False)
-    return optional_import("altair").Axis(**options)
-
-
-def _weight_color() -> altair.Color:
-    """Return the color of a weight, on the same scale in all charts."""
-    alt = optional_import("altair")
-    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
-
-
-def attn_map(
-    attn: Tensor,
-    layer: int,
-    head: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-    max_dim: int = 30,
-) -> altair.Chart:
-    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
-    alt = optional_import("altair")
-    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
-    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
-    record = {"weights": _packed(table["value"]), "cells": len(table)}
-    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
-    step = min(20, 250 // max(len(rows), len(columns)))
-    chart = alt.Chart(
-        alt.Data(values=[record | {"width": len(columns)}]),
-        title=f"layer {layer}, head {head}",
-        description=_described(attn[0, head], rows, columns),
-        width=alt.Step(step),
-        height=alt.Step(step),
-    ).mark_rect()
-    return _by_cell(chart).encode(
-        y=alt.Y("row:O", axis=_token_axis(rows, step)),
-        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-
-
-def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
-    """Put a map (L, S) into words: for each row where its largest weight lies."""
-    most = weights[: len(rows), : len(columns)].max(-1)
-    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
-    return "Attention weights, largest in each row: " + ", ".join(
-        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
-    )
-
-
-def _record(recording: Recording) -> dict[str, Any]:
-    """Return what charts need of a recording; ValueError for labels that don't fit."""
-    rows, columns, weights = recording.rows, recording.columns, recording.weights
-    _check_labels(weights, rows, columns)
-    maps = weights[..., : len(rows), : len(columns)].flatten(0, 1)
-    return {
-        "kind": recording.kind,
-        "sentence": recording.sentence,
-        "rows": "\t".join(rows),
-        "columns": "\t".join(columns),
-        "maps": len(maps),
-        "heads": weights.size(1),
-        "cells": maps[0].numel(),
-        "width": len(columns),
-        "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
-    }
-
-
-def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
-    """Draw all heads of one layer of a recording as small heat maps, four in a row."""
-    alt = optional_import("altair")
-    rows, columns = recording.rows, recording.columns
-    step = max(3, min(13, 150 // max(len(rows), len(columns))))
-    below = {"labelAngle": -60, "labelAlign": "right"}
-    across = _token_axis(columns, step, **below) if step >= 8 else None
-    down = _token_axis(rows, step) if step >= 8 else None
-    heads = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
-    maps = heads.encode(
-        x=alt.X("column:O", axis=across),
-        y=alt.Y("row:O", axis=down),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-    says = f"{recording.kind}, layer {layer}"
-    names = [f"head {head}" for head in range(recording.weights.size(1))]
-    chart = maps.facet(
-        alt.Facet("name:N", title=None, sort=names),
-        data=alt.Data(values=[_record(recording)]),
-        columns=4,
-        spacing=8,
-        title=says,
-        description=f"{says}: a heat map for each head. {recording.sentence}",
-    )
-    chart = _by_head(chart).transform_filter(alt.datum.layer == layer)
-    return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
-
-
-def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
-    """Draw a number for each head: layers down, heads across, three panels in a row.
-
-    The table has the columns panel, layer, head and value.
-    """
-    alt = optional_import("altair")
-    largest = float(table["value"].max())
-    dark = f"datum.value > {largest / 2}"
-    ink = alt.condition(dark, alt.value("white"), alt.value("black"))
-    heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
-        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("layer:O", title="layer"),
-    )
-    color = alt.Color("value:Q", title=what)
-    squares = heads.mark_rect().encode(
-        color=color.scale(domain=(0, largest), clamp=True)
-    )
-    numbers = heads.mark_text(fontSize=11).encode(
-        text=alt.Text("value:Q", format=form), color=ink
-    )
-    panels = list(dict.fromkeys(table["panel"]))
-    return alt.layer(squares, numbers, data=table).facet(
-        alt.Facet("panel:N", title=None, sort=panels), columns=3, title=title
     )
 
 
