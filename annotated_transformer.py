@@ -88,12 +88,12 @@ __all__ = [
     "BytePairEncoding", "DecoderCache", "decode_step", "length_normalized",
     "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
-    "plain_attention", "record_translation", "record_pair", "mtx2df",
-    "attn_map", "get_encoder", "get_decoder_self", "get_decoder_src", "KINDS",
-    "Recording", "recordings", "attention_grid", "readable", "Explanation",
-    "explain", "links_found", "gold_links", "count_links",
-    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
-    "role_scores", "zeroed", "head_output_weight", "query_parameters",
+    "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
+    "get_decoder_src", "mtx2df", "KINDS", "Recording", "recordings",
+    "links_found", "gold_links", "count_links", "alignment_error_rate",
+    "record_pair", "cross_maps", "guessed_links", "resampled_error_rates",
+    "role_keys", "role_scores", "zeroed", "head_output_weight",
+    "query_parameters",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
     "decode_line", "project_folder", "data_file", "write_atomically",
@@ -118,9 +118,9 @@ __all__ = [
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
-    "CHART_COLORS", "use_charts", "explorer", "sentence_pair",
-    "visualize_layer", "viz_encoder_self", "viz_decoder_self",
-    "viz_decoder_src", "attention_page",
+    "CHART_COLORS", "use_charts", "attn_map", "attention_grid", "explorer",
+    "sentence_pair", "visualize_layer", "viz_encoder_self", "viz_decoder_self",
+    "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
@@ -1473,7 +1473,7 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
 def plain_attention(model: nn.Module) -> Iterator[None]:
     """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
 
-    Afterwards every module calls the function that it called before.
+    Afterwards every module calls the function it called before.
     """
     modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
     before = [module.attention for module in modules]
@@ -1505,110 +1505,6 @@ def record_translation(
     return translator.text.vocab_src.tokens(src[0].tolist()), read
 
 
-def record_pair(
-    translator: Translator, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    model = translator.model
-    device = next(model.parameters()).device
-    source = torch.tensor([translator.check(src)], device=device)
-    target = torch.tensor(
-        [translator.text.encode_pair(src, tgt)[1][:-1]], device=device
-    )
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = translator.text.vocab_tgt.tokens(target[0].tolist())
-    return translator.text.vocab_src.tokens(source[0].tolist()), read
-
-
-def mtx2df(
-    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
-) -> pandas.DataFrame:
-    """A matrix (T, S) as a table: row, column, value, row_token, col_token.
-
-    Cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
-    where there are more tokens than rows or columns.
-    """
-    _check_labels(m, row_tokens, col_tokens)
-    value = m.tolist()
-    cells = [
-        (r, c, value[r][c], row_token, col_token)
-        for r, row_token in enumerate(row_tokens[:max_row])
-        for c, col_token in enumerate(col_tokens[:max_col])
-    ]
-    columns = ["row", "column", "value", "row_token", "col_token"]
-    return optional_import("pandas").DataFrame(cells, columns=columns)
-
-
-def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
-    """ValueError where a matrix (…, T, S) has fewer rows or columns than labels."""
-    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
-        labels = f"{len(rows)} row and {len(columns)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
-
-
-_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
-_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
-
-
-def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
-    """An axis of positions, ``step`` pixels each, labelled with their tokens."""
-    label = f"{json.dumps(tokens)}[datum.value]"
-    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
-    options.update(labelBaseline="middle", title=None, ticks=False)
-    return optional_import("altair").Axis(**options)
-
-
-def _weight_color() -> altair.Color:
-    """The colour of a weight, on the same scale in all charts."""
-    alt = optional_import("altair")
-    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
-
-
-def attn_map(
-    attn: Tensor,
-    layer: int,
-    head: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-    max_dim: int = 30,
-) -> altair.Chart:
-    """One head as a heat map: queries down, keys across; attn (B, H, T, S)."""
-    alt = optional_import("altair")
-    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
-    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
-    record = {"weights": _packed(table["value"]), "cells": len(table)}
-    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
-    step = min(20, 250 // max(len(rows), len(columns)))
-    chart = alt.Chart(
-        alt.Data(values=[record | {"width": len(columns)}]),
-        title=f"layer {layer}, head {head}",
-        description=_described(attn[0, head], rows, columns),
-        width=alt.Step(step),
-        height=alt.Step(step),
-    ).mark_rect()
-    return _by_cell(chart).encode(
-        y=alt.Y("row:O", axis=_token_axis(rows, step)),
-        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-
-
-def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
-    """A map (T, S) in words: for each row where its largest weight lies."""
-    most = weights[: len(rows), : len(columns)].max(-1)
-    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
-    return "Attention weights, largest in each row: " + ", ".join(
-        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
-    )
-
-
 def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
     """Return the attention weights that a layer's module kept of its last call.
 
@@ -1624,18 +1520,44 @@ def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
 
 
 def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded self-attention of an encoder layer, (B, H, S, S)."""
+    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
     return _recorded_weights(model.encoder, layer, "self_attn")
 
 
 def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded self-attention of a decoder layer, (B, H, T, T)."""
+    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
     return _recorded_weights(model.decoder, layer, "self_attn")
 
 
 def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded cross-attention of a decoder layer, (B, H, T, S)."""
+    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
     return _recorded_weights(model.decoder, layer, "src_attn")
+
+
+def mtx2df(
+    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
+) -> pandas.DataFrame:
+    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
+
+    It is cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
+    where there are more tokens than rows or columns.
+    """
+    _check_labels(m, row_tokens, col_tokens)
+    value = m.tolist()
+    cells = [
+        (r, c, value[r][c], row_token, col_token)
+        for r, row_token in enumerate(row_tokens[:max_row])
+        for c, col_token in enumerate(col_tokens[:max_col])
+    ]
+    columns = ["row", "column", "value", "row_token", "col_token"]
+    return optional_import("pandas").DataFrame(cells, columns=columns)
+
+
+def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
+    """Raise ValueError where a matrix (…, L, S) is smaller than its labels."""
+    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
+        labels = f"{len(rows)} row and {len(columns)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
 
 
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
@@ -1643,9 +1565,9 @@ KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 @dataclass
 class Recording:
-    """One kind of attention to one sentence: weights (N, H, T, S) of all heads.
+    """One kind of attention to one sentence: weights (N, h, L, S) of all heads.
 
-    ``rows`` are the T tokens that ask, ``columns`` the S tokens that are asked.
+    ``rows`` are the L tokens that ask, ``columns`` the S tokens that are asked.
     """
 
     kind: str
@@ -1654,27 +1576,11 @@ class Recording:
     columns: list[str]
     weights: Tensor
 
-    def record(self) -> dict[str, Any]:
-        """What charts need of it, for ``_by_head``; ValueError for wrong labels."""
-        _check_labels(self.weights, self.rows, self.columns)
-        maps = self.weights[..., : len(self.rows), : len(self.columns)].flatten(0, 1)
-        return {
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "rows": "\t".join(self.rows),
-            "columns": "\t".join(self.columns),
-            "maps": len(maps),
-            "heads": self.weights.size(1),
-            "cells": maps[0].numel(),
-            "width": len(self.columns),
-            "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
-        }
-
 
 def recordings(
     model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
 ) -> list[Recording]:
-    """The three KINDS of what was last recorded, labelled with the tokens."""
+    """Return the three KINDS of what was last recorded, labeled with the tokens."""
     encoder: Any = model.encoder
     decoder: Any = model.decoder
     uses = [
@@ -1689,96 +1595,10 @@ def recordings(
     return found
 
 
-def attention_grid(recording: Recording, width: int = 560) -> altair.Chart:
-    """All layers (down) and heads (across) of one kind of attention, small."""
-    alt = optional_import("altair")
-    N, H, T, S = recording.weights.shape
-    side = max(24, min(120, width // H - 12))
-    size = f"small heat maps, {N} layers of {H} heads, {T} by {S} tokens"
-    chart = alt.Chart(
-        alt.Data(values=[recording.record()]),
-        title=recording.kind,
-        description=f"{recording.kind}, {size}: {recording.sentence}",
-        width=side,
-        height=max(24, side * T // S),
-    ).mark_rect()
-    return _by_cell(_by_head(chart), "text").encode(
-        x=alt.X("column:O", axis=None),
-        y=alt.Y("row:O", axis=None),
-        row=alt.Row("layer:O", title="layer", spacing=6),
-        column=alt.Column("head:O", title="head", spacing=6),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-
-
-def readable(tokens: list[str], tokenizer: Any) -> list[str]:
-    """Labels for tokens: words as they are, subwords as text, ``+`` inside a word."""
-    subwords = isinstance(tokenizer, BytePairEncoding)
-    labels: list[str] = []
-    for i, token in enumerate(tokens):
-        text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
-        shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
-        inside = text[:1].isalnum() or text[:1] == "\ufffd"  # part of a letter's bytes
-        begins = i == 0 or not {token, tokens[i - 1]}.isdisjoint(SPECIALS)
-        labels.append("+" * (subwords and inside and not begins) + shown)
-    return labels
-
-
-@dataclass
-class Explanation:
-    """Greedy translations of sentences, and the attention behind them."""
-
-    sentences: list[str]
-    translations: list[str]
-    recordings: list[Recording]
-
-    def charts(self) -> list[altair.LayerChart]:
-        """The explorer of all kinds, cross-attention first, and its lines."""
-        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
-        cross = [each for each in order if each.kind == KINDS[-1]]
-        return [explorer(*order), sentence_pair(*cross)]
-
-    def save(self, path: str | Path) -> None:
-        """Write both charts as a page that opens in any browser, offline."""
-        pairs = zip(self.sentences, self.translations, strict=True)
-        lines = [" → ".join(pair) for pair in pairs]
-        page = attention_page("What the model looks at", lines, self.charts())
-        write_atomically(path, page.encode())
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return self.charts()[0]._repr_mimebundle_(include, exclude)
-
-
-def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
-    """Translate sentences greedily and keep what the model attends to.
-
-    Takes a translator or the folder of one. Raises DataError for a blank sentence,
-    TypeError for a model without its vocabularies.
-    """
-    if isinstance(translator, EncoderDecoder):
-        raise TypeError("a model knows no words: give the Translator it belongs to")
-    if not isinstance(translator, Translator):
-        translator = load_translator(translator)
-    found, text = Explanation(list(sentences), [], []), translator.text
-    for sentence in sentences:
-        if not sentence.strip():
-            raise DataError("sentence", "is blank", "Give one with words.")
-        source, read = record_translation(translator, sentence)
-        found.translations.append(text.tokenizer_tgt.detokenize(read[1:]))
-        found.recordings += recordings(
-            translator.model,
-            readable(source, text.tokenizer_src),
-            readable(read, text.tokenizer_tgt),
-            sentence,
-        )
-    return found
-
-
 def links_found(
     weights: Tensor, threshold: float | None = None, shift: int = 0
 ) -> Tensor:
-    """The links between words that maps (…, T, S) draw, boolean (…, T - 1, S - 2).
+    """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
 
     From each row to its largest weight, or to all from ``threshold`` on. Target
     word j is row j + shift: 0, the row that writes it; 1, the row that reads it.
@@ -1792,7 +1612,7 @@ def links_found(
 
 
 def gold_links(line: str, rows: int, columns: int) -> Tensor:
-    """Pairs ``i-j`` (source word, target word) as a boolean (rows j, columns i)."""
+    """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
     gold = torch.zeros(rows, columns, dtype=torch.bool)
     for pair in line.split():
         i, j = map(int, pair.split("-"))
@@ -1801,19 +1621,39 @@ def gold_links(line: str, rows: int, columns: int) -> Tensor:
 
 
 def count_links(found: Tensor, gold: Tensor) -> Tensor:
-    """Right, drawn and gold links: boolean (…, T, S) and (T, S) to counts (…, 3)."""
+    """Count right, drawn and gold links: boolean (…, L, S) and (L, S) to (…, 3)."""
     counts = [found & gold, found, gold.expand_as(found)]
     return torch.stack([each.sum((-2, -1)) for each in counts], -1)
 
 
 def alignment_error_rate(counts: Tensor) -> Tensor:
-    """1 − 2·right / (drawn + gold), from summed counts (…, 3)."""
+    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
     right, drawn, gold = counts.double().unbind(-1)
     return 1 - 2 * right / (drawn + gold)
 
 
+def record_pair(
+    translator: Translator, src: str, tgt: str
+) -> tuple[list[str], list[str]]:
+    """Let the decoder read a given translation and keep the model's attention.
+
+    Returns the tokens of both sides, as ``record_translation`` does.
+    """
+    model = translator.model
+    device = next(model.parameters()).device
+    source = torch.tensor([translator.check(src)], device=device)
+    target_ids = translator.text.encode_pair(src, tgt)[1][:-1]
+    target = torch.tensor([target_ids], device=device)
+    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
+    triangle = subsequent_mask(target.size(1)).to(device)
+    with plain_attention(model), in_mode(model, training=False):
+        model(source, target, mask, triangle)
+    read = translator.text.vocab_tgt.tokens(target[0].tolist())
+    return translator.text.vocab_src.tokens(source[0].tolist()), read
+
+
 def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
-    """Cross-attention while the decoder reads ``tgt``: (N, H + 1, T, S).
+    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
 
     The last of each layer's maps is the mean over its heads.
     """
@@ -1823,25 +1663,37 @@ def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
 
 
 def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """What guesses without a model count against a gold (T, S), each (3,).
+    """Count what guesses without a model reach against gold (L, S), each (3,).
 
     Uniform weights: the expected counts of one source word at random per row.
     One link per row: what the best map of that kind reaches.
     """
-    T, S = gold.shape
-    rows = torch.arange(T)
+    L, S = gold.shape
+    rows = torch.arange(L)
     diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, T - 1)).round().long()] = True
+    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
     links, linked = int(gold.sum()), int(gold.any(-1).sum())
     return {
         "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, T, links]),
+        "uniform": torch.tensor([links / S, L, links]),
         "one link per row": torch.tensor([linked, linked, links]),
     }
 
 
+def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
+    """Return the error rates of corpora drawn from the sentences: (resamples, …).
+
+    counts (sentences, …, 3); each corpus has as many, drawn with replacement. The
+    draws are the same for everything in counts, so that rates can be compared.
+    """
+    sentences = len(counts)
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
+    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
+
+
 def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """For each role the keys that a query of it looks at: boolean (T, S)."""
+    """Return for each role the keys that a query of it looks at: boolean (L, S)."""
     ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
     keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
     for name in (SPECIALS[START], SPECIALS[END]):
@@ -1853,13 +1705,13 @@ def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
-    """Mean weight of maps (…, T, S) on a role's keys: (…); NaN if it has none."""
+    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
     return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
 
 
 @contextmanager
 def zeroed(*parts: Tensor) -> Iterator[None]:
-    """Parts of a model's weights are zero inside a with block, and come back."""
+    """Set parts of a model's weights to zero inside the block, and restore them."""
     kept = [part.detach().clone() for part in parts]
     try:
         for part in parts:
@@ -1871,7 +1723,7 @@ def zeroed(*parts: Tensor) -> Iterator[None]:
 
 
 def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
-    """Return the part of the output map that passes on one head: (D, d_k)."""
+    """Return the part of the output map that passes on one head: (d_model, d_k)."""
     output: Any = attn.linears[3]
     first = head * attn.d_k
     return output.weight[:, first : first + attn.d_k]
@@ -4375,6 +4227,136 @@ def _by_head(chart: Any) -> Any:
     )
 
 
+_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
+_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
+
+
+def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
+    """Return an axis of positions, ``step`` pixels each, labeled with their tokens."""
+    label = f"{json.dumps(tokens)}[datum.value]"
+    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
+    options.update(labelBaseline="middle", title=None, ticks=False)
+    return optional_import("altair").Axis(**options)
+
+
+def _weight_color() -> altair.Color:
+    """Return the color of a weight, on the same scale in all charts."""
+    alt = optional_import("altair")
+    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
+
+
+def attn_map(
+    attn: Tensor,
+    layer: int,
+    head: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+    max_dim: int = 30,
+) -> altair.Chart:
+    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
+    alt = optional_import("altair")
+    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
+    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
+    record = {"weights": _packed(table["value"]), "cells": len(table)}
+    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
+    step = min(20, 250 // max(len(rows), len(columns)))
+    chart = alt.Chart(
+        alt.Data(values=[record | {"width": len(columns)}]),
+        title=f"layer {layer}, head {head}",
+        description=_described(attn[0, head], rows, columns),
+        width=alt.Step(step),
+        height=alt.Step(step),
+    ).mark_rect()
+    return _by_cell(chart).encode(
+        y=alt.Y("row:O", axis=_token_axis(rows, step)),
+        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+
+
+def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
+    """Put a map (L, S) into words: for each row where its largest weight lies."""
+    most = weights[: len(rows), : len(columns)].max(-1)
+    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
+    return "Attention weights, largest in each row: " + ", ".join(
+        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
+    )
+
+
+def _record(recording: Recording) -> dict[str, Any]:
+    """Return what charts need of a recording; ValueError for labels that don't fit."""
+    rows, columns, weights = recording.rows, recording.columns, recording.weights
+    _check_labels(weights, rows, columns)
+    maps = weights[..., : len(rows), : len(columns)].flatten(0, 1)
+    return {
+        "kind": recording.kind,
+        "sentence": recording.sentence,
+        "rows": "\t".join(rows),
+        "columns": "\t".join(columns),
+        "maps": len(maps),
+        "heads": weights.size(1),
+        "cells": maps[0].numel(),
+        "width": len(columns),
+        "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
+    }
+
+
+def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
+    """Draw all heads of one layer of a recording as small heat maps, four in a row."""
+    alt = optional_import("altair")
+    rows, columns = recording.rows, recording.columns
+    step = max(3, min(13, 150 // max(len(rows), len(columns))))
+    below = {"labelAngle": -60, "labelAlign": "right"}
+    across = _token_axis(columns, step, **below) if step >= 8 else None
+    down = _token_axis(rows, step) if step >= 8 else None
+    heads = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
+    maps = heads.encode(
+        x=alt.X("column:O", axis=across),
+        y=alt.Y("row:O", axis=down),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+    says = f"{recording.kind}, layer {layer}"
+    names = [f"head {head}" for head in range(recording.weights.size(1))]
+    chart = maps.facet(
+        alt.Facet("name:N", title=None, sort=names),
+        data=alt.Data(values=[_record(recording)]),
+        columns=4,
+        spacing=8,
+        title=says,
+        description=f"{says}: a heat map for each head. {recording.sentence}",
+    )
+    chart = _by_head(chart).transform_filter(alt.datum.layer == layer)
+    return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
+
+
+def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
+    """Draw a number for each head: layers down, heads across, three panels in a row.
+
+    The table has the columns panel, layer, head and value.
+    """
+    alt = optional_import("altair")
+    largest = float(table["value"].max())
+    dark = f"datum.value > {largest / 2}"
+    ink = alt.condition(dark, alt.value("white"), alt.value("black"))
+    heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
+        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("layer:O", title="layer"),
+    )
+    color = alt.Color("value:Q", title=what)
+    squares = heads.mark_rect().encode(
+        color=color.scale(domain=(0, largest), clamp=True)
+    )
+    numbers = heads.mark_text(fontSize=11).encode(
+        text=alt.Text("value:Q", format=form), color=ink
+    )
+    panels = list(dict.fromkeys(table["panel"]))
+    return alt.layer(squares, numbers, data=table).facet(
+        alt.Facet("panel:N", title=None, sort=panels), columns=3, title=title
+    )
+
+
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
@@ -4404,7 +4386,7 @@ def _chosen_cells(
     title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
     chart = alt.layer(
         *views,
-        data=alt.Data(values=[each.record() for each in recordings]),
+        data=alt.Data(values=[_record(each) for each in recordings]),
         description=says + _described(shown, first.rows, first.columns),
         view=alt.ViewBackground(stroke=None),
         title=alt.Title(title, offset=12),
@@ -4483,7 +4465,8 @@ def sentence_pair(
 ) -> altair.LayerChart:
     """The choices of ``explorer``, drawn as lines from who asks to who is asked.
 
-    Pointing at a token leaves its lines alone. Weights below 0.05 are not drawn.
+    Each token that asks has one line, its largest weight, the thicker the heavier;
+    none where that is below 0.05. Pointing at a token leaves its lines alone.
     """
     alt = optional_import("altair")
     longest = max(max(each.weights.shape[2:]) for each in recordings)
@@ -4494,8 +4477,10 @@ def sentence_pair(
     thick = alt.StrokeWidth("value:Q", legend=None)
     (row, column), pointed = _pointed_at("lines")
     lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
-    lines = alt.Chart(width=wide, height=step * longest).transform_filter(
-        "datum.value >= 0.05"
+    lines = alt.Chart(width=wide, height=step * longest).transform_joinaggregate(
+        largest="max(value)", groupby=["row"]
+    ).transform_filter(
+        "datum.value == datum.largest && datum.value >= 0.05"
     ).mark_rule(color=CHART_COLORS[0], strokeCap="round").encode(
         x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
         strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
@@ -4606,6 +4591,72 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
         program="(() => {" + bundle.replace("</script", "<\\/script") + "})();",
         charts=json.dumps(drawn, ensure_ascii=False).replace("<", "\\u003c"),
     )
+
+
+def readable(tokens: list[str], tokenizer: Any) -> list[str]:
+    """Return labels of tokens: words as they are, subwords as text, ``+`` in a word."""
+    subwords = isinstance(tokenizer, BytePairEncoding)
+    labels: list[str] = []
+    for i, token in enumerate(tokens):
+        text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
+        shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
+        inside = text[:1].isalnum() or text[:1] == "\ufffd"  # part of a letter's bytes
+        begins = i == 0 or not {token, tokens[i - 1]}.isdisjoint(SPECIALS)
+        labels.append("+" * (subwords and inside and not begins) + shown)
+    return labels
+
+
+@dataclass
+class Explanation:
+    """Greedy translations of sentences, and the attention behind them."""
+
+    sentences: list[str]
+    translations: list[str]
+    recordings: list[Recording]
+
+    def charts(self) -> list[altair.LayerChart]:
+        """Return the explorer of all kinds, cross-attention first, and its lines."""
+        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
+        cross = [each for each in order if each.kind == KINDS[-1]]
+        sharpness = cross[0].weights.amax(-1).mean(-1)  # (N, h)
+        layer, head = divmod(int(sharpness.argmax()), sharpness.size(1))
+        first = {"layer": layer, "head": head}
+        return [explorer(*order, **first), sentence_pair(*cross, **first)]
+
+    def save(self, path: str | Path) -> None:
+        """Write both charts as a page that opens in any browser, offline."""
+        pairs = zip(self.sentences, self.translations, strict=True)
+        lines = [" → ".join(pair) for pair in pairs]
+        page = attention_page("What the model looks at", lines, self.charts())
+        write_atomically(path, page.encode())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.charts()[0]._repr_mimebundle_(include, exclude)
+
+
+def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
+    """Translate sentences greedily and keep what the model attends to.
+
+    Takes a translator or the folder of one. Raises DataError for a blank sentence,
+    TypeError for a model without its vocabularies.
+    """
+    if isinstance(translator, EncoderDecoder):
+        raise TypeError("a model knows no words: give the Translator it belongs to")
+    if not isinstance(translator, Translator):
+        translator = load_translator(translator)
+    found = Explanation(list(sentences), [], [])
+    for sentence in sentences:
+        if not sentence.strip():
+            raise DataError("sentence", "is blank", "Give one with words.")
+        source, read = record_translation(translator, sentence)
+        found.translations.append(translator.text.tokenizer_tgt.detokenize(read[1:]))
+        found.recordings += recordings(
+            translator.model,
+            readable(source, translator.text.tokenizer_src),
+            readable(read, translator.text.tokenizer_tgt),
+            sentence,
+        )
+    return found
 
 
 # -----------------------------------------------------------------------------

@@ -404,12 +404,12 @@ def test_a_recording_with_wrong_labels_is_refused(rows, columns):
     weights = torch.zeros(1, 1, 5, 4)
     labels = [str(i) for i in range(6)]
     with pytest.raises(ValueError, match="do not fit"):
-        at.Recording("", "", labels[:rows], labels[:columns], weights).record()
+        at._record(at.Recording("", "", labels[:rows], labels[:columns], weights))
 
 
 def test_a_recording_travels_in_thousandths():
     each = planted()
-    record = each.record()
+    record = at._record(each)
     assert (record["maps"], record["heads"], record["cells"]) == (6, 3, 20)
     assert record["rows"].split("\t") == each.rows
     assert record["columns"].split("\t") == each.columns
@@ -524,7 +524,7 @@ def test_charts_speak(layer, head, expected):
         text = draw(each, layer=layer, head=head).to_dict()["description"]
         assert at._described(weights, each.rows, each.columns) in text
         assert expected in text and each.kind in text
-    assert each.kind in at.attention_grid(each).to_dict()["description"]
+    assert each.kind in at.attention_grid(each, layer).to_dict()["description"]
 
 
 @pytest.mark.parametrize("sharpness", [0, 1, 4])
@@ -533,18 +533,36 @@ def test_six_layers_of_eight_heads_stay_small(sharpness):
     weights = torch.randn(6, 8, 30, 30).mul(sharpness).softmax(-1)
     tokens = [f"Fußgängerampel{i}" for i in range(30)]
     each = at.Recording(at.KINDS[0], " ".join(tokens), tokens, tokens, weights)
-    for draw in (at.explorer, at.sentence_pair, at.attention_grid):
-        text = json.dumps(draw(each).to_dict(), ensure_ascii=False)
+    for chart in (
+        at.explorer(each),
+        at.sentence_pair(each),
+        at.attention_grid(each, 5),
+    ):
+        text = json.dumps(chart.to_dict(), ensure_ascii=False)
         assert len(text.encode()) <= 150_000
 
 
-def test_the_grid_holds_every_head():
+def test_the_grid_holds_every_head_of_its_layer():
     each = planted(2, 3)
-    cells = shown(at.attention_grid(each).to_dict())
-    assert len(cells) == 2 * 3 * 20
-    values = sorted(float(cell["value"]) for cell in cells)
-    expected = sorted(each.weights.mul(1000).round().div(1000).flatten().tolist())
-    assert values == pytest.approx(expected, abs=0.0011)
+    for layer in range(2):
+        specification = at.attention_grid(each, layer).to_dict()
+        cells = shown(specification)
+        assert len(cells) == 3 * 20
+        for head in range(3):
+            found = matrix(cells[20 * head : 20 * head + 20], each)
+            assert (found - each.weights[layer, head]).abs().max() < 0.0006
+        words = texts(drawn_specification(specification))
+        names = [word for word in words if word.startswith("head ")]
+        assert names == ["head 0", "head 1", "head 2"]
+        assert set(each.rows) | set(each.columns) <= set(words)
+
+
+def test_a_grid_without_room_for_words_has_none():
+    tokens = [f"token{i}" for i in range(40)]
+    weights = torch.full((1, 2, 40, 40), 1 / 40)
+    each = at.Recording(at.KINDS[0], "", tokens, tokens, weights)
+    words = texts(drawn_specification(at.attention_grid(each, 0).to_dict()))
+    assert not set(tokens) & set(words) and "head 1" in words
 
 
 LINE = re.compile(
@@ -557,6 +575,7 @@ def test_lines_join_the_tokens_they_belong_to():
     each = planted(2, 3)
     each.weights[1, 2] = 0.0
     each.weights[1, 2, 3, 1] = 0.75
+    each.weights[1, 2, 3, 2] = 0.25  # not the largest of its row
     each.weights[1, 2, 0, 2] = 0.04  # too little for a line
     svg = drawn(at.sentence_pair(each, layer=1, head=2))
     [(label, x, y, across, down)] = LINE.findall(svg)
@@ -621,6 +640,16 @@ def test_explain_is_the_greedy_translation_with_its_recordings(translator, tmp_p
         if p["name"] == "Sentence"
     )  # fmt: skip
     assert sentence["bind"]["options"] == SENTENCES[:2]
+
+
+def test_an_explanation_opens_at_the_sharpest_head():
+    soft, sharp = planted(2, 3, kind=at.KINDS[0]), planted(2, 3)
+    sharp.weights[1, 2] = torch.eye(5)[:, :4]
+    found = at.Explanation(["a b"], ["c"], [soft, sharp])
+    for chart in found.charts():
+        params = chart.to_dict()["params"]
+        params = {p["name"]: p["value"] for p in params if "value" in p}
+        assert (params["Kind"], params["Layer"], params["Head"]) == (at.KINDS[2], 1, 2)
 
 
 def test_explain_takes_the_folder_of_a_model():
@@ -689,6 +718,23 @@ def test_guesses_without_a_model():
     assert counts.tolist() == pytest.approx(guess["uniform"].tolist(), abs=0.05)
     wide = at.guessed_links(torch.ones(1, 7, dtype=torch.bool))
     assert wide["diagonal"].tolist() == [1, 1, 7]
+
+
+def test_resampled_rates_spread_as_the_binomial_does():
+    """400 sentences of one link, 300 right: the rate's spread is √(p(1 − p)/n)."""
+    counts = torch.ones(400, 2, 3)
+    counts[:100, 0, 0] = 0
+    counts[300:, 1, 0] = 0
+    rates = at.resampled_error_rates(counts)
+    assert rates.shape == (1000, 2)
+    expected = (0.25 * 0.75 / 400) ** 0.5
+    assert rates.std(0).tolist() == pytest.approx([expected] * 2, rel=0.1)
+    assert rates.mean(0).tolist() == pytest.approx([0.25] * 2, abs=0.005)
+    assert torch.equal(rates, at.resampled_error_rates(counts))
+    twice = at.resampled_error_rates(counts[:, [0, 0]])
+    assert torch.equal(twice[:, 0], twice[:, 1])  # the same draws for both
+    sure = at.resampled_error_rates(torch.ones(5, 3))
+    assert (sure == 0).all()
 
 
 # --- roles and importance ----------------------------------------------------
@@ -848,10 +894,15 @@ def test_results_are_those_of_the_shipped_model():
     for kind in at.KINDS:
         assert torch.tensor(results["masked"][kind]).shape == (config.N, config.h)
         assert len(results["uniform"][kind]) == config.N
+        losses = results["bleu"] - torch.tensor(results["masked"][kind])
+        low, high = torch.tensor(results["interval of the loss"][kind]).unbind(-1)
+        assert ((low <= losses) & (losses <= high)).all()
         for scores in results["roles"][kind].values():
             assert torch.tensor(scores).shape == (config.N, config.h)
     rates = torch.tensor(results["alignment"]["largest weight"])
     assert rates.shape == (config.N, config.h + 1)
+    low, high = torch.tensor(results["alignment"]["interval"]).unbind(-1)
+    assert ((low < rates) & (rates < high)).all()
     guesses = results["alignment"]["guesses"]
     assert guesses["one link per row"] <= rates.min() < guesses["diagonal"]
     assert guesses["diagonal"] < guesses["uniform"]
@@ -862,6 +913,7 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     file = at.project_folder() / "benchmarks" / "heads.py"
     specification = importlib.util.spec_from_file_location("heads", file)
     heads = importlib.util.module_from_spec(specification)
+    monkeypatch.syspath_prepend(str(file.parent))
     specification.loader.exec_module(heads)
     few = {split: at.load_pairs(at.TrainingConfig(), split)[:6] for split in SPLITS}
     monkeypatch.setattr(at, "load_pairs", lambda config, split: few[split])
