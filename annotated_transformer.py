@@ -20,6 +20,7 @@ import html
 import importlib
 import importlib.metadata
 import inspect
+import io
 import itertools
 import json
 import math
@@ -30,7 +31,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -3130,76 +3130,6 @@ DEFAULT_MODEL = "models/multi30k"
 CAPTIONS_MODEL = "models/captions"
 
 
-class _CommandLine(argparse.ArgumentParser):
-    """A parser that reports errors as a DataError."""
-
-    def error(self, message: str) -> typing.NoReturn:
-        raise DataError("command line", message, f"See {self.prog} --help.")
-
-
-def _command_line() -> _CommandLine:
-    """Return the parser of all commands."""
-    parser = _CommandLine(prog="annotated_transformer")
-    parser.description = "Train a Transformer and translate with it"
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(name: str, run: Callable, about: str, *parents: Any) -> _CommandLine:
-        command = commands.add_parser(
-            name, help=about, description=about, parents=parents, allow_abbrev=False
-        )
-        command.set_defaults(run=run)
-        return command
-
-    training = _CommandLine(add_help=False)
-    presets = ", ".join(CONFIGS)
-    training.add_argument(
-        "--config", help=f"{presets} (default: small; captions: tiny)"
-    )
-    _add_fields(training, *_FIELDS)
-    model = _CommandLine(add_help=False)
-    model.add_argument(
-        "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
-        help=f"folder of a run or a model (default: {DEFAULT_MODEL})",
-    )  # fmt: skip
-    model.set_defaults(device="auto")
-    search = _CommandLine(add_help=False, parents=[model])
-    _add_fields(search, "beam_size", "length_penalty", "device")
-
-    train = add("train", _train_command, "Train a model or resume a run", training)
-    train.add_argument("--restart", action="store_true", help="delete the run first")
-    prepare = add(
-        "prepare", _prepare_command, "Write a corpus to disk as ids", training
-    )
-    prepare.add_argument(
-        "--workers", type=int, default=1, help="processes (default: 1)"
-    )
-    for command in (train, prepare):  # their usage would name 37 flags
-        command.usage = "%(prog)s [OPTION ...]"
-    translate = add("translate", _translate_command, "Translate lines of text", search)
-    translate.add_argument("sentences", nargs="*", help="default: standard input")
-    score = add("evaluate", _evaluate_command, "Score a model as JSON", search)
-    score.add_argument("--src", help="file of sentences to translate, one per line")
-    score.add_argument("--ref", help="file of reference translations, line by line")
-    score.add_argument("--dataset", help="multi30k or captions, instead of two files")
-    score.add_argument(
-        "--split", default="valid", choices=["valid", "test"],
-        help="part of the dataset (default: valid)",
-    )  # fmt: skip
-    attend = add("attend", _attend_command, "Draw what the model looks at", model)
-    _add_fields(attend, "device")
-    attend.add_argument("sentences", nargs="+", help="one or more sentences")
-    attend.add_argument("--out", default="attention.html", help="page to write")
-    export = add("export", _export_command, "Convert a model for an engine", model)
-    export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
-    export.add_argument("--out", required=True, help="folder to write")
-    export.add_argument(
-        "--quantization", default="float32", choices=QUANTIZATIONS,
-        help="number format of the weights (default: float32)",
-    )  # fmt: skip
-    export.set_defaults(device="cpu")
-    return parser
-
-
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
     """Return the preset that --config names, changed by the flags that were given."""
     given = _given(arguments, *_FIELDS)
@@ -3383,6 +3313,76 @@ def _export_command(arguments: argparse.Namespace) -> int:
     export_to_ctranslate2(translator, arguments.out, arguments.quantization)
     log(f"The model is in {arguments.out}. Try `translate --model {arguments.out}`.")
     return 0
+
+
+class _CommandLine(argparse.ArgumentParser):
+    """A parser that reports errors as a DataError."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        raise DataError("command line", message, f"See {self.prog} --help.")
+
+
+def _command_line() -> _CommandLine:
+    """Return the parser of all commands."""
+    parser = _CommandLine(prog="annotated_transformer")
+    parser.description = "Train a Transformer and translate with it"
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable, about: str, *parents: Any) -> _CommandLine:
+        command = commands.add_parser(
+            name, help=about, description=about, parents=parents, allow_abbrev=False
+        )
+        command.set_defaults(run=run)
+        return command
+
+    training = _CommandLine(add_help=False)
+    presets = ", ".join(CONFIGS)
+    training.add_argument(
+        "--config", help=f"{presets} (default: small; captions: tiny)"
+    )
+    _add_fields(training, *_FIELDS)
+    model = _CommandLine(add_help=False)
+    model.add_argument(
+        "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
+        help=f"folder of a run or a model (default: {DEFAULT_MODEL})",
+    )  # fmt: skip
+    model.set_defaults(device="auto")
+    search = _CommandLine(add_help=False, parents=[model])
+    _add_fields(search, "beam_size", "length_penalty", "device")
+
+    train = add("train", _train_command, "Train a model or resume a run", training)
+    train.add_argument("--restart", action="store_true", help="delete the run first")
+    prepare = add(
+        "prepare", _prepare_command, "Write a corpus to disk as ids", training
+    )
+    prepare.add_argument(
+        "--workers", type=int, default=1, help="processes (default: 1)"
+    )
+    for command in (train, prepare):  # their usage would name 37 flags
+        command.usage = "%(prog)s [OPTION ...]"
+    translate = add("translate", _translate_command, "Translate lines of text", search)
+    translate.add_argument("sentences", nargs="*", help="default: standard input")
+    score = add("evaluate", _evaluate_command, "Score a model as JSON", search)
+    score.add_argument("--src", help="file of sentences to translate, one per line")
+    score.add_argument("--ref", help="file of reference translations, line by line")
+    score.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    score.add_argument(
+        "--split", default="valid", choices=["valid", "test"],
+        help="part of the dataset (default: valid)",
+    )  # fmt: skip
+    attend = add("attend", _attend_command, "Draw what the model looks at", model)
+    _add_fields(attend, "device")
+    attend.add_argument("sentences", nargs="+", help="one or more sentences")
+    attend.add_argument("--out", default="attention.html", help="page to write")
+    export = add("export", _export_command, "Convert a model for an engine", model)
+    export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
+    export.add_argument("--out", required=True, help="folder to write")
+    export.add_argument(
+        "--quantization", default="float32", choices=QUANTIZATIONS,
+        help="number format of the weights (default: float32)",
+    )  # fmt: skip
+    export.set_defaults(device="cpu")
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -4428,7 +4428,7 @@ _CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
 
 
 def _chart_theme() -> dict:
-    """The Altair theme of the series: colours, sizes of text, white background."""
+    """Return the theme of the series: colors, text sizes, white background."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
     return {
         "config": {
@@ -4448,34 +4448,25 @@ def _chart_theme() -> dict:
 
 
 def _chart_bundle(spec: dict, **options: object) -> dict:
-    """What one chart stores in a notebook: the specification and a PNG of it."""
+    """Return what a notebook stores of one chart: the specification and a PNG."""
     bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
     with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
         import vl_convert
 
-        png = _packed_tightly(vl_convert.vegalite_to_png(spec))
+        png = _with_palette(vl_convert.vegalite_to_png(spec))
         bundle["image/png"] = base64.b64encode(png).decode()
     return bundle
 
 
-def _packed_tightly(png: bytes) -> bytes:
-    """The same picture in about a fifth of the bytes that vl-convert takes."""
-    chunks, pixels, place = [], b"", 8  # behind the signature
-    while place < len(png):
-        size, kind = struct.unpack_from(">I4s", png, place)
-        content = png[place + 8 : place + 8 + size]
-        place += size + 12
-        if kind == b"IDAT":
-            pixels += content
-        else:
-            chunks.append((kind, content))
-    pixels = zlib.compress(zlib.decompress(pixels), level=9)
-    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
-    framed = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
-        for kind, c in chunks
-    )
-    return png[:8] + b"".join(framed)
+def _with_palette(png: bytes) -> bytes:
+    """Return a picture with at most 256 colors, in about an eighth of the bytes."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    packed = io.BytesIO()
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(packed, "PNG", optimize=True)
+    return packed.getvalue()
 
 
 def use_charts() -> None:
@@ -4487,12 +4478,12 @@ def use_charts() -> None:
 
 
 def _packed(weights: Iterable[float]) -> str:
-    """Weights as one string of thousandths, which ``_by_cell`` cuts up again."""
+    """Return weights as a string of thousandths, for ``_by_cell`` to cut up again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
 
 
 def _by_cell(chart: Any, maps: str = "weights") -> Any:
-    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
+    """Let a chart cut up the ``maps`` of its records: one record per cell."""
     word = "split(datum.{0}s, '\\t')[datum.{0}]".format
     return (
         chart.transform_calculate(
@@ -4510,7 +4501,7 @@ def _by_cell(chart: Any, maps: str = "weights") -> Any:
 
 
 def _by_head(chart: Any) -> Any:
-    """Let a chart cut recordings up: a record for each layer and head."""
+    """Let a chart cut up recordings: one record per layer and head."""
     return (
         chart.transform_calculate(
             text="split(datum.weights, '|')", map="sequence(datum.maps)"
@@ -4525,7 +4516,7 @@ def _by_head(chart: Any) -> Any:
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
-    """A parameter of a chart, with a list to choose from where there is a choice."""
+    """Return a parameter of a chart, with a list where there is a choice."""
     alt = optional_import("altair")
     if len(options) < 2:
         return alt.param(name=name, value=first)
@@ -4537,7 +4528,7 @@ def _chooser(
 def _chosen_cells(
     recordings: tuple[Recording, ...], views: list, layer: int, head: int
 ) -> altair.LayerChart:
-    """Views on the cells of one map, laid over each other, with the four choices."""
+    """Overlay views of the cells of one map, and add the four choices."""
     alt = optional_import("altair")
     kinds = list(dict.fromkeys(each.kind for each in recordings))
     sentences = list(dict.fromkeys(each.sentence for each in recordings))
@@ -4569,7 +4560,7 @@ def _chosen_cells(
 
 
 def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
-    """Which row and which column a view's pointer chooses; both as conditions."""
+    """Return the row and column selections of a view, and both as conditions."""
     alt = optional_import("altair")
     chosen = []
     for field in ("row", "column"):
@@ -4583,7 +4574,7 @@ def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
 def _words(
     token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
 ) -> altair.Chart:
-    """The tokens along one side of a view, each ``once``; pointing chooses one."""
+    """Draw the tokens along one side of a view, each ``once``; pointing selects."""
     chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
     chart = chart.transform_filter(f"datum.{once} == 0")
     text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
@@ -4593,9 +4584,9 @@ def _words(
 def explorer(
     *recordings: Recording, layer: int = 0, head: int = -1
 ) -> altair.LayerChart:
-    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
+    """Draw a heat map of the chosen recording, layer and head (-1: their mean).
 
-    Pointing at a token shows its row or column alone, with its weights in percent.
+    Pointing at a token shows only its row or column, with weights in percent.
     """
     alt = optional_import("altair")
     longest = max(max(each.weights.shape[2:]) for each in recordings)
@@ -4616,7 +4607,7 @@ def explorer(
 
 
 def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
-    """The weights of what is pointed at, as numbers; none where nothing is."""
+    """Draw the weights of whatever is pointed at as numbers."""
     alt = optional_import("altair")
     something = {"or": [each | {"empty": False} for each in pointed]}
     ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
@@ -4667,7 +4658,7 @@ def visualize_layer(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.ConcatChart:
-    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
     attn = getter_fn(model, layer)
     maps = (
         attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
@@ -4683,7 +4674,7 @@ def _visualize_model(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.VConcatChart:
-    """All layers of a kind of attention, all heads of each."""
+    """Draw all heads of all layers of one kind of attention."""
     decoder: Any = model.decoder
     return optional_import("altair").vconcat(*(
         visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
@@ -4692,26 +4683,26 @@ def _visualize_model(
 
 
 def _first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The captions model after the first test sentence, with its tokens."""
+    """Run the captions model on the first test sentence; return it and the tokens."""
     translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
 
 def viz_encoder_self() -> altair.VConcatChart:
-    """The encoder's self-attention of the first test sentence."""
+    """Draw the encoder's self-attention over the first test sentence."""
     model, source, _ = _first_test_sentence()
     return _visualize_model(model, get_encoder, source, source)
 
 
 def viz_decoder_self() -> altair.VConcatChart:
-    """The decoder's self-attention of the first test sentence."""
+    """Draw the decoder's self-attention over the first test sentence."""
     model, _, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_self, read, read)
 
 
 def viz_decoder_src() -> altair.VConcatChart:
-    """The cross-attention of the first test sentence."""
+    """Draw the cross-attention of the first test sentence."""
     model, source, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_src, read, source)
 
@@ -4742,7 +4733,7 @@ const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.vie
 
 
 def attention_page(title: str, lines: list[str], charts: list) -> str:
-    """A web page of lines of text and charts that needs no network."""
+    """Return a web page of lines of text and charts that needs no network."""
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
