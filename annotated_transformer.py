@@ -4752,11 +4752,11 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
 
 
 class RDrop(LabelSmoothing):
-    """The smoothed criterion, and how far two passes of dropout disagree.
+    """The smoothed criterion plus how far two passes of dropout disagree.
 
-    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
-    Raises ValueError where the two halves of the targets differ.
+    x (2N, V): rows i and N + i predict the same word, in two passes that dropped
+    different values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al.,
+    2021). Raises ValueError if the two halves of the targets differ.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
@@ -4766,17 +4766,17 @@ class RDrop(LabelSmoothing):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         half = len(target) // 2
         if not torch.equal(target[:half], target[half:]):
-            problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
+            problem = "both halves of the batch must have the same targets"
+            raise ValueError(f"R-Drop: {problem}; double it with `doubled`")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
         counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
-def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches that hold all rows twice, one block after the other."""
-    for batch in batches:
+def doubled(data_iter: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield each batch with all of its rows twice, one block after the other."""
+    for batch in data_iter:
         tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
         yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
 
