@@ -21,6 +21,7 @@ import html
 import importlib
 import importlib.metadata
 import inspect
+import io
 import itertools
 import json
 import math
@@ -31,7 +32,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -106,7 +106,8 @@ __all__ = [
     "build_losses", "load_pairs", "load_examples", "train_resumably",
     "train_worker", "train_model",
     # 91_from_the_terminal
-    "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
+    "decode_in_batches", "decode_rows", "evaluate", "DEFAULT_MODEL",
+    "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "SharedLoss", "gather", "train_distributed_model", "prepare_store",
@@ -2922,16 +2923,16 @@ def train_model(
 # -----------------------------------------------------------------------------
 
 
-def _in_batches(
+def decode_in_batches(
     decode: Callable[[list[list[int]]], list[list[int]]],
     rows: dict[int, list[int]],
     tokens: int,
     device: torch.device,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield the key of each row with what ``decode`` makes of the row.
+    """Yield the key of each row of ids together with what ``decode`` makes of it.
 
-    decode takes a batch of rows, of at most ``tokens`` tokens with padding, and
-    returns a row of output ids for each.
+    decode maps a batch of rows, at most ``tokens`` tokens including padding, to as
+    many rows of output ids.
     """
     keys = list(rows)
     lengths = [(len(rows[key]), 0) for key in keys]
@@ -2940,8 +2941,9 @@ def _in_batches(
     tqdm = optional_import("tqdm").tqdm
     with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
         decoded = map_in_threads(decode, batches_of_rows, device)
-        for group, found in zip(groups, decoded, strict=True):
-            yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))
+        for group, outputs in zip(groups, decoded, strict=True):
+            for i, ids in zip(group, outputs, strict=True):
+                yield keys[i], ids
             bar.update(len(group))
 
 
@@ -2949,7 +2951,7 @@ def decode_rows(
     model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
     beam_size: int, length_penalty: float,
 ) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Yield the key of each row of source ids with the ids of its best output."""
+    """Yield the key of each row of source ids with the ids of its best translation."""
     device = next(model.parameters()).device
 
     def decode(batch: list[list[int]]) -> list[list[int]]:
@@ -2960,8 +2962,9 @@ def decode_rows(
         )  # fmt: skip
         return [ids for ids, _ in found]
 
+    tokens = config.batch_tokens // beam_size
     with in_mode(model, training=False):
-        yield from _in_batches(decode, rows, config.batch_tokens // beam_size, device)
+        yield from decode_in_batches(decode, rows, tokens, device)
 
 
 def evaluate(
@@ -2970,7 +2973,7 @@ def evaluate(
 ) -> dict[str, Any]:  # fmt: skip
     """Translate the source side of pairs and score it against the target side.
 
-    What ``score`` returns, and the seconds that translating took.
+    Return what ``score`` returns, plus the seconds spent translating.
     """
     started = time.perf_counter()
     sources = [src for src, _ in pairs]
@@ -2982,90 +2985,41 @@ def evaluate(
 
 @functools.cache  # reading the source takes half a second
 def _field_comments() -> dict[str, str]:
-    """The comment behind each field of TrainingConfig, by the field's name."""
+    """Return the comment behind each field of TrainingConfig, by the field's name."""
     source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
     return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
 
 
-def _add_fields(parser: argparse.ArgumentParser) -> None:
-    """Give a parser one flag for each field of TrainingConfig."""
+_FIELDS = tuple(field.name for field in dataclasses.fields(TrainingConfig))
+
+
+def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add a flag for each of these fields; one that isn't given leaves no trace."""
     types, comments = typing.get_type_hints(TrainingConfig), _field_comments()
-    for field in dataclasses.fields(TrainingConfig):
-        options: dict[str, Any] = {"default": argparse.SUPPRESS}
-        options["help"] = comments.get(field.name, "").replace("%", "%%")
-        kinds = typing.get_args(types[field.name])  # str | None: str
-        kind = kinds[0] if kinds else types[field.name]
+    for name in names:
+        kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
         if kind is bool:
-            options["action"] = argparse.BooleanOptionalAction
+            options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
         else:
-            options |= {"type": kind, "metavar": kind.__name__.upper()}
-        parser.add_argument("--" + field.name.replace("_", "-"), **options)
+            options = {"type": kind, "metavar": kind.__name__.upper()}
+        parser.add_argument(
+            "--" + name.replace("_", "-"), default=argparse.SUPPRESS,
+            help=comments[name].replace("%", "%%"), **options,
+        )  # fmt: skip
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named settings that a flag has given."""
+    return {name: value for name, value in vars(arguments).items() if name in names}
 
 
 DEFAULT_MODEL = "models/multi30k"
 CAPTIONS_MODEL = "models/captions"
 
 
-class _CommandLine(argparse.ArgumentParser):
-    """A parser that complains through DataError, in one line."""
-
-    def error(self, message: str) -> typing.NoReturn:
-        raise DataError("command line", message, f"See {self.prog} --help.")
-
-
-def _command_line() -> _CommandLine:
-    """The parser of all commands."""
-    parser = _CommandLine(prog="annotated_transformer", description="A Transformer.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    train = commands.add_parser("train", help="train a model", allow_abbrev=False)
-    presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
-    train.add_argument("--config", help=presets)
-    train.add_argument(
-        "--restart", action="store_true", help="delete the run in this folder first"
-    )
-    prepare = commands.add_parser(
-        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
-    )
-    prepare.add_argument("--config", help=presets)
-    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
-    _add_fields(train)
-    _add_fields(prepare)
-    translate = commands.add_parser("translate", help="translate lines of text")
-    translate.add_argument("sentences", nargs="*", help="default: standard input")
-    score = commands.add_parser("evaluate", help="score translations, as JSON")
-    score.add_argument("--src", help="sentences to translate, one a line")
-    score.add_argument("--ref", help="their reference translations")
-    score.add_argument("--dataset", help="multi30k or captions, instead of files")
-    score.add_argument("--split", default="valid", help="valid (default) or test")
-    attend = commands.add_parser("attend", help="draw what the model looks at")
-    attend.add_argument("sentences", nargs="+", help="one or more, to choose from")
-    attend.add_argument("--out", default="attention.html", help="the page to write")
-    attend.add_argument("--model", help="folder of a run or a model")
-    attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    export = commands.add_parser("export", help="write a model for a faster engine")
-    export.add_argument("--model", help="folder of a run or a model")
-    export.add_argument(
-        "--to", required=True, choices=["ctranslate2"], help="the engine: ctranslate2"
-    )
-    export.add_argument("--out", required=True, help="the folder to write")
-    export.add_argument(
-        "--quantization", default="float32", choices=QUANTIZATIONS,
-        help="how weights are stored: " + ", ".join(QUANTIZATIONS),
-    )  # fmt: skip
-    for command in (translate, score):
-        command.add_argument("--model", help="folder of a run or a model")
-        command.add_argument("--beam-size", type=int, help="1: greedy")
-        command.add_argument(
-            "--length-penalty", type=float, help="higher: longer translations"
-        )
-        command.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    return parser
-
-
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
-    """The preset that --config names, changed by the flags that were given."""
-    names = {field.name for field in dataclasses.fields(TrainingConfig)}
-    given = {name: v for name, v in vars(arguments).items() if name in names}
+    """Return the preset that --config names, changed by the flags that were given."""
+    given = _given(arguments, *_FIELDS)
     if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
         given.setdefault("dataset", "files")
     toy = given.get("dataset", "captions") == "captions"
@@ -3077,44 +3031,60 @@ def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
 
 
 def _train_command(arguments: argparse.Namespace) -> int:
-    """Train, or go on with the run in the folder; its exit status."""
+    """Train, or resume the run in the folder; return the exit status."""
     config, restart = _config_of(arguments), arguments.restart
     choose_device(config.device)
     run = Run(config, restart)
     if run.finished and not restart:
-        do = f"`translate --model {run.folder}` uses it, --restart begins anew."
+        do = f"`translate --model {run.folder}` uses it; --restart trains it anew."
         log(f"{run.folder}: this run is finished. {do}")
         return 0
-    goes_on = saved_steps(run.folder / "resume") and not restart
-    if known := run.folder if goes_on else config.store:
+    resumes = saved_steps(run.folder / "resume") and not restart
+    if known := run.folder if resumes else config.store:
         text = load_text(known)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
     try:
         if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
-            here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
-            train_worker(int(here), int(beside), *text, config, True)
+            rank, processes = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+            train_worker(int(rank), int(processes), *text, config, True)
         else:
             with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
         log(f"Stopped. {resume_hint(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    log(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    log(f"The model is in {run.folder}. Try `translate --model {run.folder}`.")
     return 0
 
 
 def _prepare_command(arguments: argparse.Namespace) -> int:
-    """Write the training pairs into the folder that --store names."""
+    """Write the training pairs to the folder that --store names."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     prepare_store(_config_of(arguments), arguments.workers)
     return 0
 
 
+def _load_model(arguments: argparse.Namespace, weights: bool = False) -> Translator:
+    """Load the translator that --model names, to search as the flags say.
+
+    Raises DataError where ``weights`` are needed and the model is an exported one.
+    """
+    exported = is_exported(arguments.model)
+    if exported and weights:
+        what = "is an exported model, whose weights only its engine can read"
+        raise DataError(arguments.model, what, "Name the folder it was exported from.")
+    load = load_exported if exported else load_translator
+    translator = load(arguments.model, arguments.device)
+    search = _given(arguments, "beam_size", "length_penalty")
+    translator.config = dataclasses.replace(translator.config, **search)
+    return translator
+
+
 def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a stream as they arrive, as many at a time as are there."""
-    begun: list[bytes] = []  # pieces of a line that has no end yet
+    """Yield the lines of a stream as they arrive, as many at a time as are there."""
+    begun: list[bytes] = []  # pieces of a line that has not ended yet
     while data := stream.read1(8192):  # type: ignore[attr-defined]
         *lines, last = data.split(b"\n")
         if lines:
@@ -3126,76 +3096,50 @@ def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [line]
 
 
-def _validate_line(translator: Translator, number: int, line: bytes) -> str | None:
-    """A line as a sentence the model takes, or None, with a note why not."""
+def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] | None:
+    """Return the ids of a line: none if blank, None with a note if it is refused."""
     longest = translator.config.max_tokens
     try:
-        if len(line) > 1000 * longest:  # cutting it would take long and end alike
+        if len(line) > 1000 * longest:  # tokenizing it would take long and end alike
             what = f"has {len(line):,} bytes, the model takes {longest} tokens"
             raise DataError("input", what, "Split it.")
         sentence = decode_line("input", number, line)
-        if sentence.strip():
-            ids = translator.check(sentence)[1:-1]
-            if UNK in ids:
-                tokens = translator.text.tokenizer_src.tokenize(sentence)
-                unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
-                named = ", ".join(map(repr, unknown))
-                log(f"input, line {number}: unknown words: {named}")
-        return sentence
+        ids = translator.check(sentence) if sentence.strip() else []
     except DataError as error:
         log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
-
-
-def _search_settings(
-    arguments: argparse.Namespace, config: TrainingConfig
-) -> tuple[int, float]:
-    """Beam size and length penalty: the flags', else the model's own."""
-    names = ("beam_size", "length_penalty")
-    given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = dataclasses.replace(config, **given)
-    return chosen.beam_size, chosen.length_penalty
+    if UNK in ids:
+        tokens = translator.text.tokenizer_src.tokenize(sentence)
+        known = zip(tokens, ids[1:-1], strict=True)
+        unknown = ", ".join(repr(token) for token, index in known if index == UNK)
+        log(f"input, line {number}: unknown words: {unknown}")
+    return ids
 
 
 def _translate_command(arguments: argparse.Namespace) -> int:
-    """Translate arguments or standard input; 1 if a line was refused."""
-    share_one_heap()  # or a long text would take more and more memory
-    translator = _load_any(_model_folder(arguments), arguments.device)
+    """Translate arguments or standard input; return 1 if a line was refused."""
+    share_one_heap()  # otherwise a long text would take more and more memory
+    translator = _load_model(arguments)
+    config = translator.config
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
-    search = _search_settings(arguments, translator.config)
-    number, refused = 1, 0
+    number = 0
+    refused = False
     for lines in pieces:
-        numbered = enumerate(lines, number)
-        sentences = [_validate_line(translator, i, line) for i, line in numbered]
-        wanted = [sentence or "" for sentence in sentences]
-        for text in translator.translate(wanted, *search):
-            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
+        numbered = enumerate(lines, number + 1)
+        encoded = [_encode_line(translator, i, line) for i, line in numbered]
+        number += len(lines)
+        refused = refused or None in encoded
+        rows = {i: ids for i, ids in enumerate(encoded) if ids}
+        texts = [""] * len(lines)
+        for i, ids in translator.decode(rows, config.beam_size, config.length_penalty):
+            texts[i] = " ".join(translator.text.decode(ids).split())
+        sys.stdout.buffer.writelines(f"{text}\n".encode() for text in texts)
         sys.stdout.buffer.flush()
-        number, refused = number + len(lines), refused + sentences.count(None)
     return 1 if refused else 0
 
 
-def _model_folder(arguments: argparse.Namespace) -> Path:
-    """The folder that --model names, or the model that comes with the module."""
-    return Path(arguments.model or project_folder() / DEFAULT_MODEL)
-
-
-def _load_any(folder: Path, device: str) -> Translator:
-    """Load the translator of a folder, exported or not."""
-    return (load_exported if is_exported(folder) else load_translator)(folder, device)
-
-
-def _load_with_weights(folder: Path, device: str) -> Translator:
-    """Load a translator with its weights; DataError for an exported folder."""
-    if is_exported(folder):
-        what = "is an exported model, whose weights only its engine can read"
-        raise DataError(folder, what, "Name the folder that it was exported from.")
-    return load_translator(folder, device)
-
-
-_TEST_2016 = {  # of the English and of the German sentences
+_TEST_2016 = {  # SHA-256 of the English and of the German sentences
     "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
     "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
 }
@@ -3204,28 +3148,24 @@ _TEST_2016 = {  # of the English and of the German sentences
 def _evaluate_command(arguments: argparse.Namespace) -> int:
     """Score a model on two files or on a split of a data set."""
     if arguments.dataset:
-        if arguments.split not in ("valid", "test"):
-            raise DataError("--split", f"{arguments.split} is unknown", "valid, test")
         config = TrainingConfig(dataset=arguments.dataset)
         pairs = load_pairs(config, arguments.split)
     elif arguments.src and arguments.ref:
         pairs = read_parallel(arguments.src, arguments.ref)
     else:
-        do = "Give --src and --ref, or --dataset."
-        raise DataError("command line", "nothing to evaluate on", do)
-    folder = _model_folder(arguments)
-    translator = _load_any(folder, arguments.device)
-    search = _search_settings(arguments, translator.config)
-    result = evaluate(translator, pairs, *search)
-    text = "\n".join(reference for _, reference in pairs)
-    if hashlib.sha256(text.encode()).hexdigest() in _TEST_2016:
-        _record_look(folder, translator.config, result)
+        what = "there is nothing to evaluate on"
+        raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+    translator = _load_model(arguments)
+    result = evaluate(translator, pairs)
+    references = "\n".join(reference for _, reference in pairs)
+    if hashlib.sha256(references.encode()).hexdigest() in _TEST_2016:
+        _record_look(arguments.model, translator.config, result)
     print(json.dumps(result, ensure_ascii=False))
     return 0
 
 
 def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
-    """Append a line on this evaluation to results/test_looks.jsonl."""
+    """Append a line about this evaluation to results/test_looks.jsonl."""
     settings = json.dumps(dataclasses.asdict(config), sort_keys=True)
     look = {
         "date": datetime.date.today().isoformat(),
@@ -3239,44 +3179,104 @@ def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -
 
 
 def _attend_command(arguments: argparse.Namespace) -> int:
-    """Write the page of `explain` for the sentences, and print their translations."""
+    """Write the page of ``explain`` for the sentences; print their translations."""
     sentences = [
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    translator = _load_with_weights(_model_folder(arguments), arguments.device)
+    translator = _load_model(arguments, weights=True)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
-    lines = "".join(f"{text}\n" for text in explanation.translations)
-    sys.stdout.buffer.write(lines.encode())
+    for text in explanation.translations:
+        sys.stdout.buffer.write(f"{text}\n".encode())
     log(f"{arguments.out}: open it in a browser; it needs no network.")
     return 0
 
 
 def _export_command(arguments: argparse.Namespace) -> int:
     """Write a model as a folder that an inference engine loads."""
-    translator = _load_with_weights(_model_folder(arguments), "cpu")
+    translator = _load_model(arguments, weights=True)
     export_to_ctranslate2(translator, arguments.out, arguments.quantization)
-    log(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
+    log(f"The model is in {arguments.out}. Try `translate --model {arguments.out}`.")
     return 0
 
 
-_COMMANDS = {
-    "train": _train_command,
-    "prepare": _prepare_command,
-    "translate": _translate_command,
-    "evaluate": _evaluate_command,
-    "attend": _attend_command,
-    "export": _export_command,
-}
+class _CommandLine(argparse.ArgumentParser):
+    """A parser that reports errors as a DataError."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        raise DataError("command line", message, f"See {self.prog} --help.")
+
+
+def _command_line() -> _CommandLine:
+    """Return the parser of all commands."""
+    parser = _CommandLine(prog="annotated_transformer")
+    parser.description = "Train a Transformer and translate with it"
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable, about: str, *parents: Any) -> _CommandLine:
+        command = commands.add_parser(
+            name, help=about, description=about, parents=parents, allow_abbrev=False
+        )
+        command.set_defaults(run=run)
+        return command
+
+    training = _CommandLine(add_help=False)
+    presets = ", ".join(CONFIGS)
+    training.add_argument(
+        "--config", help=f"{presets} (default: small; captions: tiny)"
+    )
+    _add_fields(training, *_FIELDS)
+    model = _CommandLine(add_help=False)
+    model.add_argument(
+        "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
+        help=f"folder of a run or a model (default: {DEFAULT_MODEL})",
+    )  # fmt: skip
+    model.set_defaults(device="auto")
+    search = _CommandLine(add_help=False, parents=[model])
+    _add_fields(search, "beam_size", "length_penalty", "device")
+
+    train = add("train", _train_command, "Train a model or resume a run", training)
+    train.add_argument("--restart", action="store_true", help="delete the run first")
+    prepare = add(
+        "prepare", _prepare_command, "Write a corpus to disk as ids", training
+    )
+    prepare.add_argument(
+        "--workers", type=int, default=1, help="processes (default: 1)"
+    )
+    for command in (train, prepare):  # their usage would name 37 flags
+        command.usage = "%(prog)s [OPTION ...]"
+    translate = add("translate", _translate_command, "Translate lines of text", search)
+    translate.add_argument("sentences", nargs="*", help="default: standard input")
+    score = add("evaluate", _evaluate_command, "Score a model as JSON", search)
+    score.add_argument("--src", help="file of sentences to translate, one per line")
+    score.add_argument("--ref", help="file of reference translations, line by line")
+    score.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    score.add_argument(
+        "--split", default="valid", choices=["valid", "test"],
+        help="part of the dataset (default: valid)",
+    )  # fmt: skip
+    attend = add("attend", _attend_command, "Draw what the model looks at", model)
+    _add_fields(attend, "device")
+    attend.add_argument("sentences", nargs="+", help="one or more sentences")
+    attend.add_argument("--out", default="attention.html", help="page to write")
+    export = add("export", _export_command, "Convert a model for an engine", model)
+    export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
+    export.add_argument("--out", required=True, help="folder to write")
+    export.add_argument(
+        "--quantization", default="float32", choices=QUANTIZATIONS,
+        help="number format of the weights (default: float32)",
+    )  # fmt: skip
+    export.set_defaults(device="cpu")
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit status (see chapter 91)."""
+    """Run the command line; return the exit status (see chapter 91)."""
     limit_onednn_cache()
     try:
         arguments = _command_line().parse_args(argv)
-        return _COMMANDS[arguments.command](arguments)
+        return arguments.run(arguments)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -3287,14 +3287,14 @@ def main(argv: list[str] | None = None) -> int:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
         log("error: " + re.sub(r"^[\w.]+Error: ", "", last))
     except torch.multiprocessing.ProcessExitedException as error:
-        log(f"error: {error}. The same command goes on with the run.")
+        log(f"error: {error}. Run the same command again to resume.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
         line = str(error).replace("\n", " ")  # a name may hold anything
         log(f"error: {line}")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        log("error: too little memory. Use a smaller model, --beam-size or batch.")
+        log("error: out of memory. Use a smaller model, batch or --beam-size.")
     return 2
 
 
@@ -4094,7 +4094,7 @@ class ExportedTranslator(Translator):
             return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
 
         tokens = self.config.batch_tokens // beam_size
-        return _in_batches(decode, rows, tokens, torch.device(self.model.device))
+        return decode_in_batches(decode, rows, tokens, torch.device(self.model.device))
 
 
 def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
@@ -4133,7 +4133,7 @@ _CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
 
 
 def _chart_theme() -> dict:
-    """The Altair theme of the series: colours, sizes of text, white background."""
+    """Return the theme of the series: colors, text sizes, white background."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
     return {
         "config": {
@@ -4153,34 +4153,25 @@ def _chart_theme() -> dict:
 
 
 def _chart_bundle(spec: dict, **options: object) -> dict:
-    """What one chart stores in a notebook: the specification and a PNG of it."""
+    """Return what a notebook stores of one chart: the specification and a PNG."""
     bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
     with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
         import vl_convert
 
-        png = _packed_tightly(vl_convert.vegalite_to_png(spec))
+        png = _with_palette(vl_convert.vegalite_to_png(spec))
         bundle["image/png"] = base64.b64encode(png).decode()
     return bundle
 
 
-def _packed_tightly(png: bytes) -> bytes:
-    """The same picture in about a fifth of the bytes that vl-convert takes."""
-    chunks, pixels, place = [], b"", 8  # behind the signature
-    while place < len(png):
-        size, kind = struct.unpack_from(">I4s", png, place)
-        content = png[place + 8 : place + 8 + size]
-        place += size + 12
-        if kind == b"IDAT":
-            pixels += content
-        else:
-            chunks.append((kind, content))
-    pixels = zlib.compress(zlib.decompress(pixels), level=9)
-    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
-    framed = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
-        for kind, c in chunks
-    )
-    return png[:8] + b"".join(framed)
+def _with_palette(png: bytes) -> bytes:
+    """Return a picture with at most 256 colors, in about an eighth of the bytes."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    packed = io.BytesIO()
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(packed, "PNG", optimize=True)
+    return packed.getvalue()
 
 
 def use_charts() -> None:
@@ -4192,12 +4183,12 @@ def use_charts() -> None:
 
 
 def _packed(weights: Iterable[float]) -> str:
-    """Weights as one string of thousandths, which ``_by_cell`` cuts up again."""
+    """Return weights as a string of thousandths, for ``_by_cell`` to cut up again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
 
 
 def _by_cell(chart: Any, maps: str = "weights") -> Any:
-    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
+    """Let a chart cut up the ``maps`` of its records: one record per cell."""
     word = "split(datum.{0}s, '\\t')[datum.{0}]".format
     return (
         chart.transform_calculate(
@@ -4215,7 +4206,7 @@ def _by_cell(chart: Any, maps: str = "weights") -> Any:
 
 
 def _by_head(chart: Any) -> Any:
-    """Let a chart cut recordings up: a record for each layer and head."""
+    """Let a chart cut up recordings: one record per layer and head."""
     return (
         chart.transform_calculate(
             text="split(datum.weights, '|')", map="sequence(datum.maps)"
@@ -4360,7 +4351,7 @@ def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
-    """A parameter of a chart, with a list to choose from where there is a choice."""
+    """Return a parameter of a chart, with a list where there is a choice."""
     alt = optional_import("altair")
     if len(options) < 2:
         return alt.param(name=name, value=first)
@@ -4372,7 +4363,7 @@ def _chooser(
 def _chosen_cells(
     recordings: tuple[Recording, ...], views: list, layer: int, head: int
 ) -> altair.LayerChart:
-    """Views on the cells of one map, laid over each other, with the four choices."""
+    """Overlay views of the cells of one map, and add the four choices."""
     alt = optional_import("altair")
     kinds = list(dict.fromkeys(each.kind for each in recordings))
     sentences = list(dict.fromkeys(each.sentence for each in recordings))
@@ -4404,7 +4395,7 @@ def _chosen_cells(
 
 
 def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
-    """Which row and which column a view's pointer chooses; both as conditions."""
+    """Return the row and column selections of a view, and both as conditions."""
     alt = optional_import("altair")
     chosen = []
     for field in ("row", "column"):
@@ -4418,7 +4409,7 @@ def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
 def _words(
     token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
 ) -> altair.Chart:
-    """The tokens along one side of a view, each ``once``; pointing chooses one."""
+    """Draw the tokens along one side of a view, each ``once``; pointing selects."""
     chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
     chart = chart.transform_filter(f"datum.{once} == 0")
     text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
@@ -4428,9 +4419,9 @@ def _words(
 def explorer(
     *recordings: Recording, layer: int = 0, head: int = -1
 ) -> altair.LayerChart:
-    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
+    """Draw a heat map of the chosen recording, layer and head (-1: their mean).
 
-    Pointing at a token shows its row or column alone, with its weights in percent.
+    Pointing at a token shows only its row or column, with weights in percent.
     """
     alt = optional_import("altair")
     longest = max(max(each.weights.shape[2:]) for each in recordings)
@@ -4451,7 +4442,7 @@ def explorer(
 
 
 def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
-    """The weights of what is pointed at, as numbers; none where nothing is."""
+    """Draw the weights of whatever is pointed at as numbers."""
     alt = optional_import("altair")
     something = {"or": [each | {"empty": False} for each in pointed]}
     ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
@@ -4505,7 +4496,7 @@ def visualize_layer(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.ConcatChart:
-    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
     attn = getter_fn(model, layer)
     maps = (
         attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
@@ -4521,7 +4512,7 @@ def _visualize_model(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.VConcatChart:
-    """All layers of a kind of attention, all heads of each."""
+    """Draw all heads of all layers of one kind of attention."""
     decoder: Any = model.decoder
     return optional_import("altair").vconcat(*(
         visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
@@ -4530,26 +4521,26 @@ def _visualize_model(
 
 
 def _first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The captions model after the first test sentence, with its tokens."""
+    """Run the captions model on the first test sentence; return it and the tokens."""
     translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
 
 def viz_encoder_self() -> altair.VConcatChart:
-    """The encoder's self-attention of the first test sentence."""
+    """Draw the encoder's self-attention over the first test sentence."""
     model, source, _ = _first_test_sentence()
     return _visualize_model(model, get_encoder, source, source)
 
 
 def viz_decoder_self() -> altair.VConcatChart:
-    """The decoder's self-attention of the first test sentence."""
+    """Draw the decoder's self-attention over the first test sentence."""
     model, _, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_self, read, read)
 
 
 def viz_decoder_src() -> altair.VConcatChart:
-    """The cross-attention of the first test sentence."""
+    """Draw the cross-attention of the first test sentence."""
     model, source, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_src, read, source)
 
@@ -4580,7 +4571,7 @@ const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.vie
 
 
 def attention_page(title: str, lines: list[str], charts: list) -> str:
-    """A web page of lines of text and charts that needs no network."""
+    """Return a web page of lines of text and charts that needs no network."""
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
@@ -4665,11 +4656,11 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
 
 
 class RDrop(LabelSmoothing):
-    """The smoothed criterion, and how far two passes of dropout disagree.
+    """The smoothed criterion plus how far two passes of dropout disagree.
 
-    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
-    Raises ValueError where the two halves of the targets differ.
+    x (2N, V): rows i and N + i predict the same word, in two passes that dropped
+    different values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al.,
+    2021). Raises ValueError if the two halves of the targets differ.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
@@ -4679,17 +4670,17 @@ class RDrop(LabelSmoothing):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         half = len(target) // 2
         if not torch.equal(target[:half], target[half:]):
-            problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
+            problem = "both halves of the batch must have the same targets"
+            raise ValueError(f"R-Drop: {problem}; double it with `doubled`")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
         counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
-def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches that hold all rows twice, one block after the other."""
-    for batch in batches:
+def doubled(data_iter: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield each batch with all of its rows twice, one block after the other."""
+    for batch in data_iter:
         tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
         yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
 

@@ -737,15 +737,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "translate drops blank lines",
-        'wanted = [sentence or "" for sentence in sentences]',
-        "wanted = [sentence for sentence in sentences if sentence]",
+        'f"{text}\\n".encode() for text in texts)',
+        'f"{text}\\n".encode() for text in texts if text)',
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
         OWN,
         "numbers of refused lines begin anew with each piece",
-        "number, refused = number + len(lines),",
-        "number, refused = len(lines),",
+        "number += len(lines)",
+        "number = 0",
         "test_command_line.py::test_numbers_of_refused_lines_count_on_over_pieces",
     ),
     # --- our own: chapter 97 --------------------------------------------------
