@@ -3304,7 +3304,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device of that name; auto takes cuda, else mps, else cpu.
+    """Return the device of that name; auto takes cuda, else mps, else cpu.
 
     Raises DataError for one that this machine or this PyTorch does not have.
     """
@@ -3325,7 +3325,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def gpu_report() -> list[str]:
-    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
+    """Return load and memory of each NVIDIA GPU, a line each; empty without one."""
     try:
         gpus = optional_import("GPUtil").getGPUs()
     except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
@@ -3341,7 +3341,7 @@ def gpu_report() -> list[str]:
 def process_group(
     gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
 ) -> Iterator[tuple[torch.device, int, int]]:
-    """Join the other processes for a with block: its device, rank and world.
+    """Join the other processes for a with block; yield device, rank and world.
 
     gpu: this process's number on its machine, out of ngpus_per_node. Without
     is_distributed the process stays alone: rank 0 of 1.
@@ -3478,7 +3478,7 @@ def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
 def _encode_parts(
     parts: list[tuple[int, int]], files: tuple[str, str], text: Text, max_tokens: int
 ) -> Iterator[dict[str, list[int]]]:
-    """Yield the examples of parts of a corpus; a part is its first line and its end."""
+    """Yield the examples of some parts of a corpus, given as (start, stop) lines."""
     for start, stop in parts:
         for pair in itertools.islice(_stream_parallel(*files), start, stop):
             examples, _ = encode_pairs([pair], text, max_tokens)
@@ -3498,7 +3498,7 @@ def _datasets() -> ModuleType:
 def _write_examples(
     folder: Path, pairs: int, workers: int, files: tuple[str, str], **own: Any
 ) -> int:
-    """Encode two files by several processes into a folder; return how many are left."""
+    """Encode two files into a folder, in parallel; return the number of examples."""
     datasets = _datasets()
     workers = min(workers, pairs)
     cuts = [pairs * i // workers for i in range(workers + 1)]
@@ -3568,9 +3568,8 @@ def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
     with atomic_folder(folder.absolute()) as path:
         pairs = sum(1 for _ in _stream_parallel(*files))
         every = -(-pairs // _LEARN_FROM)
-        text = prepare_text(
-            config, itertools.islice(_stream_parallel(*files), 0, None, every)
-        )
+        some = itertools.islice(_stream_parallel(*files), 0, None, every)
+        text = prepare_text(config, some)
         own = {"text": text, "max_tokens": config.max_tokens}
         kept = _write_examples(path, pairs, workers, files, **own)
         _report_left_out("train", pairs - kept, pairs, config.max_tokens)
