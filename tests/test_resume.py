@@ -353,7 +353,7 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
         scheduler.step()
         state.step += 1
     state.tokens = 12
-    Run(config).save(3, 0, model, optimizer, scheduler, state, score=1.5)
+    Run(config).save(3, 0, model, optimizer, scheduler, state, loss=1.5)
     again, schedule_again, state_again = fresh()
     run = Run(config)
     assert run.resume(model, again, schedule_again, state_again) == 1
