@@ -708,9 +708,9 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
             module.training = not training
 
 
-def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
+def windows(data_iter: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     """Yield groups of ``size`` batches; the last may be shorter."""
-    stream = iter(batches)
+    stream = iter(data_iter)
     while window := list(itertools.islice(stream, size)):
         yield window
 
@@ -2536,7 +2536,7 @@ class Run:
             raise DataError(self.folder, what, "Begin anew with --restart.")
         return None
 
-    def resumable_batches(self, batches: Iterable, epoch: int) -> Iterator:
+    def resumable_batches(self, data_iter: Iterable, epoch: int) -> Iterator:
         """Return the batches of an epoch that have not been trained on yet."""
         if self.progress.epoch != epoch:
             self.progress = dataclasses.replace(
@@ -2546,10 +2546,10 @@ class Run:
         self.first_batch = self.state.step - done
         self.started = time.perf_counter() - self.progress.seconds
         self._save_if_due()
-        return self._remember(itertools.islice(batches, done, None))
+        return self._remember(itertools.islice(data_iter, done, None))
 
-    def _remember(self, batches: Iterable) -> Iterator:
-        for number, batch in enumerate(batches, self.state.step + 1):
+    def _remember(self, data_iter: Iterable) -> Iterator:
+        for number, batch in enumerate(data_iter, self.state.step + 1):
             self.window[number] = batch
             yield batch
 
@@ -2578,10 +2578,10 @@ class Run:
                 with _with_resume_hint(self.folder):
                     self.save_state(total)
 
-    def save(self, epoch: int, score: float | None = None) -> None:
+    def save(self, epoch: int, loss: float | None = None) -> None:
         """Save what an epoch (counted from 0) leaves: best weights, weights, state.
 
-        score: loss on validation, lower is better; the best one's weights are
+        loss: on validation, lower is better; the best one's weights are
         kept apart.
         """
         before = self.progress
@@ -2592,9 +2592,9 @@ class Run:
         step = self.state.accum_step
         weights = self.model.state_dict()
         with _with_resume_hint(self.folder):
-            if score is not None and (progress.best is None or score < progress.best):
-                progress.best = score
-                best = {"step": step, "epoch": epoch, "score": score}
+            if loss is not None and (progress.best is None or loss < progress.best):
+                progress.best = loss
+                best = {"step": step, "epoch": epoch, "score": loss}
                 save_tensors(self.folder / "best.safetensors", weights, best)
             name = f"step-{step:06d}.safetensors"
             save_tensors(self.folder / "checkpoints" / name, weights)
@@ -3036,7 +3036,7 @@ def _train_command(arguments: argparse.Namespace) -> int:
     choose_device(config.device)
     run = Run(config, restart)
     if run.finished and not restart:
-        do = f"`translate --model {run.folder}` uses it; --restart trains it anew."
+        do = f"`translate --model {run.folder}` uses it; --restart starts over."
         log(f"{run.folder}: this run is finished. {do}")
         return 0
     resumes = saved_steps(run.folder / "resume") and not restart
@@ -3221,12 +3221,12 @@ def _command_line() -> _CommandLine:
         command.set_defaults(run=run)
         return command
 
-    training = _CommandLine(add_help=False)
+    settings = _CommandLine(add_help=False)
     presets = ", ".join(CONFIGS)
-    training.add_argument(
+    settings.add_argument(
         "--config", help=f"{presets} (default: small; captions: tiny)"
     )
-    _add_fields(training, *_FIELDS)
+    _add_fields(settings, *_FIELDS)
     model = _CommandLine(add_help=False)
     model.add_argument(
         "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
@@ -3236,23 +3236,23 @@ def _command_line() -> _CommandLine:
     search = _CommandLine(add_help=False, parents=[model])
     _add_fields(search, "beam_size", "length_penalty", "device")
 
-    train = add("train", _train_command, "Train a model or resume a run", training)
-    train.add_argument("--restart", action="store_true", help="delete the run first")
+    training = add("train", _train_command, "Train a model or resume a run", settings)
+    training.add_argument("--restart", action="store_true", help="delete the run first")
     prepare = add(
-        "prepare", _prepare_command, "Write a corpus to disk as ids", training
+        "prepare", _prepare_command, "Write a corpus to disk as ids", settings
     )
     prepare.add_argument(
         "--workers", type=int, default=1, help="processes (default: 1)"
     )
-    for command in (train, prepare):  # their usage would name 37 flags
+    for command in (training, prepare):  # their usage would list every setting
         command.usage = "%(prog)s [OPTION ...]"
     translate = add("translate", _translate_command, "Translate lines of text", search)
     translate.add_argument("sentences", nargs="*", help="default: standard input")
-    score = add("evaluate", _evaluate_command, "Score a model as JSON", search)
-    score.add_argument("--src", help="file of sentences to translate, one per line")
-    score.add_argument("--ref", help="file of reference translations, line by line")
-    score.add_argument("--dataset", help="multi30k or captions, instead of two files")
-    score.add_argument(
+    scoring = add("evaluate", _evaluate_command, "Score a model as JSON", search)
+    scoring.add_argument("--src", help="file of sentences to translate, one per line")
+    scoring.add_argument("--ref", help="file of reference translations, line by line")
+    scoring.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    scoring.add_argument(
         "--split", default="valid", choices=["valid", "test"],
         help="part of the dataset (default: valid)",
     )  # fmt: skip
@@ -3377,9 +3377,9 @@ def distribute(model: nn.Module) -> nn.Module:
     return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
 
 
-def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
+def own_rows(data_iter: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
     """Yield the rows rank, rank + world, … of each batch."""
-    for batch in batches:
+    for batch in data_iter:
         tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
         yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
 
@@ -3993,8 +3993,8 @@ def _check_scores(translator: Translator, engine: Any) -> None:
         max_input_length=0,
     )
     differences = [
-        (row[: len(score.log_probs)].cpu() - torch.tensor(score.log_probs)).abs().max()
-        for row, score in zip(ours, theirs, strict=True)
+        (row[: len(each.log_probs)].cpu() - torch.tensor(each.log_probs)).abs().max()
+        for row, each in zip(ours, theirs, strict=True)
     ]
     apart = torch.stack(differences).max().item()
     if not apart <= _TOLERANCE:  # nan, too, is refused
@@ -4078,9 +4078,9 @@ class ExportedTranslator(Translator):
         number = 1 if beam_size == 1 else 2 * beam_size
 
         def rating(hypothesis: tuple[float, list[str]]) -> float:
-            score, tokens = hypothesis
+            value, tokens = hypothesis
             length = min(len(tokens) + 1, longest)
-            return length_normalized(score, length, length_penalty)
+            return length_normalized(value, length, length_penalty)
 
         def decode(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(
@@ -4360,14 +4360,14 @@ def _chooser(
 
 
 def _chosen_cells(
-    recordings: tuple[Recording, ...], views: list, layer: int, head: int
+    recorded: tuple[Recording, ...], views: list, layer: int, head: int
 ) -> altair.LayerChart:
     """Overlay views of the cells of one map, and add the four choices."""
     alt = optional_import("altair")
-    kinds = list(dict.fromkeys(each.kind for each in recordings))
-    sentences = list(dict.fromkeys(each.sentence for each in recordings))
-    N, H = (max(each.weights.size(axis) for each in recordings) for axis in (0, 1))
-    first = recordings[0]
+    kinds = list(dict.fromkeys(each.kind for each in recorded))
+    sentences = list(dict.fromkeys(each.sentence for each in recorded))
+    N, H = (max(each.weights.size(axis) for each in recorded) for axis in (0, 1))
+    first = recorded[0]
     heads = first.weights[layer]
     shown = heads.mean(0) if head < 0 else heads[head]
     which = "mean over heads" if head < 0 else f"head {head}"
@@ -4376,7 +4376,7 @@ def _chosen_cells(
     title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
     chart = alt.layer(
         *views,
-        data=alt.Data(values=[_record(each) for each in recordings]),
+        data=alt.Data(values=[_record(each) for each in recorded]),
         description=says + _described(shown, first.rows, first.columns),
         view=alt.ViewBackground(stroke=None),
         title=alt.Title(title, offset=12),
@@ -4415,15 +4415,13 @@ def _words(
     return text.encode(text=f"{token}:N", **place).add_params(chosen)
 
 
-def explorer(
-    *recordings: Recording, layer: int = 0, head: int = -1
-) -> altair.LayerChart:
+def explorer(*recorded: Recording, layer: int = 0, head: int = -1) -> altair.LayerChart:
     """Draw a heat map of the chosen recording, layer and head (-1: their mean).
 
     Pointing at a token shows only its row or column, with weights in percent.
     """
     alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    longest = max(max(each.weights.shape[2:]) for each in recorded)
     step = max(10, min(26, 560 // longest))
     x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
     place, size = {"x": x, "y": y, "tooltip": _TOOLTIP}, min(12, step)
@@ -4437,7 +4435,7 @@ def explorer(
         _words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
         _words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
     ]
-    return _chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recorded, views, layer, head)
 
 
 def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
@@ -4451,7 +4449,7 @@ def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
 
 
 def sentence_pair(
-    *recordings: Recording, layer: int = 0, head: int = -1
+    *recorded: Recording, layer: int = 0, head: int = -1
 ) -> altair.LayerChart:
     """The choices of ``explorer``, drawn as lines from who asks to who is asked.
 
@@ -4459,7 +4457,7 @@ def sentence_pair(
     none where that is below 0.05. Pointing at a token leaves its lines alone.
     """
     alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    longest = max(max(each.weights.shape[2:]) for each in recorded)
     step, wide = max(14, min(24, 700 // longest)), 260
     down = alt.Scale(domain=(-0.5, longest - 0.5), nice=False, zero=False, reverse=True)
     asking = alt.Y("row:Q", scale=down, axis=None)
@@ -4484,7 +4482,7 @@ def sentence_pair(
         _words("row_token", "column", row, 12, **left),
         _words("col_token", "row", column, 12, **right),
     ]
-    return _chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recorded, views, layer, head)
 
 
 def visualize_layer(
@@ -4783,13 +4781,13 @@ def create_dataloaders(
         src_vocab=vocab_src, tgt_vocab=vocab_tgt,
         device=device, max_padding=max_padding,
     )  # fmt: skip
-    train: Any = load_pairs(TrainingConfig(), "train")
-    valid: Any = load_pairs(TrainingConfig(), "valid")
+    pairs: Any = load_pairs(TrainingConfig(), "train")
+    held_out: Any = load_pairs(TrainingConfig(), "valid")
     several = is_distributed and torch.distributed.is_initialized()
-    sampler: Any = DistributedSampler(train) if several else None
+    sampler: Any = DistributedSampler(pairs) if several else None
     return (
-        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
-        DataLoader(valid, batch_size, collate_fn=collate),
+        DataLoader(pairs, batch_size, not several, sampler, collate_fn=collate),
+        DataLoader(held_out, batch_size, collate_fn=collate),
     )
 
 

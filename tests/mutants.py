@@ -729,8 +729,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "the worst checkpoint is kept as the best",
-        "score < progress.best",
-        "score > progress.best",
+        "loss < progress.best",
+        "loss > progress.best",
         "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     # --- our own: chapter 91 --------------------------------------------------

@@ -361,7 +361,7 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
         scheduler.step()
         run.state.step += 1
     run.state.tokens = 12
-    run.save(0, score=1.5)
+    run.save(0, loss=1.5)
     again, schedule_again = fresh()
     run = Run(config)
     assert run.resume(model, again, schedule_again) == 1
