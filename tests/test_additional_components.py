@@ -550,6 +550,7 @@ def test_what_each_piece_bought_was_measured():
     reference, setting = records["reference"], stored["reference"]
     assert round(reference["parameters"] / 1e6, 1) == 1.2
     assert round(records["no tying"]["parameters"] / 1e6, 1) == 2.2
+    assert round(records["words"]["parameters"] / 1e6, 1) == 2.5
     assert setting["steps"] == 600 and setting["dataset"] == "multi30k"
     assert setting["beam_size"] == setting["average"] == 5
     assert setting["schedule"] == "linear"  # it ends at a rate of zero
