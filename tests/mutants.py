@@ -604,8 +604,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "</s> in a text becomes the end symbol",
-        'learnt["added_tokens"] = []',
-        'learnt["added_tokens"] = learnt["added_tokens"]',
+        'learned["added_tokens"] = []',
+        'learned["added_tokens"] = learned["added_tokens"]',
         "test_additional_components.py::"
         "test_special_tokens_come_first_and_are_never_found_in_text",
     ),
