@@ -4214,12 +4214,6 @@ def _specification(translator: Translator) -> Any:
     return spec
 
 
-_EXPRESSIBLE = (
-    EncoderDecoder, Encoder, EncoderLayer, Decoder, DecoderLayer, SublayerConnection,
-    MultiHeadedAttention, PositionwiseFeedForward, LayerNorm, Embeddings,
-    PositionalEncoding, LearnedPositions, Generator, nn.Embedding, nn.Linear,
-    nn.Dropout, nn.Identity, nn.Sequential, nn.ModuleList,
-)  # fmt: skip
 _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 
@@ -4230,74 +4224,44 @@ def _cannot_express(what: str) -> DataError:
     return DataError("export to CTranslate2", what, do)
 
 
-def _check_parts(model: EncoderDecoder) -> None:
-    """Raise DataError for a part of a model that the engine has no place for."""
-    for name, module in model.named_modules():
-        if not isinstance(module, _EXPRESSIBLE):
+def _check_parts(t: Translator) -> None:
+    """Raise DataError for a part that ``build_model`` would not have put there."""
+    built = build_model(t.config, t.vocab_src, t.vocab_tgt)
+    kinds = {name: type(module) for name, module in built.named_modules()}
+    for name, module in t.model.named_modules():
+        if not isinstance(module, kinds.get(name, ())):
             raise _cannot_express(f"{name} is of the class {type(module).__name__}")
-    for name, weight in model.named_parameters():
+    for name, weight in t.model.named_parameters():
         if 4 * weight.numel() >= 2**32:
             raise _cannot_express(f"{name} takes 4 GiB or more")
 
 
-def _check_scores(translator: Translator, engine: Any) -> None:
+def _check_scores(t: Translator, engine: Any) -> None:
     """Raise DataError where the engine rates outputs otherwise than the model."""
-    model, t = translator.model, translator
-    draw, device = torch.Generator().manual_seed(0), next(model.parameters()).device
+    draw, length = torch.Generator().manual_seed(0), min(11, t.config.max_tokens - 2)
+    device = next(t.model.parameters()).device
 
-    def made_up(vocab: Any) -> list[list[int]]:
-        sizes = [min(size, t.config.max_tokens - 2) for size in (1, 2, 5, 11)]
-        ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
-        return [[START, *row.tolist(), END] for row in ids]
+    def made_up(vocab: Any) -> Tensor:
+        ids = torch.randint(UNK, len(vocab), (4, length), generator=draw)
+        ids = F.pad(F.pad(ids, (1, 0), value=START), (0, 1), value=END)
+        return ids.to(device)
 
-    src, tgt = made_up(t.vocab_src), made_up(t.vocab_tgt)
-    batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-    with in_mode(model, training=False):
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
-    theirs = engine.score_batch(
-        [t.vocab_src.tokens(row[1:-1]) for row in src],
-        [t.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+    batch = Batch(made_up(t.vocab_src), made_up(t.vocab_tgt), PAD)
+    out = t.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    ours = t.model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    scores = engine.score_batch(
+        [t.vocab_src.tokens(row[1:-1]) for row in batch.src.tolist()],
+        [t.vocab_tgt.tokens(row[:-1]) for row in batch.tgt_y.tolist()],
         max_input_length=0,
     )
-    differences = [
-        (row[: len(score.log_probs)].cpu() - torch.tensor(score.log_probs)).abs().max()
-        for row, score in zip(ours, theirs, strict=True)
-    ]
-    apart = torch.stack(differences).max().item()
+    theirs = torch.tensor([score.log_probs for score in scores])
+    apart = (ours.cpu() - theirs).abs().max().item()
     if not apart <= _TOLERANCE:  # nan, too, is refused
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
         raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
 
 
 QUANTIZATIONS = ("float32", "int8")
-
-
-@contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that is renamed to ``folder`` if the block succeeds.
-
-    Raises DataError where something is in that place, or it can't be written.
-    """
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DataError(folder, "exists already", "Choose another one, or delete it.")
-    temporary = folder.with_name(folder.name + ".export.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # left behind by a killed export
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        for path in temporary.iterdir():
-            with open(path, "rb+") as file:
-                _to_disk(file)
-        _folder_to_disk(temporary)
-        if folder.exists():
-            folder.rmdir()
-        os.replace(temporary, folder)
-        _folder_to_disk(folder.parent)
-    except OSError as error:
-        raise _not_written(folder, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def export_to_ctranslate2(
@@ -4313,24 +4277,41 @@ def export_to_ctranslate2(
         do = f"Use {', '.join(QUANTIZATIONS)}."
         raise DataError(f"quantization={quantization!r}", "is unknown", do)
     optional_import("ctranslate2")
-    t = translator
-    with _whole_folder(Path(folder).absolute()) as path:
-        with in_mode(t.model, training=False):
-            _check_parts(t.model)
-            spec = _specification(t)
-            spec.optimize()
-            spec.save(str(path))
-            _check_scores(t, _engine(path, torch.device("cpu")))
-            if quantization != "float32":
-                spec = _specification(t)
-                spec.optimize(quantization)
-                spec.save(str(path))
-        text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
-        write_json(path / "vocabulary.json", text)
-        settings = read_json(path / "config.json")  # the engine's own
-        settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
-        settings["sha256"] = _sha256(path / "model.bin")
-        write_json(path / "config.json", settings)
+    folder = Path(folder).absolute()
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DataError(folder, "exists already", "Choose another one, or delete it.")
+    temporary = folder.with_name(folder.name + ".export.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # left behind by a killed export
+    try:
+        temporary.mkdir(parents=True)
+        with in_mode(translator.model, training=False):
+            _write_export(translator, temporary, quantization)
+        if folder.exists():
+            folder.rmdir()
+        os.replace(temporary, folder)
+    except OSError as error:
+        raise _not_written(folder, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_export(t: Translator, folder: Path, quantization: str) -> None:
+    """Fill a folder with the engine's files and ours, and check what they compute."""
+    _check_parts(t)
+    spec = _specification(t)
+    spec.optimize()
+    spec.save(str(folder))
+    _check_scores(t, _engine(folder, torch.device("cpu")))
+    if quantization != "float32":
+        spec = _specification(t)
+        spec.optimize(quantization)
+        spec.save(str(folder))
+    text = _pack_text(t.vocab_src, t.vocab_tgt, t.tokenizer_src, t.tokenizer_tgt)
+    write_json(folder / "vocabulary.json", text)
+    settings = read_json(folder / "config.json")  # the engine's own
+    settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
+    settings["sha256"] = _sha256(folder / "model.bin")
+    write_json(folder / "config.json", settings)
 
 
 def is_exported(folder: str | Path) -> bool:

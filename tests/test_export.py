@@ -220,7 +220,7 @@ def test_an_empty_folder_is_filled(tmp_path, captions):
     assert exported(captions, tmp_path).translate(["Ein Hund."])
 
 
-@pytest.mark.parametrize("name", ["write_json", "_sha256", "_check_scores", "_to_disk"])
+@pytest.mark.parametrize("name", ["write_json", "_sha256", "_check_scores"])
 def test_a_failing_export_leaves_nothing(tmp_path, captions, monkeypatch, name):
     def full(*_):
         raise OSError(28, "No space left on device")
