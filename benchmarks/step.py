@@ -41,7 +41,6 @@ class Way:
     products: bool = False  # oneDNN's, whatever the processor
     adam: bool = True
     memory: bool = True
-    cache: bool = True
     heap: bool = True
     threads: int = 1
     groups: bool = True  # threads share the sentences, not the products
@@ -67,7 +66,7 @@ def measures(part: str) -> dict[str, Measure]:
     """The measures of a training step of this size, or of translating."""
     if part != "translating":
         exact = Way(part, precision="float32")
-        names = ("dropout", "loss", "attention", "adam", "memory", "cache")
+        names = ("dropout", "loss", "attention", "adam", "memory")
         found = {name: taken_away(name, Way(part)) for name in names}
         found["products"] = taken_away("products", exact)
         return found | {"precision": Measure(Way(part), exact)}
@@ -79,7 +78,6 @@ def measures(part: str) -> dict[str, Measure]:
         "products, greedy": taken_away("products", greedy),
         "products, beam 5": taken_away("products", beam),
         "groups": taken_away("groups", both),
-        "cache": taken_away("cache", long, 40),
         "heap": taken_away("heap", long, 40),
     }
 
@@ -173,8 +171,6 @@ def work(way: Way) -> None:
     """Be the process of a way."""
     torch.manual_seed(0)
     torch.set_num_threads(way.threads)
-    if way.cache:
-        at.limit_onednn_cache()
     if way.memory and way.size:
         at.keep_freed_memory()
     if way.heap and not way.size:

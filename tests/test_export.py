@@ -220,12 +220,14 @@ def test_an_empty_folder_is_filled(tmp_path, captions):
     assert exported(captions, tmp_path).translate(["Ein Hund."])
 
 
-@pytest.mark.parametrize("name", ["write_json", "_sha256", "_check_scores"])
+@pytest.mark.parametrize(
+    "name", ["annotated_transformer.write_json", "hashlib.file_digest", "os.replace"]
+)
 def test_a_failing_export_leaves_nothing(tmp_path, captions, monkeypatch, name):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(at, name, full)
+    monkeypatch.setattr(name, full)
     with pytest.raises(DataError, match="engine.*can't be written .No space left"):
         at.export_to_ctranslate2(captions, tmp_path / "engine")
     assert not any(tmp_path.iterdir())
