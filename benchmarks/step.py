@@ -22,7 +22,6 @@ from torch import nn
 
 import annotated_transformer as at
 
-VOCAB = 8000
 MODEL = at.project_folder() / "models" / "multi30k"
 CPU = torch.device("cpu")
 
@@ -41,6 +40,8 @@ class Way:
     products: bool = False  # oneDNN's, whatever the processor
     adam: bool = True
     memory: bool = True
+    giving_back: bool = True  # of memory that lies idle
+    vocab: int = 8000
     heap: bool = True
     threads: int = 1
     groups: bool = True  # threads share the sentences, not the products
@@ -68,6 +69,8 @@ def measures(part: str) -> dict[str, Measure]:
         exact = Way(part, precision="float32")
         names = ("dropout", "loss", "attention", "adam", "memory")
         found = {name: taken_away(name, Way(part)) for name in names}
+        large = Way(part, vocab=37_000)
+        found["giving back"] = taken_away("giving_back", large, 30)
         found["products"] = taken_away("products", exact)
         return found | {"precision": Measure(Way(part), exact)}
     greedy, beam = Way(""), Way("", beam_size=5, sentences=50)
@@ -110,21 +113,21 @@ def prepare(model: nn.Module, way: Way) -> None:
             module.attention = at.attention
 
 
-def random_batches() -> Iterator[at.Batch]:
+def random_batches(vocab: int) -> Iterator[at.Batch]:
     """Batches of about 1,500 positions a side, of many shapes, without an end."""
     draw = torch.Generator().manual_seed(0)
     lengths = itertools.cycle([16, 10, 24, 13, 19, 8, 29, 12, 21, 15])
     for length in lengths:
         length += int(torch.randint(-2, 3, (), generator=draw))
         shape = (1500 // length, length)
-        ids = torch.randint(4, VOCAB, shape, generator=draw)
+        ids = torch.randint(4, vocab, shape, generator=draw)
         yield at.Batch(ids, ids)
 
 
 def training(way: Way) -> Callable[[], None]:
     """A turn of training: one step of base, two of small."""
     config = dataclasses.replace(at.CONFIGS[way.size], dropout=0.1)
-    words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
+    words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, way.vocab))])
     model = at.build_model(config, words, words)
     prepare(model, way)
     optimizer, scheduler = at.build_optimizer(model, config, 10**6)
@@ -132,8 +135,9 @@ def training(way: Way) -> Callable[[], None]:
         for group in optimizer.param_groups:
             group["fused"] = False
     kind = at.LeanLabelSmoothing if way.loss else at.LabelSmoothing
-    loss = at.SimpleLossCompute(model.generator, kind(VOCAB, at.PAD, 0.1))
-    precision, batches = at.choose_precision(way.precision, CPU), random_batches()
+    loss = at.SimpleLossCompute(model.generator, kind(way.vocab, at.PAD, 0.1))
+    precision = at.choose_precision(way.precision, CPU)
+    batches = random_batches(way.vocab)
     steps = 2 if way.size == "small" else 1
 
     def turn() -> None:
@@ -172,7 +176,7 @@ def work(way: Way) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(way.threads)
     if way.memory and way.size:
-        at.keep_freed_memory()
+        at.keep_freed_memory(*([] if way.giving_back else [2**40]))
     if way.heap and not way.size:
         at.share_one_heap()
     turns.answer(training(way) if way.size else translating(way))
