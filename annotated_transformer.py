@@ -114,8 +114,8 @@ __all__ = [
     "open_store",
     # 93_the_same_faster
     "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
-    "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
-    "optimize_for_cpu", "map_in_threads", "share_one_heap", "QUANTIZATIONS",
+    "choose_precision", "autocast", "fused_attention", "optimize_for_cpu",
+    "map_in_threads", "share_one_heap", "QUANTIZATIONS",
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
@@ -2893,7 +2893,6 @@ def train_worker(
     """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
-    limit_onednn_cache()
     keep_freed_memory()
     text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
@@ -3273,7 +3272,6 @@ def _command_line() -> _CommandLine:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status (see chapter 91)."""
-    limit_onednn_cache()
     try:
         arguments = _command_line().parse_args(argv)
         return arguments.run(arguments)
@@ -3626,17 +3624,15 @@ def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
 
 
 class CheapDropout(nn.Dropout):
-    """Dropout that draws sixteen random bits a value on a CPU.
+    """Drop values by sixteen random bits each, on a CPU.
 
-    ``p`` is rounded to the nearest 65,536th; elsewhere it is torch's own.
+    Rounds ``p`` to the nearest 65,536th. On other devices it is nn.Dropout.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """x of any shape to the same shape."""
-        if not (self.training and x.device.type == "cpu"):
-            return super().forward(x)
+        """Return x, of any shape, with values dropped in training."""
         dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
-        if not 0 < dropped < 2**16:
+        if not (self.training and x.is_cpu and 0 < dropped < 2**16):
             return super().forward(x)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
         bits = words.random_(-(2**63), None).view(torch.int16)
@@ -3644,88 +3640,67 @@ class CheapDropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
-_IDLE_BYTES = 3 * 2**29  # that a process may keep
-
-
 def _resident_bytes() -> int:
-    """Bytes of this process that are in memory (Linux only)."""
+    """Return how many bytes of this process are in memory (Linux only)."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _glibc() -> Any:
-    """The C library of Linux where it takes settings for its memory, else None."""
+    """Return Linux's C library if it takes settings for its memory, else None."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     return library if hasattr(library, "mallopt") else None
 
 
-@functools.cache  # settings of the whole process, made once
-def keep_freed_memory() -> None:
-    """Let this process reuse large freed blocks (glibc only; else nothing).
+@functools.cache  # a setting of the whole process, made once
+def keep_freed_memory(idle_bytes: int = 3 * 2**29) -> None:
+    """Let this process reuse large freed blocks (glibc only; elsewhere nothing).
 
-    They go back after an update of an optimizer when ``_IDLE_BYTES`` lie idle.
+    After an optimizer's update, memory goes back if more than ``idle_bytes`` have
+    come to lie idle.
     """
     library = _glibc()
     if not library:
         return
-    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block gets a mapping of its own
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
     in_use = _resident_bytes()
 
     def give_back(*_: object) -> None:
         nonlocal in_use
-        if _resident_bytes() - in_use > _IDLE_BYTES:
+        if _resident_bytes() - in_use > idle_bytes:
             library.malloc_trim(0)
             in_use = _resident_bytes()
 
     register_optimizer_step_post_hook(give_back)
 
 
-class _SmoothedKL(torch.autograd.Function):
-    """Sum over rows of KL(q || p) in closed form; q is never stored.
-
-    log_p (N, V), target (N); rows whose target is padding count nothing.
-    """
-
-    @staticmethod
-    def forward(ctx, log_p, target, padding_idx, smoothing):
-        rest = smoothing / (log_p.size(1) - 2)
-        counts = target != padding_idx  # (N)
-        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
-        others = log_p.sum(1) - right - log_p[:, padding_idx]
-        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
-        entropy = sum(total * math.log(each) for total, each in shares if each)
-        rows = entropy - (1 - smoothing) * right - rest * others
-        ctx.save_for_backward(target, counts)
-        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
-        return (rows * counts).sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        target, counts = ctx.saved_tensors
-        size, padding_idx, smoothing, rest = ctx.settings
-        rows = (grad * counts).unsqueeze(1)  # (N, 1)
-        d_log_p = (-rest * rows).expand(-1, size).clone()
-        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
-        d_log_p[:, padding_idx] = 0
-        return d_log_p, None, None, None
-
-
 class LeanLabelSmoothing(LabelSmoothing):
     """Compute the loss of ``LabelSmoothing`` without storing ``true_dist``."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Log-probabilities x (N, V) and target ids (N) to the summed loss."""
-        return _SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
+        """Return the summed loss of log-probabilities x (rows, vocab).
+
+        target (rows) holds ids; rows whose target is padding count nothing.
+        """
+        sure, rest = 1 - self.smoothing, self.smoothing / (x.size(1) - 2)
+        padding = torch.full_like(target, self.padding_idx)
+        columns = torch.stack([target, padding], dim=1)
+        right, ignored = x.gather(1, columns).unbind(1)
+        others = x.sum(1) - right - ignored
+        shares = ((sure, sure), (self.smoothing, rest))
+        entropy = -sum(total * math.log(q) for total, q in shares if q)
+        rows = -entropy - sure * right - rest * others
+        return (rows * (target != self.padding_idx)).sum()
 
 
 def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute x (…, K) times weight (N, K) transposed, plus bias (N), with oneDNN."""
+    """Return x (…, in) times weight (out, in) transposed, plus bias, with oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 class _OneDNNProduct(torch.autograd.Function):
-    """``_onednn_product`` with gradients."""
+    """Give ``_onednn_product`` its gradients."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -3748,7 +3723,7 @@ _FEW_ROWS = 4  # for so many PyTorch's own product is faster
 
 
 class OneDNNLinear(nn.Linear):
-    """A linear layer that shares another's parameters and multiplies with oneDNN.
+    """Share another linear layer's parameters and multiply with oneDNN.
 
     Only float32 products of more than ``_FEW_ROWS`` rows on a CPU; others are torch's.
     """
@@ -3761,7 +3736,7 @@ class OneDNNLinear(nn.Linear):
         self.register_parameter("bias", linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (…, in_features) to (…, out_features)."""
+        """Map x (…, in_features) to (…, out_features)."""
         if (
             x.numel() <= _FEW_ROWS * x.size(-1)
             or not x.dtype == self.weight.dtype == torch.float32
@@ -3774,23 +3749,14 @@ class OneDNNLinear(nn.Linear):
 
 
 def _onednn_is_faster() -> bool:
-    """Return whether oneDNN multiplies faster here than PyTorch by itself."""
+    """Return whether oneDNN is there, and multiplies faster than PyTorch by itself."""
     x86 = platform.machine() in ("x86_64", "AMD64")
-    return x86 and "Intel" not in processor_name() and _has_onednn()
-
-
-def _has_onednn() -> bool:
-    """Return whether this PyTorch comes with oneDNN."""
-    return hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def limit_onednn_cache() -> None:
-    """Let oneDNN keep 200 compiled products, unless the environment says otherwise."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+    there = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return x86 and there and "Intel" not in processor_name()
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of that name; auto takes bfloat16 where the chip has it."""
+    """Return the precision of that name; auto is bfloat16 if the chip has it."""
     if name != "auto":
         return name
     if device.type == "cuda":
@@ -3802,7 +3768,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Matrix products in bfloat16 inside, where that is the precision."""
+    """Compute matrix products in bfloat16 inside, if that is the precision."""
     wanted = precision == "bfloat16"
     # The cache would keep the first step's rounded weights for the whole epoch.
     return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
@@ -3814,9 +3780,9 @@ def fused_attention(
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Compute chapter 1's ``attention`` with PyTorch's fused kernel.
 
-    query (…, T, K), key and value (…, S, K); mask broadcasts to (…, T, S) and is
+    query (…, L, d_k), key and value (…, S, d_k); mask broadcasts to (…, L, S) and is
     non-zero where a query may attend to a key; a query that may attend to nothing
-    gets zeros. Returns the output (…, T, K), and None in place of the weights.
+    gets zeros. Return the output (…, L, d_k), and None in place of the weights.
     """
     training = dropout is not None and dropout.training
     if training and query.is_cpu:
@@ -3854,9 +3820,9 @@ def optimize_for_cpu(model: nn.Module) -> None:
 def map_in_threads(
     work: Callable[[Any], Any], groups: Sequence, device: torch.device
 ) -> Iterator[Any]:
-    """``work(group)`` for each group, in order.
+    """Yield ``work(group)`` for each group, in order.
 
-    On a CPU as many at once as PyTorch has threads, with one thread each.
+    On a CPU as many groups are at work at once as PyTorch has threads, each with one.
     """
     threads, pool = torch.get_num_threads(), None
     if device.type == "cpu" and min(threads, len(groups)) > 1:
@@ -3946,12 +3912,6 @@ def _specification(translator: Translator) -> Any:
     return spec
 
 
-_EXPRESSIBLE = (
-    EncoderDecoder, Encoder, EncoderLayer, Decoder, DecoderLayer, SublayerConnection,
-    MultiHeadedAttention, PositionwiseFeedForward, LayerNorm, Embeddings,
-    PositionalEncoding, LearnedPositions, Generator, nn.Embedding, nn.Linear,
-    nn.Dropout, nn.Identity, nn.Sequential, nn.ModuleList,
-)  # fmt: skip
 _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 
@@ -3962,41 +3922,38 @@ def _cannot_express(what: str) -> DataError:
     return DataError("export to CTranslate2", what, do)
 
 
-def _check_parts(model: EncoderDecoder) -> None:
-    """Raise DataError for a part of a model that the engine has no place for."""
-    for name, module in model.named_modules():
-        if not isinstance(module, _EXPRESSIBLE):
+def _check_parts(t: Translator) -> None:
+    """Raise DataError for a part that ``build_model`` would not have put there."""
+    built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
+    kinds = {name: type(module) for name, module in built.named_modules()}
+    for name, module in t.model.named_modules():
+        if not isinstance(module, kinds.get(name, ())):
             raise _cannot_express(f"{name} is of the class {type(module).__name__}")
-    for name, weight in model.named_parameters():
+    for name, weight in t.model.named_parameters():
         if 4 * weight.numel() >= 2**32:
             raise _cannot_express(f"{name} takes 4 GiB or more")
 
 
-def _check_scores(translator: Translator, engine: Any) -> None:
+def _check_scores(t: Translator, engine: Any) -> None:
     """Raise DataError where the engine rates outputs otherwise than the model."""
-    model, t = translator.model, translator
-    draw, device = torch.Generator().manual_seed(0), next(model.parameters()).device
+    draw, length = torch.Generator().manual_seed(0), min(11, t.config.max_tokens - 2)
+    device = next(t.model.parameters()).device
 
-    def made_up(vocab: Any) -> list[list[int]]:
-        sizes = [min(size, t.config.max_tokens - 2) for size in (1, 2, 5, 11)]
-        ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
-        return [[START, *row.tolist(), END] for row in ids]
+    def made_up(vocab: Any) -> Tensor:
+        ids = torch.randint(UNK, len(vocab), (4, length), generator=draw)
+        ids = F.pad(F.pad(ids, (1, 0), value=START), (0, 1), value=END)
+        return ids.to(device)
 
-    src, tgt = made_up(t.text.vocab_src), made_up(t.text.vocab_tgt)
-    batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-    with in_mode(model, training=False):
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
-    theirs = engine.score_batch(
-        [t.text.vocab_src.tokens(row[1:-1]) for row in src],
-        [t.text.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+    batch = Batch(made_up(t.text.vocab_src), made_up(t.text.vocab_tgt), PAD)
+    out = t.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    ours = t.model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    scores = engine.score_batch(
+        [t.text.vocab_src.tokens(row[1:-1]) for row in batch.src.tolist()],
+        [t.text.vocab_tgt.tokens(row[:-1]) for row in batch.tgt_y.tolist()],
         max_input_length=0,
     )
-    differences = [
-        (row[: len(each.log_probs)].cpu() - torch.tensor(each.log_probs)).abs().max()
-        for row, each in zip(ours, theirs, strict=True)
-    ]
-    apart = torch.stack(differences).max().item()
+    theirs = torch.tensor([each.log_probs for each in scores])
+    apart = (ours.cpu() - theirs).abs().max().item()
     if not apart <= _TOLERANCE:  # nan, too, is refused
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
         raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
@@ -4019,17 +3976,19 @@ def export_to_ctranslate2(
         raise DataError(f"quantization={quantization!r}", "is unknown", do)
     optional_import("ctranslate2")
     t = translator
-    with atomic_folder(Path(folder).absolute()) as path:
-        with in_mode(t.model, training=False):
-            _check_parts(t.model)
+    with (
+        atomic_folder(Path(folder).absolute()) as path,
+        in_mode(t.model, training=False),
+    ):
+        _check_parts(t)
+        spec = _specification(t)
+        spec.optimize()
+        spec.save(str(path))
+        _check_scores(t, _engine(path, torch.device("cpu")))
+        if quantization != "float32":
             spec = _specification(t)
-            spec.optimize()
+            spec.optimize(quantization)
             spec.save(str(path))
-            _check_scores(t, _engine(path, torch.device("cpu")))
-            if quantization != "float32":
-                spec = _specification(t)
-                spec.optimize(quantization)
-                spec.save(str(path))
         write_json(path / "vocabulary.json", _pack_text(t.text))
         settings = read_json(path / "config.json")  # the engine's own
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
@@ -4688,40 +4647,40 @@ def doubled(data_iter: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def is_interactive_notebook() -> bool:
-    """Whether an IPython kernel runs this code."""
+    """Return whether an IPython kernel runs this code."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 def show_example(fn: Callable, args: Iterable = ()) -> Any:
-    """The function's result, in a notebook; nothing elsewhere."""
+    """Return the function's result in a notebook, and None elsewhere."""
     return fn(*args) if is_interactive_notebook() else None
 
 
 def execute_example(fn: Callable, args: Iterable = ()) -> None:
-    """Call the function for what it does, in a notebook only."""
+    """Call the function for its effects, in a notebook only."""
     show_example(fn, args)
 
 
 class DummyOptimizer(torch.optim.Optimizer):
-    """Takes no step; for old cells that evaluate."""
+    """Take no step; for old cells that evaluate."""
 
     def __init__(self) -> None:
         self.param_groups = [{"lr": 0}]
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Nothing."""
+        """Do nothing."""
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class DummyScheduler:
-    """Moves no rate; for old cells that evaluate."""
+    """Change no learning rate; for old cells that evaluate."""
 
     def step(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
@@ -4826,10 +4785,10 @@ def check_outputs(
     pad_idx: int = 2,
     eos_string: str = "</s>",
 ) -> list[tuple]:
-    """Greedy translations of the first sentences of a loader, printed.
+    """Print greedy translations of the first sentences of a loader.
 
-    Returns (batch, source tokens, reference tokens, output ids, output
-    text) of each; the batch holds this one pair, without padding.
+    Return (batch, source tokens, reference tokens, output ids, output
+    text) for each; the batch holds this one pair, without padding.
     """
     results: list[tuple] = []
     end = vocab_tgt[eos_string]
@@ -4852,20 +4811,20 @@ def check_outputs(
 
 
 def load_trained_model() -> EncoderDecoder:
-    """The trained model that comes with the project."""
+    """Return the trained model that comes with the project."""
     return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
 
 
 def _one_by_one(
     loader: Iterable[tuple[Tensor, Tensor]], most: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The first sentence pairs of a loader of batches, in order."""
+    """Yield the first sentence pairs of a loader of batches, in order."""
     pairs = (pair for src, tgt in loader for pair in zip(src, tgt, strict=True))
     return itertools.islice(pairs, most)
 
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
-    """The captions model, and its translations of validation sentences."""
+    """Return the captions model and its translations of validation sentences."""
     ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     text = ours.text
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
@@ -4882,7 +4841,7 @@ def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
 
 
 def _field_ids(field: Any, tokens: list[str]) -> Tensor:
-    """Ids (1, L) of tokens between the field's start and end symbols."""
+    """Return the ids (1, L) of tokens between the field's start and end symbols."""
     known = field.vocab.stoi
     unknown_id = known[field.unk_token]
     words = [field.init_token, *tokens, field.eos_token]
@@ -4897,11 +4856,11 @@ def translate_sentence(
     device: torch.device | str,
     max_len: int = 50,
 ) -> tuple[list[str], Tensor]:
-    """Greedy translation, and what the last layer looked at.
+    """Translate greedily, and return where the last layer looked.
 
-    sentence is raw or already cut. Returns the tokens, with the end symbol
-    if it was reached, and the cross-attention (1, H, T, S) of the last
-    decoder layer, row t belonging to token t.
+    sentence is raw or already tokenized. Return the tokens, with the end symbol
+    if it was reached, and the cross-attention (1, h, L, S) of the last
+    decoder layer; row t belongs to token t.
     """
     if isinstance(sentence, str):
         tokens = src_field.preprocess(sentence)
@@ -4929,10 +4888,10 @@ def calculate_bleu(
     device: torch.device | str,
     max_len: int = 50,
 ) -> float:
-    """torchtext's BLEU (0 to 1) of greedy translations of a data set.
+    """Return torchtext's BLEU (0 to 1) of greedy translations of a data set.
 
-    It is taken on the tutorial's own tokens; compare it only with figures
-    taken alike. ``evaluate`` gives the one to report.
+    It is computed on the tutorial's own tokens; compare it only with figures
+    computed alike. ``evaluate`` gives the one to report.
     """
     bleu_score = optional_import("torchtext.data.metrics").bleu_score
     outputs, references = [], []
