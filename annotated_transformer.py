@@ -1741,7 +1741,7 @@ def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
 
 
 class DataError(Exception):
-    """Something outside the program is wrong: a file, a folder, a setting.
+    """Report something wrong outside the program: a file, a folder, a setting.
 
     where: the file and line, or the setting; what: what is wrong with it;
     do: what to do about it. As text: "where: what. do".
@@ -1756,7 +1756,7 @@ class DataError(Exception):
 
 
 def log(message: object) -> None:
-    """Tell the person at the terminal something, on standard error."""
+    """Write a message to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -1853,7 +1853,7 @@ def data_file(dataset: str, name: str) -> Path:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
             if published not in (None, found):
                 what = f"is not the published file (SHA-256 {found[:12]}…)"
-                raise DataError(path, what, "Delete it, and it is fetched again.")
+                raise DataError(path, what, "Delete it to have it downloaded again.")
             return path
     if published:
         return _fetch_multi30k(name)
@@ -1900,7 +1900,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turn an error of the system inside the block into a DataError about path."""
+    """Turn an OSError inside the block into a DataError about path."""
     try:
         yield
     except OSError as error:
@@ -1926,7 +1926,7 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """Wait until the disk knows a folder's files by their names."""
+    """Wait until the disk has the names of a folder's files."""
     with suppress(OSError):  # Windows and some network disks refuse
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -1957,7 +1957,7 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, value: object) -> None:
-    """Add a value to a file as one line of JSON, and see it to the disk."""
+    """Append a value to a file as one line of JSON, and flush it to the disk."""
     with _writing(path), open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(value) + "\n")
         file.flush()
@@ -2044,7 +2044,7 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
 
 
 def _load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
-    """Give a model these weights; where: what the error names if they don't fit."""
+    """Load weights into a model; where: what the error names if they don't fit."""
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -2054,8 +2054,8 @@ def _load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> 
 
 
 def processor_name() -> str:
-    """Return the processor's name as the system tells it."""
-    file = Path("/proc/cpuinfo")  # where Linux tells it
+    """Return the processor's name as the system reports it."""
+    file = Path("/proc/cpuinfo")  # on Linux
     for line in read_lines(file) if file.exists() else []:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -2090,22 +2090,26 @@ def describe_environment() -> dict[str, Any]:
 
 @dataclass
 class TrainingConfig(LearningConfig):
-    """Everything that a run depends on; written to its folder."""
+    """Everything that a run depends on; saved in its folder."""
 
-    store: str | None = None  # folder of training pairs prepared as ids (chapter 92)
+    store: str | None = None  # folder of a corpus written by `prepare` (chapter 92)
     run_dir: str = "runs/captions"  # folder for metrics and checkpoints
-    r_drop: float = 0.0  # weight of the agreement of two passes; 0: one pass
-    threads: int = 1  # of the CPU
-    precision: str = "float32"  # of matrix products; bfloat16, or auto: if fast
-    device: str = "auto"  # cuda, mps or cpu; auto: the first there is
-    distributed: bool = False  # several processes (chapter 92)
-    save_seconds: float = 45.0  # of training that a kill may cost
-    keep: int = 5  # newest checkpoints that stay
-    average: int = 5  # newest checkpoints averaged at the end
+    r_drop: float = 0.0  # weight of R-Drop's agreement of two passes; 0: off
+    threads: int = 1  # CPU threads
+    precision: str = (
+        "float32"  # of matrix products: bfloat16, or auto: if the CPU or GPU has it
+    )
+    device: str = "auto"  # cuda, mps, or cpu; auto: the first one available
+    distributed: bool = False  # train in several processes (chapter 92)
+    save_seconds: float = 45.0  # of training that may be lost if the process is killed
+    keep: int = 5  # how many of the newest checkpoints to keep
+    average: int = 5  # how many of them to average at the end
 
     def __post_init__(self) -> None:
         for name, kind in typing.get_type_hints(type(self)).items():
-            _check_setting(name, getattr(self, name), kind)
+            value = getattr(self, name)
+            if fault := _fault_of(name, value, kind):
+                raise DataError(f"{name}={value!r:.40}", *fault)
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
@@ -2140,23 +2144,21 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def _check_setting(name: str, value: Any, kind: Any) -> None:
-    """Raise DataError for a value of another type, or one that is not allowed."""
+def _fault_of(name: str, value: Any, kind: Any) -> tuple[str, str] | None:
+    """Return what is wrong with a setting and what to do about it, or None."""
     kinds = typing.get_args(kind) or (kind,)  # str | None: both
     fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-    low, high = LIMITS.get(name, (-math.inf, math.inf))
     if not fits or (isinstance(value, bool) and bool not in kinds):
         words = " or ".join(k.__name__ for k in kinds).replace("NoneType", "null")
-        what, do = f"is not of type {words}", "Correct it."
-    elif name in CHOICES and value not in CHOICES[name]:
-        what, do = "is unknown", f"Use {', '.join(CHOICES[name])}."
-    elif isinstance(value, int | float) and not low <= value <= high:
-        what, do = "is out of its limits", f"Use {low:g} to {high:g}."
-    elif isinstance(value, str) and "\0" in value:
-        what, do = "can't be read or written: it has a zero byte", "Correct it."
-    else:
-        return
-    raise DataError(f"{name}={value!r:.40}", what, do)
+        return f"is not of type {words}", "Correct it."
+    if name in CHOICES and value not in CHOICES[name]:
+        return "is unknown", f"Use {', '.join(CHOICES[name])}."
+    low, high = LIMITS.get(name, (-math.inf, math.inf))
+    if isinstance(value, int | float) and not low <= value <= high:
+        return "is out of its limits", f"Use {low:g} to {high:g}."
+    if isinstance(value, str) and "\0" in value:
+        return "can't be read or written: it has a zero byte", "Correct it."
+    return None
 
 
 _PAPER = TrainingConfig(
@@ -2258,7 +2260,7 @@ def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
             _refuse_other_run(folder, config)
             starts = settings["starts"]
             if not saved_steps(folder / "resume"):
-                what = "holds weights, but no checkpoint to go on from"
+                what = "holds weights, but no checkpoint to continue from"
                 do = "Choose another --run-dir, or delete them with --restart."
                 raise DataError(folder, what, do)
     for path in run_files(folder, ".tmp"):  # a write that a kill broke off
@@ -2287,7 +2289,7 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _cut_metrics(folder: Path, count: int) -> None:
-    """Keep the first records; what the others tell of is about to run again."""
+    """Keep the first records; the work that the others describe was not saved."""
     kept = read_metrics(folder)[:count]
     text = "".join(json.dumps(record) + "\n" for record in kept)
     write_atomically(folder / "metrics.jsonl", text.encode())
@@ -2375,7 +2377,7 @@ def load_translator(
 def _pack_state(
     model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: TrainState
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return all that training has changed, as tensors and as notes for JSON."""
+    """Return everything that training has changed: tensors, and notes for JSON."""
     packed = optimizer.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for index, slot in packed["state"].items():
@@ -2421,7 +2423,7 @@ def _unpack_state(
 
 @dataclass
 class _Progress:
-    """How far a run is, and what it has noted so far."""
+    """How far a run has come."""
 
     epoch: int = 0  # the one to continue with, counted from 0
     batches: int = 0  # of this epoch, that have been trained on
@@ -2431,7 +2433,7 @@ class _Progress:
 
 
 class _ResumableState(TrainState):
-    """A state whose sums go on where a broken-off epoch had left them."""
+    """A state that keeps its sums when an interrupted epoch continues."""
 
     mid_epoch = False  # whether the next epoch to begin has begun already
 
@@ -2478,7 +2480,7 @@ class Run:
         try:
             notes = load_with_notes(path)[1] if path.exists() else {}
         except DataError as error:
-            log(f"{path} {error.what}: it is made again.")
+            log(f"{path} {error.what}: making it again.")
             return False
         return notes.get("epochs", 0) >= self.config.epochs
 
@@ -2533,7 +2535,7 @@ class Run:
                 log(f"{path} {what}: trying the checkpoint before it.")
         if states:
             what = "none of its checkpoints can be read"
-            raise DataError(self.folder, what, "Begin anew with --restart.")
+            raise DataError(self.folder, what, "Start over with --restart.")
         return None
 
     def resumable_batches(self, data_iter: Iterable, epoch: int) -> Iterator:
@@ -2579,7 +2581,7 @@ class Run:
                     self.save_state(total)
 
     def save(self, epoch: int, loss: float | None = None) -> None:
-        """Save what an epoch (counted from 0) leaves: best weights, weights, state.
+        """Save the result of an epoch (counted from 0): best weights, weights, state.
 
         loss: on validation, lower is better; the best one's weights are
         kept apart.
@@ -2603,7 +2605,7 @@ class Run:
             path.unlink()
 
     def save_state(self, state: TrainState) -> None:
-        """Write all that is needed to continue; drop the states that it replaces."""
+        """Write everything needed to continue; delete the states that this replaces."""
         tensors, notes = _pack_state(self.model, self.optimizer, self.scheduler, state)
         path = self.folder / "resume" / f"step-{state.accum_step:06d}.safetensors"
         save_tensors(path, tensors, notes | {"place": asdict(self.progress)})
@@ -2634,16 +2636,16 @@ class Run:
 
 
 def resume_hint(folder: Path) -> str:
-    """Say what the same command will do with a run's folder."""
+    """Return what the same command will do with a run's folder."""
     states = saved_steps(folder / "resume")
     if not states:
-        return "The same command begins anew."
-    return f"The same command goes on from {states[-1].stem}."
+        return "The same command starts over."
+    return f"The same command continues from {states[-1].stem}."
 
 
 @contextmanager
 def _with_resume_hint(folder: Path) -> Iterator[None]:
-    """Add to a DataError inside the block from where the run can continue."""
+    """Add to a DataError inside the block where the run can continue."""
     try:
         yield
     except DataError as error:
@@ -2652,7 +2654,7 @@ def _with_resume_hint(folder: Path) -> Iterator[None]:
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks the program to end; its only argument is the number."""
+    """A signal asked the program to end; its only argument is the number."""
 
 
 @contextmanager
@@ -2678,7 +2680,7 @@ def raise_on_signal() -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory is used up, on whatever device."""
+    """Return whether an error says that memory has run out, on any device."""
     kinds = (MemoryError, torch.OutOfMemoryError)
     words = ("out of memory", "can't allocate memory")
     return isinstance(error, kinds) or any(word in str(error) for word in words)
@@ -2707,7 +2709,7 @@ def _explain_out_of_memory(run: Run) -> Iterator[None]:
 def build_model(
     config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
 ) -> EncoderDecoder:
-    """A model with fresh weights, as a configuration describes it."""
+    """Return a model with fresh weights, as a configuration describes it."""
     return make_model(
         len(vocab_src), len(vocab_tgt),
         config.N, config.d_model, config.d_ff, config.h, config.dropout,
@@ -2719,7 +2721,7 @@ def build_model(
 def build_losses(
     model: EncoderDecoder, config: TrainingConfig
 ) -> tuple[SimpleLossCompute, SimpleLossCompute]:
-    """Build the loss for training, and the one for validation."""
+    """Return the loss for training and the one for validation."""
     size, generator = model.generator.proj.out_features, model.generator
     plain = LeanLabelSmoothing(size, PAD, config.smoothing)
     valid_loss = train_loss = SimpleLossCompute(generator, plain)
@@ -2801,7 +2803,7 @@ def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Ba
 
 
 def _forecast(run: Run, left: int) -> str | None:
-    """Say once, after half a minute, how long ``left`` target tokens will take."""
+    """Return once, when the speed is known, how long ``left`` tokens will take."""
     if run.warm is None or not _is_main_process():
         return None
     since, tokens = run.warm

@@ -446,7 +446,7 @@ def _(place):
     run = place.copied("run")
     for path in at.saved_steps(run / "resume"):
         path.unlink()
-    return place.train(["run", "no checkpoint to go on from", "--restart"])
+    return place.train(["run", "no checkpoint to continue from", "--restart"])
 
 
 @kind("run folder: the state of another model")

@@ -802,6 +802,13 @@ MUTANTS = [
         "        pass\n",
         "test_resume.py::test_batches_of_a_finished_update_are_forgotten",
     ),
+    Mutant(
+        OWN,
+        "a resumed run announces the time of a whole one",
+        "total * (run.config.epochs - epoch) - state.epoch_tokens",
+        "total * run.config.epochs - state.epoch_tokens",
+        "test_resume.py::test_a_run_that_goes_on_counts_what_is_left",
+    ),
     # --- our own: chapter 93 --------------------------------------------------
     Mutant(
         OWN,

@@ -541,7 +541,7 @@ def test_a_folder_with_weights_and_no_state_is_left_alone(tiny):
     for path in at.saved_steps(folder / "resume"):
         path.unlink()
     before = {path: path.read_bytes() for path in run_files(folder)}
-    with pytest.raises(DataError, match="no checkpoint to go on from"):
+    with pytest.raises(DataError, match="no checkpoint to continue from"):
         train(tiny, epochs=1)
     assert before == {path: path.read_bytes() for path in run_files(folder)}
 

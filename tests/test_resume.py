@@ -1,4 +1,4 @@
-"""Chapter 94: a run that ends too early goes on as if it had not."""
+"""Chapter 90: a run that ends too early continues as if it had not."""
 
 import dataclasses
 import json
@@ -281,7 +281,7 @@ def test_a_damaged_result_is_made_again(tiny, capsys):
     before = load_tensors(path)
     path.write_bytes(path.read_bytes()[:-1])
     assert main(["train", *flags(tiny[0])]) == 0
-    assert "made again" in capsys.readouterr().err
+    assert "making it again" in capsys.readouterr().err
     after = load_tensors(path)
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -572,7 +572,7 @@ def test_a_signal_ends_a_run_with_a_note(
     said = capsys.readouterr().err
     assert said.startswith("Stopped. The same command ") and said.count("\n") == 1
     states = saved_steps(Path(often[0].run_dir) / "resume")
-    assert (states[-1].stem if states else "begins anew") in said
+    assert (states[-1].stem if states else "starts over") in said
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert main(["train", *flags(often[0])]) == 0
     assert_same_run(whole, Path(often[0].run_dir))
@@ -610,7 +610,7 @@ def test_a_process_that_the_system_ends_says_where_it_goes_on(tiny):
     process.terminate()
     said = process.communicate(timeout=1200)[1]
     assert process.returncode == 143
-    assert said.startswith("Stopped. The same command goes on from step-")
+    assert said.startswith("Stopped. The same command continues from step-")
 
 
 @pytest.mark.slow
