@@ -674,7 +674,7 @@ def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
 
     monkeypatch.setattr(at, "build_model", greedy)
     assert main(["train", *flags(tiny[0])]) == 2
-    assert capsys.readouterr().err.startswith("error: too little memory")
+    assert capsys.readouterr().err.startswith("error: out of memory")
 
 
 def test_another_error_of_torch_is_not_taken_for_too_little_memory(tiny, monkeypatch):
