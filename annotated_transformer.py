@@ -103,8 +103,8 @@ __all__ = [
     "run_files", "saved_steps", "run_settings", "read_metrics", "load_text",
     "load_config", "save_translator", "load_translator", "Run", "resume_hint",
     "Stopped", "raise_on_signal", "is_out_of_memory", "build_model",
-    "build_losses", "load_pairs", "load_examples", "train_resumably",
-    "train_worker", "train_model",
+    "build_losses", "load_pairs", "load_examples", "count_steps",
+    "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
     "decode_in_batches", "decode_rows", "evaluate", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "main",
@@ -1350,8 +1350,8 @@ def _may_win(
     ``finished`` holds (rating, ids) of the hypotheses that have ended; the best
     live one is rated ``now`` and can never be rated above ``bound``.
     """
-    beaten = any(score >= bound for score, _ in finished)
-    crowded_out = sum(score >= now for score, _ in finished) >= beam_size
+    beaten = any(rating >= bound for rating, _ in finished)
+    crowded_out = sum(rating >= now for rating, _ in finished) >= beam_size
     return not (beaten or crowded_out)
 
 
@@ -1390,8 +1390,8 @@ def beam_search(
             # 2) those that end are put aside, if they are good enough
             b, i = ends[:, :beam_size].nonzero(as_tuple=True)
             outputs = ys[b, parent[b, i], 1:].tolist()
-            for n, score, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
-                rating = length_normalized(score, length, length_penalty)
+            for n, value, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
+                rating = length_normalized(value, length, length_penalty)
                 finished[sentences[n]].append((rating, ids))
 
             # 3) the best of the others go on; a stable sort leaves them in order
@@ -1405,9 +1405,9 @@ def beam_search(
 
             # 4) a sentence is dropped when none of its live hypotheses can win
             open_ones = []
-            for n, score in enumerate(scores[:, 0].tolist()):
-                now = length_normalized(score, length, length_penalty)
-                last = length_normalized(score, max_len - 1, length_penalty)
+            for n, value in enumerate(scores[:, 0].tolist()):
+                now = length_normalized(value, length, length_penalty)
+                last = length_normalized(value, max_len - 1, length_penalty)
                 if _may_win(finished[sentences[n]], now, max(now, last), beam_size):
                     open_ones.append(n)
             if not open_ones:
@@ -1418,8 +1418,8 @@ def beam_search(
             ys, scores = ys[open_ones], scores[open_ones]
             sentences = [sentences[n] for n in open_ones]
         else:  # at max_len what still lives is cut, and rated as it is
-            for n, score, ids in zip(sentences, scores[:, 0].tolist(), ys[:, 0, 1:]):
-                rating = length_normalized(score, max_len - 1, length_penalty)
+            for n, value, ids in zip(sentences, scores[:, 0].tolist(), ys[:, 0, 1:]):
+                rating = length_normalized(value, max_len - 1, length_penalty)
                 finished[n].append((rating, ids.tolist()))
     return [(ids, rating) for rating, ids in map(max, finished)]
 
@@ -2622,14 +2622,14 @@ class Run:
         """
         if not _is_main_process():
             return
-        readable, count = [], self.config.average
+        intact, count = [], self.config.average
         for path in self.checkpoints()[-count:] if count > 1 else []:
             try:
                 load_tensors(path)
-                readable.append(path)
+                intact.append(path)
             except DataError as error:
                 log(f"{path} {error.what}: left out of the average.")
-        weights = average_checkpoints(readable or [self.folder / "best.safetensors"])
+        weights = average_checkpoints(intact or [self.folder / "best.safetensors"])
         path = self.folder / "model.safetensors"
         _load_state(self.model, weights, path)
         save_tensors(path, self.model.state_dict(), {"epochs": self.config.epochs})
@@ -2775,13 +2775,13 @@ def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> 
         raise DataError(f"{split} split", what, "Raise max_tokens.")
 
 
-def _count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
+def count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
     """Count the updates of the optimizer in a whole run."""
     groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
-def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Batch]:
+def _progress_bar(run: Run, data_iter: Iterable[Batch], total: int) -> Iterator[Batch]:
     """Yield an epoch's batches while a bar on standard error counts target tokens.
 
     total: those of the whole epoch that this process will see. Once, when the run's
@@ -2793,7 +2793,7 @@ def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Ba
     state, epoch = run.state, run.progress.epoch
     look |= {"desc": f"epoch {epoch + 1}", "initial": state.epoch_tokens}
     with tqdm(total=total, **look) as bar:
-        for batch in batches:
+        for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
             bar.update(state.epoch_tokens - bar.n)
@@ -2853,7 +2853,7 @@ def train_resumably(
     model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
     optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
-    updates = _count_steps(train_data, config)
+    updates = count_steps(train_data, config)
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
