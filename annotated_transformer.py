@@ -574,7 +574,7 @@ class Batch:
 
     src (B, S) and tgt (B, L + 1) hold ids filled up with ``pad``. From tgt
     come tgt (B, L), what the decoder reads, tgt_y (B, L), what it must
-    answer, tgt_mask (B, L, L) and ntokens, the number of answers that are
+    predict, tgt_mask (B, L, L) and ntokens, the number of answers that are
     not padding. src_mask is (B, 1, S). True in a mask = may attend. Raises
     ValueError for a batch of padding only.
     """
@@ -633,8 +633,9 @@ class SimpleLossCompute:
     """Turn decoder vectors into a loss, with generator and criterion.
 
     Called with x (B, L, d_model), y (B, L) and norm, return the criterion
-    summed over the batch (a plain number) and its graph node divided by
-    norm. ``nll`` then holds the batch's summed negative log-likelihood.
+    summed over the batch, as a float, and that sum divided by norm, as a
+    tensor to call backward() on. ``nll`` then holds the batch's summed
+    negative log-likelihood.
     """
 
     def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
@@ -812,7 +813,8 @@ def greedy_decode(
             tgt_mask = subsequent_mask(ys.size(1)).to(src.device)
             out = model.decode(memory, src_mask, ys, tgt_mask)
             word = model.generator(out[:, -1]).argmax(-1)
-            ys = torch.cat([ys, word.where(running, pad).unsqueeze(1)], dim=1)
+            word = torch.where(running, word, pad)
+            ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
             running = running & (word != end_symbol)
     return ys
 
