@@ -2098,9 +2098,7 @@ class TrainingConfig(LearningConfig):
     run_dir: str = "runs/captions"  # folder for metrics and checkpoints
     r_drop: float = 0.0  # weight of R-Drop's agreement of two passes; 0: off
     threads: int = 1  # CPU threads
-    precision: str = (
-        "float32"  # of matrix products: bfloat16, or auto: if the CPU or GPU has it
-    )
+    precision: str = "float32"  # of matrix products; bfloat16, or auto: if it is fast
     device: str = "auto"  # cuda, mps, or cpu; auto: the first one available
     distributed: bool = False  # train in several processes (chapter 92)
     save_seconds: float = 45.0  # of training that may be lost if the process is killed
