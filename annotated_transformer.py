@@ -72,9 +72,9 @@ __all__ = [
     "attention", "clones", "MultiHeadedAttention", "subsequent_mask",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
-    "PositionalEncoding", "LearnedPositions", "Generator", "EncoderDecoder",
-    "make_model", "check_choice", "tie_weights", "initialize",
-    "count_parameters",
+    "PositionalEncoding", "Generator", "EncoderDecoder", "make_model",
+    "check_choice", "tie_weights", "initialize", "count_parameters",
+    "LearnedPositions",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
@@ -153,7 +153,7 @@ def attention(
     may attend to nothing gets zeros. The output is (…, L, d_v); the weights
     (…, L, S) are those before dropout.
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    scores = query @ key.mT / math.sqrt(query.size(-1))
     if mask is not None:
         hidden = mask == 0
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
@@ -174,9 +174,8 @@ class MultiHeadedAttention(nn.Module):
 
     Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
     ``attn`` holds the weights (B, h, L, S) of the last call, before dropout and
-    detached from the graph. ``attention`` is the function in use: assign another
-    one with the same signature to exchange it. If that one returns None for the
-    weights, ``attn`` is None.
+    detached from the graph, or None if ``attention``, the function in use,
+    returns none.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -202,7 +201,8 @@ class MultiHeadedAttention(nn.Module):
         if mask is not None:
             mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
 
-        # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k)
+        # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k);
+        #    zip stops after three, linears[3] is for step 3
         query, key, value = (
             self.split(linear(x))
             for linear, x in zip(self.linears, (query, key, value))
@@ -274,7 +274,7 @@ class SublayerConnection(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Add what sublayer makes of x; both are (B, L, d_model)."""
+        """Apply sublayer to x, and add the result to x; both are (B, L, d_model)."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
@@ -297,7 +297,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 2)
-        self.size = size
+        self.size = size  # the stack's final norm needs it
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
@@ -339,7 +339,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 3)
-        self.size = size
+        self.size = size  # the stack's final norm needs it
 
     def forward(
         self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
@@ -417,22 +417,8 @@ def _check_length(needed: int, available: int) -> None:
     if needed > available:
         raise ValueError(
             f"a sequence of {needed} positions is longer than the {available} "
-            f"that the model knows; shorten it or build it with max_len={needed}"
+            f"of the table; build the model with max_len={needed}"
         )
-
-
-class LearnedPositions(nn.Module):
-    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
-
-    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.table = Embeddings(d_model, max_len)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the first L positions to x (B, L, d_model)."""
-        _check_length(x.size(1), self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 class Generator(nn.Module):
@@ -494,18 +480,18 @@ def make_model(
     tie: str = "none",
     max_len: int = 5000,
 ) -> EncoderDecoder:
-    """Return a Transformer with fresh weights; the defaults are the paper's base.
+    """Return a Transformer with fresh weights, by default of the paper's base size.
 
     src_vocab and tgt_vocab are vocabulary sizes; positions is "sinusoidal"
     or "learned", tie is "none", "target" or "all". Raises ValueError for
     sizes that do not fit together and for unknown choices.
     """
-    position_kinds = {"sinusoidal": PositionalEncoding, "learned": LearnedPositions}
-    check_choice("positions", positions, position_kinds)
+    check_choice("positions", positions, ("sinusoidal", "learned"))
+    kind = PositionalEncoding if positions == "sinusoidal" else LearnedPositions
     c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
-    position = position_kinds[positions](d_model, dropout, max_len)
+    position = kind(d_model, dropout, max_len)
     encoder_layer = EncoderLayer(
         d_model, c(attn), c(ff), dropout, norm_first=norm_first
     )
@@ -539,11 +525,7 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
     src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
     if tie == "all":
         if src.num_embeddings != tgt.num_embeddings:
-            raise ValueError(
-                f"tie='all' needs one joint vocabulary, but the source has "
-                f"{src.num_embeddings} entries and the target "
-                f"{tgt.num_embeddings}; use tie='target' or joint subwords"
-            )
+            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
         src.weight = tgt.weight
     if tie != "none":
         model.generator.proj.weight = tgt.weight
@@ -562,6 +544,20 @@ def initialize(model: nn.Module) -> None:
 def count_parameters(model: nn.Module) -> int:
     """Return the number of trainable weights, shared ones counted once."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+class LearnedPositions(nn.Module):
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
+
+    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.table = Embeddings(d_model, max_len)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the first L positions to x (B, L, d_model)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 # -----------------------------------------------------------------------------
