@@ -2347,7 +2347,8 @@ def load_translator(
 ) -> Translator:
     """Load the translator of a folder: a finished model, or a run's best so far.
 
-    Its model is optimized for speed (chapter 93) unless ``optimize`` is False.
+    Its model is in evaluation mode, and optimized for speed (chapter 93) unless
+    ``optimize`` is False.
     Raises DataError when the folder holds none, or a damaged one.
     """
     folder = Path(folder)
@@ -2364,7 +2365,7 @@ def load_translator(
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
     _load_state(model, load_tensors(weights), weights)
-    model.to(choose_device(device))
+    model.to(choose_device(device)).eval()
     if optimize:
         optimize_for_cpu(model)
     return Translator(model, text, config)
