@@ -1566,7 +1566,7 @@ KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 @dataclass
 class Recording:
-    """One kind of attention to one sentence: weights (N, h, L, S) of all heads.
+    """One kind of attention for one sentence: weights (N, h, L, S) of all heads.
 
     ``rows`` are the L tokens that ask, ``columns`` the S tokens that are asked.
     """
@@ -4345,6 +4345,38 @@ def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
     panels = list(dict.fromkeys(table["panel"]))
     return alt.layer(squares, numbers, data=table).facet(
         alt.Facet("panel:N", title=None, sort=panels), columns=3, title=title
+    )
+
+
+def _error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
+    """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
+
+    The last of each layer's heads is their mean.
+    """
+    alt = optional_import("altair")
+    found = []
+    for word, each in rates.items():
+        for i, layer in enumerate(each.tolist()):
+            for a, (rate, low, high) in enumerate(layer):
+                head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
+                record = {"word": word, "head": head, "rate": rate}
+                found.append(record | {"low": low, "high": high})
+    levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
+    scale = alt.Scale(domain=(0.2, 0.95))
+    height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
+    heads = alt.Chart(alt.Data(values=found)).encode(
+        x=alt.X("head:N", title="layer.head").axis(labelAngle=0),
+        y=height,
+        color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
+    )
+    bars = heads.mark_rule(strokeWidth=2)
+    bars = bars.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    guess = alt.Chart(alt.Data(values=levels)).encode(y=height)
+    names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
+    lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
+    return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
+        title="Heads find words in the row that writes them (bars: 95 % intervals)",
+        width=480,
     )
 
 
