@@ -89,11 +89,10 @@ __all__ = [
     "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
-    "get_decoder_src", "mtx2df", "KINDS", "Recording", "recordings",
-    "links_found", "gold_links", "count_links", "alignment_error_rate",
-    "record_pair", "cross_maps", "guessed_links", "resampled_error_rates",
-    "role_keys", "role_scores", "zeroed", "head_output_weight",
-    "query_parameters",
+    "get_decoder_src", "KINDS", "Recording", "recordings", "links_found",
+    "gold_links", "count_links", "alignment_error_rate", "record_pair",
+    "cross_maps", "guessed_links", "resampled_error_rates", "role_keys",
+    "role_scores", "zeroed", "head_output_weight", "query_parameters",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
     "decode_line", "project_folder", "data_file", "write_atomically",
@@ -119,9 +118,10 @@ __all__ = [
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
-    "CHART_COLORS", "use_charts", "attn_map", "attention_grid", "explorer",
-    "sentence_pair", "visualize_layer", "viz_encoder_self", "viz_decoder_self",
-    "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
+    "CHART_COLORS", "use_charts", "mtx2df", "attn_map", "attention_grid",
+    "explorer", "sentence_pair", "visualize_layer", "viz_encoder_self",
+    "viz_decoder_self", "viz_decoder_src", "attention_page", "readable",
+    "Explanation", "explain",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
@@ -1533,38 +1533,12 @@ def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     return _recorded_weights(model.decoder, layer, "src_attn")
 
 
-def mtx2df(
-    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
-) -> pandas.DataFrame:
-    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
-
-    It is cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
-    where there are more tokens than rows or columns.
-    """
-    _check_labels(m, row_tokens, col_tokens)
-    value = m.tolist()
-    cells = [
-        (r, c, value[r][c], row_token, col_token)
-        for r, row_token in enumerate(row_tokens[:max_row])
-        for c, col_token in enumerate(col_tokens[:max_col])
-    ]
-    columns = ["row", "column", "value", "row_token", "col_token"]
-    return optional_import("pandas").DataFrame(cells, columns=columns)
-
-
-def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
-    """Raise ValueError where a matrix (…, L, S) is smaller than its labels."""
-    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
-        labels = f"{len(rows)} row and {len(columns)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
-
-
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 
 @dataclass
 class Recording:
-    """One kind of attention to one sentence: weights (N, h, L, S) of all heads.
+    """One kind of attention for one sentence: weights (N, h, L, S) of all heads.
 
     ``rows`` are the L tokens that ask, ``columns`` the S tokens that are asked.
     """
@@ -4139,6 +4113,32 @@ def use_charts() -> None:
     alt.renderers.enable("annotated_transformer")
 
 
+def mtx2df(
+    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
+) -> pandas.DataFrame:
+    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
+
+    It is cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
+    where there are more tokens than rows or columns.
+    """
+    _check_labels(m, row_tokens, col_tokens)
+    value = m.tolist()
+    cells = [
+        (r, c, value[r][c], row_token, col_token)
+        for r, row_token in enumerate(row_tokens[:max_row])
+        for c, col_token in enumerate(col_tokens[:max_col])
+    ]
+    columns = ["row", "column", "value", "row_token", "col_token"]
+    return optional_import("pandas").DataFrame(cells, columns=columns)
+
+
+def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
+    """Raise ValueError where a matrix (…, L, S) is smaller than its labels."""
+    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
+        labels = f"{len(rows)} row and {len(columns)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+
+
 def _packed(weights: Iterable[float]) -> str:
     """Return weights as a string of thousandths, for ``_by_cell`` to cut up again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
@@ -4279,13 +4279,21 @@ def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
     return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
 
 
-def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
+def _head_squares(
+    panels: dict[str, Tensor], title: str, what: str, form: str = ".2f"
+) -> Any:
     """Draw a number for each head: layers down, heads across, three panels in a row.
 
-    The table has the columns panel, layer, head and value.
+    Each panel is (N, h).
     """
     alt = optional_import("altair")
-    largest = float(table["value"].max())
+    table = [
+        {"panel": name, "layer": i, "head": a, "value": value}
+        for name, each in panels.items()
+        for i, row in enumerate(each.tolist())
+        for a, value in enumerate(row)
+    ]
+    largest = max(each.max().item() for each in panels.values())
     dark = f"datum.value > {largest / 2}"
     ink = alt.condition(dark, alt.value("white"), alt.value("black"))
     heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
@@ -4299,9 +4307,40 @@ def _head_squares(table: Any, title: str, what: str, form: str = ".2f") -> Any:
     numbers = heads.mark_text(fontSize=11).encode(
         text=alt.Text("value:Q", format=form), color=ink
     )
-    panels = list(dict.fromkeys(table["panel"]))
-    return alt.layer(squares, numbers, data=table).facet(
-        alt.Facet("panel:N", title=None, sort=panels), columns=3, title=title
+    return alt.layer(squares, numbers, data=alt.Data(values=table)).facet(
+        alt.Facet("panel:N", title=None, sort=list(panels)), columns=3, title=title
+    )
+
+
+def _error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
+    """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
+
+    The last of each layer's heads is their mean.
+    """
+    alt = optional_import("altair")
+    found = []
+    for word, each in rates.items():
+        for i, layer in enumerate(each.tolist()):
+            for a, (rate, low, high) in enumerate(layer):
+                head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
+                record = {"word": word, "head": head, "rate": rate}
+                found.append(record | {"low": low, "high": high})
+    levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
+    scale = alt.Scale(domain=(0.2, 0.95))
+    height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
+    heads = alt.Chart(alt.Data(values=found)).encode(
+        x=alt.X("head:N", title="layer.head").axis(labelAngle=0),
+        y=height,
+        color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
+    )
+    bars = heads.mark_rule(strokeWidth=2)
+    bars = bars.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    guess = alt.Chart(alt.Data(values=levels)).encode(y=height)
+    names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
+    lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
+    return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
+        title="Heads find words in the row that writes them (bars: 95 % intervals)",
+        width=480,
     )
 
 

@@ -689,6 +689,14 @@ MUTANTS = [
         "    first = (attn.h - 1 - head) * attn.d_k\n",
         "test_attention_visualization.py::test_a_silent_head_is_silent_in_every_path",
     ),
+    Mutant(
+        OWN,
+        "attention mixes keys instead of values",
+        "x, weights = self.attention(query, key, value, mask, self.dropout)",
+        "x, weights = self.attention(query, key, key, mask, self.dropout)",
+        "test_attention_visualization.py::"
+        "test_planted_maps_are_what_the_model_predicts_from",
+    ),
     # --- our own: chapter 90 --------------------------------------------------
     Mutant(
         OWN,

@@ -831,6 +831,39 @@ def test_another_attention_function_changes_what_is_translated(loaded, beam_size
     assert translator.translate(sentences, beam_size) == before
 
 
+def test_planted_maps_are_what_the_model_predicts_from(loaded):
+    """Its own maps change nothing; uniform ones pass on the mean of the values."""
+    translator, sentences, _ = loaded
+    model = translator.model.requires_grad_(False)
+    source, read = at.record_translation(translator, sentences[0])
+    src = torch.tensor([translator.text.vocab_src(source)])
+    tgt = torch.tensor([translator.text.vocab_tgt(read)])
+    masks = torch.ones(1, 1, len(source)), at.subsequent_mask(len(read))
+    modules = [layer.src_attn for layer in model.decoder.layers]
+    own = [at.get_decoder_src(model, i) for i in range(len(modules))]
+
+    def predict():
+        return model.generator(model(src, tgt, *masks)).exp()
+
+    def predict_from(maps):
+        with at.plain_attention(model):
+            for module, weights in zip(modules, maps, strict=True):
+                module.attention = lambda q, k, v, *_, w=weights: (w @ v, w)
+            return predict()
+
+    before = predict()
+    assert torch.allclose(predict_from(own), before, atol=1e-5)
+    planted = predict_from([torch.full_like(w, 1 / len(source)) for w in own])
+    assert (planted - before).abs().max() > 0.1
+    assert torch.equal(predict(), before)
+    for module in modules:  # the same again, without any attention
+        _, _, values, output = module.linears
+        memory = model.encode(src, masks[0])
+        mean = output(values(memory).mean(1, keepdim=True))
+        module.forward = lambda x, *_, mean=mean: mean.expand_as(x)
+    assert torch.allclose(predict(), planted, atol=1e-5)
+
+
 def test_the_beam_records_too(loaded):
     translator, sentences, _ = loaded
     model = translator.model
