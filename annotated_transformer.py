@@ -4321,9 +4321,9 @@ def error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     found = []
     for word, each in rates.items():
         for i, layer in enumerate(each.tolist()):
-            for a, (rate, low, high) in enumerate(layer):
+            for a, (errors, low, high) in enumerate(layer):
                 head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
-                record = {"word": word, "head": head, "rate": rate}
+                record = {"word": word, "head": head, "rate": errors}
                 found.append(record | {"low": low, "high": high})
     levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
     scale = alt.Scale(domain=(0.2, 0.95))
