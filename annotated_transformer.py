@@ -119,9 +119,9 @@ __all__ = [
     "load_exported",
     # 94_charts_and_pages
     "CHART_COLORS", "use_charts", "mtx2df", "attn_map", "attention_grid",
-    "explorer", "sentence_pair", "visualize_layer", "viz_encoder_self",
-    "viz_decoder_self", "viz_decoder_src", "attention_page", "readable",
-    "Explanation", "explain",
+    "head_squares", "error_rate_chart", "explorer", "sentence_pair",
+    "visualize_layer", "viz_encoder_self", "viz_decoder_self",
+    "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
@@ -4322,7 +4322,7 @@ def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
     return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
 
 
-def _head_squares(
+def head_squares(
     panels: dict[str, Tensor], title: str, what: str, form: str = ".2f"
 ) -> Any:
     """Draw a number for each head: layers down, heads across, three panels in a row.
@@ -4355,7 +4355,7 @@ def _head_squares(
     )
 
 
-def _error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
+def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
 
     The last of each layer's heads is their mean.
@@ -4364,9 +4364,9 @@ def _error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     found = []
     for word, each in rates.items():
         for i, layer in enumerate(each.tolist()):
-            for a, (rate, low, high) in enumerate(layer):
+            for a, (value, low, high) in enumerate(layer):
                 head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
-                record = {"word": word, "head": head, "rate": rate}
+                record = {"word": word, "head": head, "rate": value}
                 found.append(record | {"low": low, "high": high})
     levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
     scale = alt.Scale(domain=(0.2, 0.95))
