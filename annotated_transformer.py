@@ -119,7 +119,7 @@ __all__ = [
     "load_exported",
     # 94_charts_and_pages
     "CHART_COLORS", "use_charts", "mtx2df", "attn_map", "attention_grid",
-    "head_squares", "error_rates", "explorer", "sentence_pair",
+    "head_squares", "error_rate_chart", "explorer", "sentence_pair",
     "visualize_layer", "viz_encoder_self", "viz_decoder_self",
     "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
     # 95_squeezing_out_bleu
@@ -4312,7 +4312,7 @@ def head_squares(
     )
 
 
-def error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
+def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
 
     The last of each layer's heads is their mean.
@@ -4321,9 +4321,9 @@ def error_rates(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     found = []
     for word, each in rates.items():
         for i, layer in enumerate(each.tolist()):
-            for a, (errors, low, high) in enumerate(layer):
+            for a, (value, low, high) in enumerate(layer):
                 head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
-                record = {"word": word, "head": head, "rate": errors}
+                record = {"word": word, "head": head, "rate": value}
                 found.append(record | {"low": low, "high": high})
     levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
     scale = alt.Scale(domain=(0.2, 0.95))
