@@ -2779,10 +2779,10 @@ def _forecast(run: Run, left: int) -> str | None:
         return None
     since, tokens = run.warm
     seconds = time.perf_counter() - since
-    if seconds < _TIMED:
+    speed = (run.state.tokens - tokens) / seconds if seconds >= _TIMED else math.inf
+    if left / speed < 60:  # not known yet, or not worth a word
         return None
     run.warm = None
-    speed = (run.state.tokens - tokens) / seconds
     hours, minutes = divmod(math.ceil(left / speed / 60), 60)
     duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
     if dist.is_available() and dist.is_initialized():
