@@ -2479,6 +2479,7 @@ class Run:
         self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler
     ) -> int:
         """Load the newest readable state; return the epoch to continue with."""
+        seed = torch.initial_seed()  # of this process; a state brings the first one's
         self.model = model
         self.optimizer = optimizer
         self.scheduler = scheduler
@@ -2490,7 +2491,7 @@ class Run:
                 self.state.mid_epoch = self.progress.batches > 0
             else:  # and dropout must differ between them
                 self.state.begin_epoch()
-                torch.manual_seed(torch.initial_seed() + self.state.accum_step)
+                torch.manual_seed(seed + self.state.accum_step)
         if _is_main_process():
             _cut_metrics(self.folder, self.progress.records)
         return self.progress.epoch
@@ -2779,8 +2780,11 @@ def _forecast(run: Run, left: int) -> str | None:
         return None
     since, tokens = run.warm
     seconds = time.perf_counter() - since
-    speed = (run.state.tokens - tokens) / seconds if seconds >= _TIMED else math.inf
-    if left / speed < 60:  # not known yet, or not worth a word
+    trained = run.state.tokens - tokens
+    if seconds < _TIMED or not trained:  # not known yet
+        return None
+    speed = trained / seconds
+    if left < 60 * speed:  # less than a minute is not worth a word
         return None
     run.warm = None
     hours, minutes = divmod(math.ceil(left / speed / 60), 60)
