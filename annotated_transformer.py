@@ -972,15 +972,19 @@ def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
 
 
 def token_budget_batches(
-    lengths: Sequence[tuple[int, int]], batch_tokens: int
-) -> list[list[int]]:
+    lengths: Sequence[tuple[int, int]], batch_tokens: int,
+    order: Sequence[int] | None = None,
+) -> list[list[int]]:  # fmt: skip
     """Group indices so that rows × longest row stays within a budget.
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
-    longer than the budget is a batch of its own. Ties keep their order.
+    longer than the budget is a batch of its own. Ties stand as in ``order``, a
+    permutation of the indices; without it as they come.
     """
+    if order is None:
+        order = range(len(lengths))
     groups: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
+    for i in sorted(order, key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
         if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
@@ -1005,10 +1009,9 @@ def batches(
     order: Sequence[int] = range(len(examples))
     if shuffle:
         order = draw.sample(order, len(order))
-    lengths = lengths_of(examples)
-    groups = token_budget_batches([lengths[i] for i in order], config.batch_tokens)
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens, order)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src, tgt = zip(*(examples[order[i]] for i in group), strict=True)
+        src, tgt = zip(*(examples[i] for i in group), strict=True)
         yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
 
