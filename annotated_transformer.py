@@ -2377,7 +2377,8 @@ def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
 
 def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
     """Make a run's folder ready, or raise DataError and leave it as it was."""
-    folder, starts, now = Path(config.run_dir), [], describe_environment()
+    folder = Path(config.run_dir)
+    starts: list[Any] = []
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if there := run_files(folder):
@@ -2394,10 +2395,10 @@ def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
                 raise DataError(folder, what, do)
     for path in run_files(folder, ".tmp"):  # a write that a kill broke off
         path.unlink()
-    if starts[-1:] != [now]:
-        starts = [*starts, now]
-    settings = {"config": asdict(config), "starts": starts}
-    write_json(folder / "config.json", settings)
+    now = describe_environment()
+    if now not in starts[-1:]:
+        starts.append(now)
+    write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
 
 
 def _is_main_process() -> bool:
@@ -2468,11 +2469,11 @@ def load_config(folder: str | Path) -> TrainingConfig:
 
 def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
-    folder, t = Path(folder), translator
-    settings = {"config": asdict(t.config), "starts": [describe_environment()]}
+    folder, config = Path(folder), asdict(translator.config)
+    settings = {"config": config, "starts": [describe_environment()]}
     write_json(folder / "config.json", settings)
-    write_json(folder / "vocabulary.json", _pack_text(t.text))
-    save_tensors(folder / "model.safetensors", t.model.state_dict())
+    write_json(folder / "vocabulary.json", _pack_text(translator.text))
+    save_tensors(folder / "model.safetensors", translator.model.state_dict())
 
 
 def load_translator(
@@ -2598,7 +2599,7 @@ class Run:
         self.first_batch = 0  # batches read in the epochs before this one
         self.started = 0.0  # when the epoch began, by time.perf_counter()
         self.updates = 0  # of this process
-        self.warm: tuple[float, int] | None = None  # when it was warm, tokens till then
+        self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
         if _is_main_process():
             _open_run_folder(config, restart)
 
@@ -2751,7 +2752,8 @@ class Run:
         """
         if not _is_main_process():
             return
-        readable, count = [], self.config.average
+        count = self.config.average
+        readable = []
         for path in self.checkpoints()[-count:] if count > 1 else []:
             try:
                 load_tensors(path)
@@ -2937,10 +2939,13 @@ def _forecast(run: Run, left: int) -> str | None:
         return None
     since, tokens = run.warm
     seconds = time.perf_counter() - since
-    if seconds < _TIMED:
+    trained = run.state.tokens - tokens
+    if seconds < _TIMED or not trained:  # not known yet
+        return None
+    speed = trained / seconds
+    if left < 60 * speed:  # less than a minute is not worth a word
         return None
     run.warm = None
-    speed = (run.state.tokens - tokens) / seconds
     hours, minutes = divmod(math.ceil(left / speed / 60), 60)
     duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
     if dist.is_available() and dist.is_initialized():
