@@ -60,7 +60,7 @@ bench: .venv/bench  ## time training and decoding beside other toolkits (two qui
 .venv/bench: $(READY) benchmarks/requirements.txt
 	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@
 
-heads: $(READY)  ## measure what each attention head finds and is worth (about a minute)
+heads: $(READY)  ## measure what each attention head finds and is worth (about 2 minutes)
 	$(call timed,$(BIN)/python benchmarks/heads.py)
 
 mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (2 minutes)

@@ -21,6 +21,7 @@ import html
 import importlib
 import importlib.metadata
 import inspect
+import io
 import itertools
 import json
 import math
@@ -31,7 +32,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -69,11 +69,12 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [
     # 01_architecture
-    "EncoderDecoder", "Generator", "attention", "MultiHeadedAttention",
-    "clones", "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
-    "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
-    "Embeddings", "PositionalEncoding", "LearnedPositions", "make_model",
+    "attention", "clones", "MultiHeadedAttention", "subsequent_mask",
+    "PositionwiseFeedForward", "LayerNorm", "SublayerConnection",
+    "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
+    "PositionalEncoding", "Generator", "EncoderDecoder", "make_model",
     "check_choice", "tie_weights", "initialize", "count_parameters",
+    "LearnedPositions",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
@@ -84,14 +85,13 @@ __all__ = [
     "TextConfig", "ModelConfig", "LearningConfig", "prepare_text",
     "build_optimizer", "train", "Translator", "score",
     # 04_additional_components
-    "BytePairEncoding", "DecoderCache", "decode_step", "penalty",
+    "BytePairEncoding", "DecoderCache", "decode_step", "length_normalized",
     "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
-    "plain_attention", "record_translation", "record_pair", "mtx2df",
-    "attn_map", "get_encoder", "get_decoder_self", "get_decoder_src", "KINDS",
-    "Recording", "recordings", "attention_grid", "readable", "Explanation",
-    "explain", "links_found", "gold_links", "count_links",
-    "alignment_error_rate", "cross_maps", "guessed_links", "role_keys",
+    "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
+    "get_decoder_src", "KINDS", "Recording", "recordings", "links_found",
+    "gold_links", "count_links", "alignment_error_rate", "record_pair",
+    "cross_maps", "guessed_links", "resampled_error_rates", "role_keys",
     "role_scores", "zeroed", "head_output_weight", "query_parameters",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
@@ -102,24 +102,26 @@ __all__ = [
     "run_files", "saved_steps", "run_settings", "read_metrics", "load_text",
     "load_config", "save_translator", "load_translator", "Run", "resume_hint",
     "Stopped", "raise_on_signal", "is_out_of_memory", "build_model",
-    "build_losses", "load_pairs", "load_examples", "train_resumably",
-    "train_worker", "train_model",
+    "build_losses", "load_pairs", "load_examples", "count_steps",
+    "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
-    "decode_rows", "evaluate", "DEFAULT_MODEL", "CAPTIONS_MODEL", "main",
+    "decode_in_batches", "decode_rows", "evaluate", "DEFAULT_MODEL",
+    "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "SharedLoss", "gather", "train_distributed_model", "prepare_store",
     "open_store",
     # 93_the_same_faster
     "CheapDropout", "keep_freed_memory", "LeanLabelSmoothing", "OneDNNLinear",
-    "limit_onednn_cache", "choose_precision", "autocast", "fused_attention",
-    "optimize_for_cpu", "map_in_threads", "share_one_heap", "QUANTIZATIONS",
+    "choose_precision", "autocast", "fused_attention", "optimize_for_cpu",
+    "map_in_threads", "share_one_heap", "QUANTIZATIONS",
     "export_to_ctranslate2", "is_exported", "ExportedTranslator",
     "load_exported",
     # 94_charts_and_pages
-    "CHART_COLORS", "use_charts", "explorer", "sentence_pair",
+    "CHART_COLORS", "use_charts", "mtx2df", "attn_map", "attention_grid",
+    "head_squares", "error_rate_chart", "explorer", "sentence_pair",
     "visualize_layer", "viz_encoder_self", "viz_decoder_self",
-    "viz_decoder_src", "attention_page",
+    "viz_decoder_src", "attention_page", "readable", "Explanation", "explain",
     # 95_squeezing_out_bleu
     "RDrop", "doubled",
     # 97_coming_from_2018_or_2022
@@ -137,51 +139,6 @@ __all__ = [
 # -----------------------------------------------------------------------------
 
 
-class EncoderDecoder(nn.Module):
-    """An encoder and a decoder with their embeddings (paper, section 3).
-
-    The generator is kept here so that one object holds all weights; it is
-    applied by whoever needs probabilities, not by ``forward``.
-    """
-
-    def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-        self.src_embed = src_embed
-        self.tgt_embed = tgt_embed
-        self.generator = generator
-
-    def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        """Ids (B, S) and (B, T) to decoder vectors (B, T, D)."""
-        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
-
-    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Source ids (B, S) to memory (B, S, D)."""
-        return self.encoder(self.src_embed(src), src_mask)
-
-    def decode(
-        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        """Memory (B, S, D) and target ids (B, T) to vectors (B, T, D)."""
-        return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
-
-
-class Generator(nn.Module):
-    """Vectors (…, D) to log-probabilities (…, V) (paper, section 3.4)."""
-
-    def __init__(self, d_model: int, vocab: int):
-        super().__init__()
-        self.proj = nn.Linear(d_model, vocab)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # logarithms of thousands of words need more digits than bfloat16 has
-        at_least_single = torch.promote_types(x.dtype, torch.float32)
-        return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
-
-
 def attention(
     query: Tensor,
     key: Tensor,
@@ -189,32 +146,36 @@ def attention(
     mask: Tensor | None = None,
     dropout: nn.Module | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Scaled dot-product attention (paper, section 3.2.1, equation 1).
+    """Return attended values and their weights (paper, section 3.2.1, equation 1).
 
-    query (…, T, K), key (…, S, K), value (…, S, K); mask broadcasts to
-    (…, T, S) and is non-zero where a query may attend to a key. A query
-    that may attend to nothing gets zeros. Returns the output (…, T, K) and
-    the weights (…, T, S) before dropout.
+    query (…, L, d_k), key (…, S, d_k), value (…, S, d_v); mask broadcasts to
+    (…, L, S) and is non-zero where a query may attend to a key. A query that
+    may attend to nothing gets zeros. The output is (…, L, d_v); the weights
+    (…, L, S) are those before dropout.
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    scores = query @ key.mT / math.sqrt(query.size(-1))
     if mask is not None:
         hidden = mask == 0
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)  # (…, T, S)
+    weights = scores.softmax(dim=-1)  # (…, L, S)
     if mask is not None:
         weights = weights.masked_fill(hidden, 0.0)
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 
 
+def clones(module: nn.Module, N: int) -> nn.ModuleList:
+    """Return N independent copies of a module, equal at first."""
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
+
+
 class MultiHeadedAttention(nn.Module):
-    """h attentions side by side (paper, section 3.2.2).
+    """Run h attentions side by side (paper, section 3.2.2).
 
     Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
-    ``attn`` holds the weights (B, h, T, S) of the last call, before dropout and
-    detached from the graph. ``attention`` is the function in use: assign another
-    one with the same signature to exchange it. If that one returns None for the
-    weights, ``attn`` is None.
+    ``attn`` holds the weights (B, h, L, S) of the last call, before dropout and
+    detached from the graph, or None if ``attention``, the function in use,
+    returns none.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -233,11 +194,15 @@ class MultiHeadedAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """Query (B, T, D), key and value (B, S, D), mask (B, 1 or T, S)."""
-        if mask is not None:
-            mask = mask.unsqueeze(1)  # the same for every head
+        """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-        # 1) project, and split into h heads: (B, L, D) -> (B, h, L, d_k)
+        The mask is (B, 1, S) or (B, L, S), the same for every head.
+        """
+        if mask is not None:
+            mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
+
+        # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k);
+        #    zip stops after three, linears[3] is for step 3
         query, key, value = (
             self.split(linear(x))
             for linear, x in zip(self.linears, (query, key, value))
@@ -251,21 +216,16 @@ class MultiHeadedAttention(nn.Module):
         return self.linears[3](self.join(x))
 
     def split(self, x: Tensor) -> Tensor:
-        """Split vectors (B, L, D) into heads (B, h, L, d_k)."""
+        """Split vectors (B, L, d_model) into heads (B, h, L, d_k)."""
         return x.unflatten(-1, (self.h, self.d_k)).transpose(1, 2)
 
     def join(self, x: Tensor) -> Tensor:
-        """Join heads (B, h, L, d_k) into vectors (B, L, D)."""
+        """Join heads (B, h, L, d_k) into vectors (B, L, d_model)."""
         return x.transpose(1, 2).flatten(-2)
 
 
-def clones(module: nn.Module, N: int) -> nn.ModuleList:
-    """N copies of a module: equal at first, no weights in common."""
-    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
-
-
 def subsequent_mask(size: int) -> Tensor:
-    """Boolean mask (1, size, size): query t may attend to keys s <= t.
+    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
 
     True = may attend. Broadcasts over the batch; joined with a padding
     mask (B, 1, size) by ``&`` (paper, section 3.2.3).
@@ -274,7 +234,7 @@ def subsequent_mask(size: int) -> Tensor:
 
 
 class PositionwiseFeedForward(nn.Module):
-    """Two linear maps with a ReLU between (paper, section 3.3, equation 2)."""
+    """Apply two linear maps with a ReLU between (paper, section 3.3, equation 2)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -283,12 +243,12 @@ class PositionwiseFeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Vectors (B, L, D) to vectors (B, L, D), each position alone."""
+        """Map vectors (B, L, d_model) to (B, L, d_model), each position alone."""
         return self.w_2(self.dropout(self.w_1(x).relu()))
 
 
 class LayerNorm(nn.Module):
-    """Normalise each vector (…, features), then scale and shift it."""
+    """Normalize each vector (…, features), then scale and shift it."""
 
     def __init__(self, features: int, eps: float = 1e-6):
         super().__init__()
@@ -303,7 +263,7 @@ class LayerNorm(nn.Module):
 class SublayerConnection(nn.Module):
     """Residual connection with dropout and layer norm (paper, section 3.1).
 
-    ``norm_first=True`` normalises the sub-layer's input (pre-norm), False
+    ``norm_first=True`` normalizes the sub-layer's input (pre-norm), False
     the sum (post-norm, as the paper writes).
     """
 
@@ -314,7 +274,7 @@ class SublayerConnection(nn.Module):
         self.norm_first = norm_first
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """x (B, L, D); sublayer maps (B, L, D) to (B, L, D)."""
+        """Apply sublayer to x, and add the result to x; both are (B, L, d_model)."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
@@ -337,16 +297,16 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 2)
-        self.size = size
+        self.size = size  # the stack's final norm needs it
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, S) to (B, S, D)."""
+        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
         return self.sublayer[1](x, self.feed_forward)
 
 
 class Encoder(nn.Module):
-    """N encoder layers, and a final norm in pre-norm (paper, section 3.1)."""
+    """N encoder layers, with pre-norm a final norm (paper, section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -354,7 +314,7 @@ class Encoder(nn.Module):
         self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """x (B, S, D), mask (B, 1, S) to (B, S, D)."""
+        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
         for layer in self.layers:
             x = layer(x, mask)
         return self.norm(x)
@@ -379,19 +339,22 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 3)
-        self.size = size
+        self.size = size  # the stack's final norm needs it
 
     def forward(
         self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D), masks (B, 1, S) and (B, T, T)."""
+        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
+
+        src_mask is (B, 1, S), tgt_mask (B, L, L).
+        """
         x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
         x = self.sublayer[1](x, lambda x: self.src_attn(x, memory, memory, src_mask))
         return self.sublayer[2](x, self.feed_forward)
 
 
 class Decoder(nn.Module):
-    """N decoder layers, and a final norm in pre-norm (paper, section 3.1)."""
+    """N decoder layers, with pre-norm a final norm (paper, section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -401,22 +364,25 @@ class Decoder(nn.Module):
     def forward(
         self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D), masks (B, 1, S) and (B, T, T)."""
+        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
+
+        src_mask is (B, 1, S), tgt_mask (B, L, L).
+        """
         for layer in self.layers:
             x = layer(x, memory, src_mask, tgt_mask)
         return self.norm(x)
 
 
 class Embeddings(nn.Module):
-    """Token ids (B, L) to vectors (B, L, D), times √D (paper, section 3.4)."""
+    """Token ids (B, L) to vectors (B, L, d_model), times √d_model (section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        self.lut = nn.Embedding(vocab, d_model)
+        self.lut = nn.Embedding(vocab, d_model)  # a look-up table
         self.d_model = d_model
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.lut(x) * math.sqrt(self.d_model)
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.lut(ids) * math.sqrt(self.d_model)
 
 
 class PositionalEncoding(nn.Module):
@@ -434,14 +400,14 @@ class PositionalEncoding(nn.Module):
             raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
         position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
-        wavelength = 10000 ** (torch.arange(0, d_model, 2) / d_model)  # (D/2)
+        angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)
         pe = torch.empty(1, max_len, d_model)
-        pe[0, :, 0::2] = torch.sin(position / wavelength)
-        pe[0, :, 1::2] = torch.cos(position / wavelength)
+        pe[0, :, 0::2] = angle.sin()
+        pe[0, :, 1::2] = angle.cos()
         self.register_buffer("pe", pe, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
+        """Add the first L positions to x (B, L, d_model)."""
         _check_length(x.size(1), self.pe.size(1))
         return self.dropout(x + self.pe[:, : x.size(1)])
 
@@ -451,22 +417,53 @@ def _check_length(needed: int, available: int) -> None:
     if needed > available:
         raise ValueError(
             f"a sequence of {needed} positions is longer than the {available} "
-            f"that the model knows; shorten it or build it with max_len={needed}"
+            f"of the table; build the model with max_len={needed}"
         )
 
 
-class LearnedPositions(nn.Module):
-    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
+class Generator(nn.Module):
+    """Vectors (…, d_model) to log-probabilities (…, vocab) (paper, section 3.4)."""
 
-    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+    def __init__(self, d_model: int, vocab: int):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.table = Embeddings(d_model, max_len)
+        self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (B, L, D) to x plus the first L positions, (B, L, D)."""
-        _check_length(x.size(1), self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
+        # logarithms of thousands of words need more digits than bfloat16 has
+        at_least_single = torch.promote_types(x.dtype, torch.float32)
+        return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder and a decoder with their embeddings (paper, section 3).
+
+    The generator is kept here so that one object holds all weights; it is
+    called by whoever needs probabilities, not by ``forward``.
+    """
+
+    def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.src_embed = src_embed
+        self.tgt_embed = tgt_embed
+        self.generator = generator
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Map ids src (B, S) and tgt (B, L) to decoder vectors (B, L, d_model)."""
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
+        """Map source ids (B, S) to memory (B, S, d_model)."""
+        return self.encoder(self.src_embed(src), src_mask)
+
+    def decode(
+        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Map memory (B, S, d_model) and target ids (B, L) to (B, L, d_model)."""
+        return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
 
 
 def make_model(
@@ -483,23 +480,27 @@ def make_model(
     tie: str = "none",
     max_len: int = 5000,
 ) -> EncoderDecoder:
-    """A Transformer with fresh weights; the defaults are the paper's base.
+    """Return a Transformer with fresh weights, by default of the paper's base size.
 
     src_vocab and tgt_vocab are vocabulary sizes; positions is "sinusoidal"
     or "learned", tie is "none", "target" or "all". Raises ValueError for
     sizes that do not fit together and for unknown choices.
     """
-    position_kinds = {"sinusoidal": PositionalEncoding, "learned": LearnedPositions}
-    check_choice("positions", positions, position_kinds)
+    check_choice("positions", positions, ("sinusoidal", "learned"))
+    kind = PositionalEncoding if positions == "sinusoidal" else LearnedPositions
+    c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
-    position = position_kinds[positions](d_model, dropout, max_len)
-    c, manner = copy.deepcopy, {"norm_first": norm_first}
-    encoder_layer = EncoderLayer(d_model, c(attn), c(ff), dropout, **manner)
-    decoder_layer = DecoderLayer(d_model, c(attn), c(attn), c(ff), dropout, **manner)
+    position = kind(d_model, dropout, max_len)
+    encoder_layer = EncoderLayer(
+        d_model, c(attn), c(ff), dropout, norm_first=norm_first
+    )
+    decoder_layer = DecoderLayer(
+        d_model, c(attn), c(attn), c(ff), dropout, norm_first=norm_first
+    )
     model = EncoderDecoder(
-        Encoder(encoder_layer, N, **manner),
-        Decoder(decoder_layer, N, **manner),
+        Encoder(encoder_layer, N, norm_first=norm_first),
+        Decoder(decoder_layer, N, norm_first=norm_first),
         nn.Sequential(Embeddings(d_model, src_vocab), c(position)),
         nn.Sequential(Embeddings(d_model, tgt_vocab), c(position)),
         Generator(d_model, tgt_vocab),
@@ -524,18 +525,14 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
     src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
     if tie == "all":
         if src.num_embeddings != tgt.num_embeddings:
-            raise ValueError(
-                f"tie='all' needs one joint vocabulary, but the source has "
-                f"{src.num_embeddings} entries and the target "
-                f"{tgt.num_embeddings}; use tie='target' or joint subwords"
-            )
+            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
         src.weight = tgt.weight
     if tie != "none":
         model.generator.proj.weight = tgt.weight
 
 
 def initialize(model: nn.Module) -> None:
-    """Draw matrices by Xavier's rule, embeddings from N(0, 1/D)."""
+    """Draw matrices by Xavier's rule, embeddings from N(0, 1/d_model)."""
     for p in model.parameters():
         if p.dim() > 1:
             nn.init.xavier_uniform_(p)
@@ -545,8 +542,22 @@ def initialize(model: nn.Module) -> None:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Number of trainable weights, shared ones counted once."""
+    """Return the number of trainable weights, shared ones counted once."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+class LearnedPositions(nn.Module):
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
+
+    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.table = Embeddings(d_model, max_len)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the first L positions to x (B, L, d_model)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 # -----------------------------------------------------------------------------
@@ -555,11 +566,11 @@ def count_parameters(model: nn.Module) -> int:
 
 
 class Batch:
-    """Sentences of a batch with masks, for training when tgt is given.
+    """Hold the sentences of a batch with their masks; for training, give tgt.
 
-    src (B, S) and tgt (B, T + 1) hold ids filled up with ``pad``. From tgt
-    come tgt (B, T), what the decoder reads, tgt_y (B, T), what it must
-    answer, tgt_mask (B, T, T) and ntokens, the number of answers that are
+    src (B, S) and tgt (B, L + 1) hold ids filled up with ``pad``. From tgt
+    come tgt (B, L), what the decoder reads, tgt_y (B, L), what it must
+    predict, tgt_mask (B, L, L) and ntokens, the number of answers that are
     not padding. src_mask is (B, 1, S). True in a mask = may attend. Raises
     ValueError for a batch of padding only.
     """
@@ -580,17 +591,17 @@ class Batch:
 
     @staticmethod
     def make_std_mask(tgt: Tensor, pad: int) -> Tensor:
-        """Mask (B, T, T): neither padding nor later words."""
+        """Return the mask (B, L, L) that hides padding and later words."""
         causal = subsequent_mask(tgt.size(-1)).to(tgt.device)
         return (tgt != pad).unsqueeze(-2) & causal
 
 
 class LabelSmoothing(nn.Module):
-    """KL divergence from the smoothed target, summed (paper, section 5.4).
+    """Sum the KL divergence from the smoothed target (paper, section 5.4).
 
-    x (N, V) log-probabilities, target (N) ids. The target keeps
-    1 - smoothing, padding gets nothing, the other V - 2 words share the
-    rest. ``true_dist`` (N, V) is the distribution of the last call.
+    x (B * L, vocab) log-probabilities, target (B * L) ids. The target keeps
+    1 - smoothing, padding gets nothing, the other words share the rest.
+    ``true_dist`` (B * L, vocab) is the distribution of the last call.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
@@ -615,11 +626,12 @@ class LabelSmoothing(nn.Module):
 
 
 class SimpleLossCompute:
-    """Generator and criterion: decoder vectors to a loss.
+    """Turn decoder vectors into a loss, with generator and criterion.
 
-    Called with x (B, T, D), y (B, T) and norm, returns the criterion summed
-    over the batch (a plain number) and its graph node divided by norm.
-    ``nll`` then holds the summed negative log-likelihood of the batch.
+    Called with x (B, L, d_model), y (B, L) and norm, return the criterion
+    summed over the batch, as a float, and that sum divided by norm, as a
+    tensor to call backward() on. ``nll`` then holds the batch's summed
+    negative log-likelihood.
     """
 
     def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
@@ -628,7 +640,7 @@ class SimpleLossCompute:
         self.nll = 0.0
 
     def __call__(self, x: Tensor, y: Tensor, norm: float) -> tuple[float, Tensor]:
-        log_p = self.generator(x).flatten(0, 1)  # (B * T, V)
+        log_p = self.generator(x).flatten(0, 1)  # (B * L, vocab)
         target = y.flatten()
         total = self.criterion(log_p, target)
         pad = self.criterion.padding_idx
@@ -641,7 +653,7 @@ class SimpleLossCompute:
 
 @dataclass
 class TrainState:
-    """What a training run has seen: in all, and in its latest epoch."""
+    """Count what a training run has seen: in all, and in its latest epoch."""
 
     step: int = 0  # batches read
     accum_step: int = 0  # updates of the optimizer
@@ -681,7 +693,7 @@ class TrainState:
 
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """Training with gradients or evaluation without; restored afterwards."""
+    """Train with gradients or evaluate without; restore the mode afterwards."""
     changed = [module for module in model.modules() if module.training != training]
     for module in changed:
         module.training = training
@@ -693,9 +705,9 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
             module.training = not training
 
 
-def windows(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
-    """Groups of ``size`` batches; the last may be shorter."""
-    stream = iter(batches)
+def windows(data_iter: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
+    """Yield groups of ``size`` batches; the last may be shorter."""
+    stream = iter(data_iter)
     while window := list(itertools.islice(stream, size)):
         yield window
 
@@ -715,7 +727,7 @@ def run_epoch(
 ) -> tuple[float, TrainState]:
     """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
-    Returns the criterion per target token and the state, which also knows
+    Return the criterion per target token and the state, which also knows
     NLL and perplexity. ``max_norm`` clips the gradient's norm before each
     update, ``callback`` gets the state after it. Raises FloatingPointError,
     before any weight is touched, at the update whose loss is not finite.
@@ -759,7 +771,7 @@ def _check_finite(loss: float, state: TrainState) -> None:
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
-    """Learning rate of update ``step``, counted from 1 (paper, equation 3).
+    """Return the learning rate of update ``step``, from 1 (paper, equation 3).
 
     ``rate(0)`` is ``rate(1)``, for schedulers that count from 0.
     """
@@ -768,7 +780,7 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
 
 
 def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
-    """Rate of update ``step`` from 1 to ``total``: up to ``peak``, then to 0."""
+    """Return the rate of update ``step`` from 1 to ``total``: up to peak, then to 0."""
     down = (total + 1 - step) / max(total + 1 - warmup, 1)
     return peak * max(min(step / warmup, down), 0.0)
 
@@ -783,9 +795,9 @@ def greedy_decode(
     end_symbol: int | None = None,
     pad: int = 2,
 ) -> Tensor:
-    """The likeliest next word, again and again, for each row of src (B, S).
+    """Write the likeliest next word, again and again, for each row of src (B, S).
 
-    Returns ids (B, L), L <= max_len, the start symbol first. Rows stop at
+    Return ids (B, L), L <= max_len, the start symbol first. Rows stop at
     ``end_symbol`` and are filled up with ``pad``; without an end symbol all
     run to ``max_len``. The model decodes in evaluation mode and is put back.
     """
@@ -797,13 +809,14 @@ def greedy_decode(
             tgt_mask = subsequent_mask(ys.size(1)).to(src.device)
             out = model.decode(memory, src_mask, ys, tgt_mask)
             word = model.generator(out[:, -1]).argmax(-1)
-            ys = torch.cat([ys, word.where(running, pad).unsqueeze(1)], dim=1)
+            word = torch.where(running, word, pad)
+            ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
             running = running & (word != end_symbol)
     return ys
 
 
 def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
-    """Random strings of ten symbols from 1 to V - 1, to be copied.
+    """Yield batches of random strings, ten symbols from 1 to V - 1, to be copied.
 
     Each starts with 1; 0 is padding; there is no end symbol.
     """
@@ -840,9 +853,13 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
 
 
 _REJOIN = [
+    # " Stop ! " -> "Stop !"
     (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
+    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
+    # ( yet) -> (yet)
     (re.compile(r"([(\[{$#]) "), r"\1"),
+    # half - empty -> half-empty
     (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
 ]
 
@@ -1019,29 +1036,29 @@ def batches(
 class TextConfig:
     """Where sentences come from and how they become batches."""
 
-    dataset: str = "captions"  # captions, multi30k or files: the four below
+    dataset: str = "captions"  # captions, multi30k, or files: the four below
     train_src: str | None = None  # your own training sentences, one a line
     train_tgt: str | None = None  # their translations, line by line
     valid_src: str | None = None  # sentences that steer choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
-    min_freq: int = 2  # how often a word must occur to get a number
+    min_freq: int = 2  # how often a word must occur to get an id
     max_tokens: int = 128  # longest sentence, <s> and </s> included
-    batch_tokens: int = 1500  # positions in a batch, of its longer side
+    batch_tokens: int = 1500  # positions per batch, counted on the longer side
 
 
 @dataclass
 class ModelConfig(TextConfig):
-    """The size and the manner of the model."""
+    """The model's size and variant."""
 
     N: int = 2  # layers in the encoder, and in the decoder
     d_model: int = 128  # width of the vectors that travel through the model
     d_ff: int = 256  # inner width of the feed-forward network
     h: int = 4  # attention heads
     dropout: float = 0.1  # share of values set to zero in training
-    norm_first: bool = True  # normalise before a sub-layer, not after it
+    norm_first: bool = True  # normalize before a sub-layer, not after it
     positions: str = "sinusoidal"  # or learned
-    tie: str = "none"  # tables that share weights: none, target or all
+    tie: str = "none"  # tables that share weights: none, target, or all
 
 
 @dataclass
@@ -1057,7 +1074,7 @@ class LearningConfig(ModelConfig):
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
     beam_size: int = 5  # hypotheses per sentence when translating; 1: greedy
-    length_penalty: float = 1.0  # power of the length in a hypothesis' score
+    length_penalty: float = 1.0  # exponent of the length in a hypothesis's score
 
 
 def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
@@ -1128,7 +1145,7 @@ class Translator:
     config: TrainingConfig
 
     def check(self, sentence: str) -> list[int]:
-        """Return a sentence's ids; DataError where the model can't take as many."""
+        """Return a sentence's ids; DataError if the model can't take that many."""
         ids = self.text.encode(sentence)
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
@@ -1139,7 +1156,7 @@ class Translator:
         self, sentences: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[str]:  # fmt: skip
-        """A translation for each sentence, in order; a blank one stays blank.
+        """Return a translation for each sentence, in order; a blank one stays blank.
 
         Raises DataError for a sentence that is too long (see ``check``).
         """
@@ -1159,9 +1176,9 @@ class Translator:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """sacreBLEU with signature and 95 % bootstrap interval, and chrF.
+    """Return sacreBLEU with signature and 95 % bootstrap interval, and chrF.
 
-    Both lists hold detokenised, cased sentences. Raises DataError where their
+    Both lists hold detokenized, cased sentences. Raises DataError if their
     lengths differ or they are empty.
     """
     if len(hypotheses) != len(references) or not hypotheses:
@@ -1187,7 +1204,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
 
 
 def _empty_encoding() -> tokenizers.Tokenizer:
-    """A byte-level tokenizer that has learnt nothing yet."""
+    """Return a byte-level tokenizer that has learned nothing yet."""
     library = optional_import("tokenizers")
     tokenizer = library.Tokenizer(library.models.BPE())
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -1217,38 +1234,38 @@ class BytePairEncoding:
             show_progress=False,
         )
         bpe.train_from_iterator((" " + text for text in texts), trainer)
-        learnt = json.loads(bpe.to_str())
-        learnt["added_tokens"] = []  # "</s>" inside a text is text, not an end
-        return cls.from_json(json.dumps(learnt))
+        learned = json.loads(bpe.to_str())
+        learned["added_tokens"] = []  # "</s>" inside a text is text, not an end
+        return cls.from_json(json.dumps(learned))
 
     def tokenize(self, text: str) -> list[str]:
-        """The subwords of a text; its first word gets a space like the others."""
+        """Cut a text into subwords; its first word gets a space like the others."""
         return self.tokenizer.encode(" " + text).tokens
 
     def detokenize(self, tokens: list[str]) -> str:
-        """The text of subwords; bytes that form no character become U+FFFD."""
+        """Join subwords to a text; bytes that form no character become U+FFFD."""
         return self.tokenizer.decoder.decode(tokens).removeprefix(" ")
 
     def get_itos(self) -> list[str]:
-        """All tokens in the order of their ids."""
+        """Return all tokens in the order of their ids."""
         vocab = self.tokenizer.get_vocab()
         return sorted(vocab, key=vocab.__getitem__)
 
     def to_json(self) -> str:
-        """The whole encoding, for ``from_json``."""
+        """Return the whole encoding as text, for ``from_json``."""
         return self.tokenizer.to_str()
 
     @classmethod
     def from_json(cls, text: str) -> BytePairEncoding:
-        """The encoding that ``to_json`` wrote."""
+        """Restore the encoding that ``to_json`` wrote."""
         return cls(optional_import("tokenizers").Tokenizer.from_str(text))
 
 
 class DecoderCache:
     """The keys and values that decoding computes only once: a pair for each layer.
 
-    ``source`` (B, h, S, d_k); ``target`` (B·W, h, t, d_k) for W hypotheses of
-    each sentence after t tokens. ``mask`` (B, 1, 1, S) is the source's.
+    ``source`` (B, h, S, d_k); ``target`` (B · width, h, L, d_k), for each hypothesis
+    of each sentence after L tokens. ``mask`` (B, 1, 1, S) is the source's.
     """
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
@@ -1259,7 +1276,7 @@ class DecoderCache:
         self.mask = src_mask.unsqueeze(1)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Store keys and values of the newest position, (B·W, h, 1, d_k)."""
+        """Store keys and values of the newest position, (B · width, h, 1, d_k)."""
         keys, values = self.target[layer]
         self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
 
@@ -1276,89 +1293,64 @@ class DecoderCache:
 
 
 def _keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, D)."""
+    """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, d_model)."""
     return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
 
 
-def _attend_to(attn: Any, x: Tensor, keys: Tensor, values: Tensor,
-              mask: Tensor | None = None) -> Tensor:  # fmt: skip
-    """Let vectors x (B, T, D) query stored keys and values; returns (B, T, D)."""
+def _attend_to(
+    attn: Any, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Let vectors x (B, L, d_model) query stored keys and values (B, h, S, d_k)."""
     query = attn.split(attn.linears[0](x))
     heads, weights = attn.attention(query, keys, values, mask, attn.dropout)
     attn.attn = None if weights is None else weights.detach()
     return attn.linears[3](attn.join(heads))
 
 
+def _layer_step(layer: Any, x: Tensor, cache: DecoderCache, i: int) -> Tensor:
+    """Take the newest position of each hypothesis, x (B · width, 1, d_model), through
+    decoder layer i."""
+
+    def to_target(x: Tensor) -> Tensor:
+        cache.append(i, *_keys_and_values(layer.self_attn, x))
+        return _attend_to(layer.self_attn, x, *cache.target[i])
+
+    def to_source(x: Tensor) -> Tensor:
+        queries = x.view(len(cache.mask), -1, x.size(-1))  # (B, width, d_model)
+        out = _attend_to(layer.src_attn, queries, *cache.source[i], cache.mask)
+        return out.view_as(x)
+
+    x = layer.sublayer[0](x, to_target)
+    x = layer.sublayer[1](x, to_source)
+    return layer.sublayer[2](x, layer.feed_forward)
+
+
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Log-probabilities (B, W, V) of what follows the tokens ys (B, W, t) so far."""
-    B, W, _ = ys.shape
-    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B·W, 1, D): only the last is new
+    """Return log-probabilities (B, width, vocab) of what follows ys (B, width, L)."""
+    B, width, _ = ys.shape
+    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B · width, 1, d_model)
     layers: Any = model.decoder.layers
     for i, layer in enumerate(layers):
-
-        def to_target(x: Tensor, i: int = i, attn: Any = layer.self_attn) -> Tensor:
-            cache.append(i, *_keys_and_values(attn, x))
-            return _attend_to(attn, x, *cache.target[i])
-
-        def to_source(x: Tensor, i: int = i, attn: Any = layer.src_attn) -> Tensor:
-            queries = x.view(B, W, -1)
-            return _attend_to(attn, queries, *cache.source[i], cache.mask).view_as(x)
-
-        x = layer.sublayer[0](x, to_target)
-        x = layer.sublayer[1](x, to_source)
-        x = layer.sublayer[2](x, layer.feed_forward)
-    return model.generator(model.decoder.norm(x)).view(B, W, -1)
+        x = _layer_step(layer, x, cache, i)
+    return model.generator(model.decoder.norm(x)).view(B, width, -1)
 
 
-def penalty(length: int, alpha: float) -> float:
-    """Return what a summed log-probability is divided by (Wu et al., 2016)."""
-    return ((5 + length) / 6) ** alpha
+def length_normalized(log_p: float, length: int, alpha: float) -> float:
+    """Return log P of ``length`` words over the length penalty (Wu et al., 2016)."""
+    return log_p / ((5 + length) / 6) ** alpha
 
 
-def _may_improve(ended: list, now: float, bound: float, beam_size: int) -> bool:
-    """Return whether a live hypothesis may still win.
+def _may_win(
+    finished: list[tuple[float, list[int]]], now: float, bound: float, beam_size: int
+) -> bool:
+    """Return whether the search goes on for a sentence.
 
-    It is rated ``now`` and never above ``bound``; ``ended`` holds (rating, ids) of
-    the hypotheses that have ended.
+    ``finished`` holds (rating, ids) of the hypotheses that have ended; the best
+    live one is rated ``now`` and can never be rated above ``bound``.
     """
-    better = sum(score >= now for score, _ in ended)
-    return better < beam_size and all(score < bound for score, _ in ended)
-
-
-class _Beam:
-    """The hypotheses of a search: W for each of the B sentences still open.
-
-    Of hypothesis w of sentence b, ``ids[b][w]`` from the start symbol on and the
-    summed log-probability ``scores[b][w]``; ``rows[b]`` is the sentence's place in
-    the whole batch.
-    """
-
-    def __init__(self, cache: DecoderCache, sentences: int, start_symbol: int):
-        self.cache = cache
-        self.ids = [[[start_symbol]] for _ in range(sentences)]
-        self.scores = [[0.0] for _ in range(sentences)]
-        self.rows = list(range(sentences))
-
-    def continuations(self, logp: Tensor, number: int) -> list[list[tuple]]:
-        """The best continuations of each sentence by logp (B, W, V), best first.
-
-        Summed log-probability, hypothesis that is continued, token it gets.
-        """
-        best, token = logp.topk(min(number, logp.size(-1)))  # (B, W, n)
-        total = (best + best.new_tensor(self.scores).unsqueeze(-1)).flatten(1)
-        scores, i = total.topk(min(number, total.size(1)))
-        parts = scores, i // best.size(-1), token.flatten(1).gather(1, i)
-        return [list(zip(*of)) for of in zip(*(part.tolist() for part in parts))]
-
-    def advance(self, alive: dict[int, list[tuple]]) -> None:
-        """Go on with these continuations, in these sentences alone."""
-        if len(alive) < len(self.rows):
-            self.cache.keep(list(alive))
-            self.rows = [self.rows[b] for b in alive]
-        W = len(self.ids[0])
-        self.cache.follow([b * W + w for b in alive for _, w, _ in alive[b]])
-        self.ids = [[[*self.ids[b][w], new] for _, w, new in alive[b]] for b in alive]
-        self.scores = [[score for score, *_ in alive[b]] for b in alive]
+    beaten = any(rating >= bound for rating, _ in finished)
+    crowded_out = sum(rating >= now for rating, _ in finished) >= beam_size
+    return not (beaten or crowded_out)
 
 
 def beam_search(
@@ -1372,41 +1364,66 @@ def beam_search(
     beam_size: int = 4,
     length_penalty: float = 0.6,
 ) -> list[tuple[list[int], float]]:
-    """The best-rated output for each row of src (B, S) (paper, section 6.1).
+    """Return the best-rated output for each row of src (B, S) (paper, section 6.1).
 
-    Returns (ids without start and end, rating) per row. As in
-    ``greedy_decode``, ``max_len`` counts the start symbol; an output that
-    has not ended there is cut and competes as it is.
+    Each is (ids without start and end, rating). As in ``greedy_decode``,
+    ``max_len`` counts the start symbol; an output that has not ended there is cut
+    and competes as it is.
     """
-    ended: list[list[tuple[float, list[int]]]] = [[] for _ in src]
-    last = penalty(max_len - 1, length_penalty)
+    finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
+    sentences = list(range(len(src)))  # the B that are still searched
+    ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
+    scores = torch.zeros(len(src), 1, device=src.device)  # (B, width)
     with in_mode(model, training=False), torch.inference_mode():
-        beam = _Beam(DecoderCache(model, src, src_mask), len(src), start_symbol)
+        cache = DecoderCache(model, src, src_mask)
         for length in range(1, max_len):
-            now = penalty(length, length_penalty)
-            logp = decode_step(model, beam.cache, src.new_tensor(beam.ids))
-            alive = {}
-            for b, offered in enumerate(beam.continuations(logp, 2 * beam_size)):
-                done = ended[beam.rows[b]]
-                width = min(beam_size, len(offered) - len(beam.ids[b]))
-                for score, w, token in offered[:beam_size]:
-                    if token == end_symbol:
-                        done.append((score / now, beam.ids[b][w][1:]))
-                open_ones = [offer for offer in offered if offer[2] != end_symbol]
-                best = open_ones[0][0]
-                if _may_improve(done, best / now, best / max(now, last), beam_size):
-                    alive[b] = open_ones[:width]
-            if not alive:
+            # 1) the best continuations of each sentence, best first
+            log_p = decode_step(model, cache, ys)
+            B, width, vocab = log_p.shape
+            total = (scores.unsqueeze(-1) + log_p).flatten(1)  # (B, width · vocab)
+            best, index = total.topk(min(2 * beam_size, width * vocab))  # (B, n)
+            parent, token = index // vocab, index % vocab  # (B, n)
+            ends = token == end_symbol
+
+            # 2) those that end are put aside, if they are good enough
+            b, i = ends[:, :beam_size].nonzero(as_tuple=True)
+            outputs = ys[b, parent[b, i], 1:].tolist()
+            for n, value, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
+                rating = length_normalized(value, length, length_penalty)
+                finished[sentences[n]].append((rating, ids))
+
+            # 3) the best of the others go on; a stable sort leaves them in order
+            others = ends.int().argsort(dim=1, stable=True)
+            others = others[:, : min(beam_size, best.size(1) - width)]
+            scores, parent = best.gather(1, others), parent.gather(1, others)
+            first = width * torch.arange(B, device=src.device).unsqueeze(1)
+            rows = first + parent  # (B, width), as the cache counts hypotheses
+            new = token.gather(1, others).unsqueeze(-1)
+            ys = torch.cat([ys.flatten(0, 1)[rows], new], dim=-1)
+
+            # 4) a sentence is dropped when none of its live hypotheses can win
+            open_ones = []
+            for n, value in enumerate(scores[:, 0].tolist()):
+                now = length_normalized(value, length, length_penalty)
+                last = length_normalized(value, max_len - 1, length_penalty)
+                if _may_win(finished[sentences[n]], now, max(now, last), beam_size):
+                    open_ones.append(n)
+            if not open_ones:
                 break
-            beam.advance(alive)
+            if len(open_ones) < B:
+                cache.keep(open_ones)
+            cache.follow(rows[open_ones].flatten().tolist())
+            ys, scores = ys[open_ones], scores[open_ones]
+            sentences = [sentences[n] for n in open_ones]
         else:  # at max_len what still lives is cut, and rated as it is
-            for b, row in enumerate(beam.rows):
-                ended[row].append((beam.scores[b][0] / last, beam.ids[b][0][1:]))
-    return [(ids, score) for score, ids in map(max, ended)]
+            for n, value, ids in zip(sentences, scores[:, 0].tolist(), ys[:, 0, 1:]):
+                rating = length_normalized(value, max_len - 1, length_penalty)
+                finished[n].append((rating, ids.tolist()))
+    return [(ids, rating) for rating, ids in map(max, finished)]
 
 
 def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
-    """The mean of models given as (name, tensors); integers are the last one's.
+    """Return the mean of models given as (name, tensors); integers are the last one's.
 
     Raises DataError where there is none, or where tensors do not match.
     """
@@ -1431,7 +1448,7 @@ def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Te
 
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
-    """The shape of each tensor."""
+    """Return the shape of each tensor."""
     return {key: tensor.shape for key, tensor in state.items()}
 
 
@@ -1442,7 +1459,7 @@ def average(model: nn.Module, models: Iterable[nn.Module]) -> None:
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
-    """The mean of checkpoints in safetensors files, to load into a model."""
+    """Return the mean of checkpoints in safetensors files, to load into a model."""
     return _mean_state((str(path), load_tensors(path)) for path in paths)
 
 
@@ -1455,7 +1472,7 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
 def plain_attention(model: nn.Module) -> Iterator[None]:
     """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
 
-    Afterwards every module calls the function that it called before.
+    Afterwards every module calls the function it called before.
     """
     modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
     before = [module.attention for module in modules]
@@ -1487,110 +1504,6 @@ def record_translation(
     return translator.text.vocab_src.tokens(src[0].tolist()), read
 
 
-def record_pair(
-    translator: Translator, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    model = translator.model
-    device = next(model.parameters()).device
-    source = torch.tensor([translator.check(src)], device=device)
-    target = torch.tensor(
-        [translator.text.encode_pair(src, tgt)[1][:-1]], device=device
-    )
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = translator.text.vocab_tgt.tokens(target[0].tolist())
-    return translator.text.vocab_src.tokens(source[0].tolist()), read
-
-
-def mtx2df(
-    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
-) -> pandas.DataFrame:
-    """A matrix (T, S) as a table: row, column, value, row_token, col_token.
-
-    Cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
-    where there are more tokens than rows or columns.
-    """
-    _check_labels(m, row_tokens, col_tokens)
-    value = m.tolist()
-    cells = [
-        (r, c, value[r][c], row_token, col_token)
-        for r, row_token in enumerate(row_tokens[:max_row])
-        for c, col_token in enumerate(col_tokens[:max_col])
-    ]
-    columns = ["row", "column", "value", "row_token", "col_token"]
-    return optional_import("pandas").DataFrame(cells, columns=columns)
-
-
-def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
-    """ValueError where a matrix (…, T, S) has fewer rows or columns than labels."""
-    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
-        labels = f"{len(rows)} row and {len(columns)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
-
-
-_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
-_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
-
-
-def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
-    """An axis of positions, ``step`` pixels each, labelled with their tokens."""
-    label = f"{json.dumps(tokens)}[datum.value]"
-    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
-    options.update(labelBaseline="middle", title=None, ticks=False)
-    return optional_import("altair").Axis(**options)
-
-
-def _weight_color() -> altair.Color:
-    """The colour of a weight, on the same scale in all charts."""
-    alt = optional_import("altair")
-    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
-
-
-def attn_map(
-    attn: Tensor,
-    layer: int,
-    head: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-    max_dim: int = 30,
-) -> altair.Chart:
-    """One head as a heat map: queries down, keys across; attn (B, H, T, S)."""
-    alt = optional_import("altair")
-    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
-    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
-    record = {"weights": _packed(table["value"]), "cells": len(table)}
-    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
-    step = min(20, 250 // max(len(rows), len(columns)))
-    chart = alt.Chart(
-        alt.Data(values=[record | {"width": len(columns)}]),
-        title=f"layer {layer}, head {head}",
-        description=_described(attn[0, head], rows, columns),
-        width=alt.Step(step),
-        height=alt.Step(step),
-    ).mark_rect()
-    return _by_cell(chart).encode(
-        y=alt.Y("row:O", axis=_token_axis(rows, step)),
-        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-
-
-def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
-    """A map (T, S) in words: for each row where its largest weight lies."""
-    most = weights[: len(rows), : len(columns)].max(-1)
-    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
-    return "Attention weights, largest in each row: " + ", ".join(
-        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
-    )
-
-
 def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
     """Return the attention weights that a layer's module kept of its last call.
 
@@ -1606,17 +1519,17 @@ def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
 
 
 def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded self-attention of an encoder layer, (B, H, S, S)."""
+    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
     return _recorded_weights(model.encoder, layer, "self_attn")
 
 
 def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded self-attention of a decoder layer, (B, H, T, T)."""
+    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
     return _recorded_weights(model.decoder, layer, "self_attn")
 
 
 def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
-    """Recorded cross-attention of a decoder layer, (B, H, T, S)."""
+    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
     return _recorded_weights(model.decoder, layer, "src_attn")
 
 
@@ -1625,9 +1538,9 @@ KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 @dataclass
 class Recording:
-    """One kind of attention to one sentence: weights (N, H, T, S) of all heads.
+    """One kind of attention for one sentence: weights (N, h, L, S) of all heads.
 
-    ``rows`` are the T tokens that ask, ``columns`` the S tokens that are asked.
+    ``rows`` are the L tokens that ask, ``columns`` the S tokens that are asked.
     """
 
     kind: str
@@ -1636,27 +1549,11 @@ class Recording:
     columns: list[str]
     weights: Tensor
 
-    def record(self) -> dict[str, Any]:
-        """What charts need of it, for ``_by_head``; ValueError for wrong labels."""
-        _check_labels(self.weights, self.rows, self.columns)
-        maps = self.weights[..., : len(self.rows), : len(self.columns)].flatten(0, 1)
-        return {
-            "kind": self.kind,
-            "sentence": self.sentence,
-            "rows": "\t".join(self.rows),
-            "columns": "\t".join(self.columns),
-            "maps": len(maps),
-            "heads": self.weights.size(1),
-            "cells": maps[0].numel(),
-            "width": len(self.columns),
-            "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
-        }
-
 
 def recordings(
     model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
 ) -> list[Recording]:
-    """The three KINDS of what was last recorded, labelled with the tokens."""
+    """Return the three KINDS of what was last recorded, labeled with the tokens."""
     encoder: Any = model.encoder
     decoder: Any = model.decoder
     uses = [
@@ -1671,96 +1568,10 @@ def recordings(
     return found
 
 
-def attention_grid(recording: Recording, width: int = 560) -> altair.Chart:
-    """All layers (down) and heads (across) of one kind of attention, small."""
-    alt = optional_import("altair")
-    N, H, T, S = recording.weights.shape
-    side = max(24, min(120, width // H - 12))
-    size = f"small heat maps, {N} layers of {H} heads, {T} by {S} tokens"
-    chart = alt.Chart(
-        alt.Data(values=[recording.record()]),
-        title=recording.kind,
-        description=f"{recording.kind}, {size}: {recording.sentence}",
-        width=side,
-        height=max(24, side * T // S),
-    ).mark_rect()
-    return _by_cell(_by_head(chart), "text").encode(
-        x=alt.X("column:O", axis=None),
-        y=alt.Y("row:O", axis=None),
-        row=alt.Row("layer:O", title="layer", spacing=6),
-        column=alt.Column("head:O", title="head", spacing=6),
-        color=_weight_color(),
-        tooltip=_TOOLTIP,
-    )
-
-
-def readable(tokens: list[str], tokenizer: Any) -> list[str]:
-    """Labels for tokens: words as they are, subwords as text, ``+`` inside a word."""
-    subwords = isinstance(tokenizer, BytePairEncoding)
-    labels: list[str] = []
-    for i, token in enumerate(tokens):
-        text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
-        shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
-        inside = text[:1].isalnum() or text[:1] == "\ufffd"  # part of a letter's bytes
-        begins = i == 0 or not {token, tokens[i - 1]}.isdisjoint(SPECIALS)
-        labels.append("+" * (subwords and inside and not begins) + shown)
-    return labels
-
-
-@dataclass
-class Explanation:
-    """Greedy translations of sentences, and the attention behind them."""
-
-    sentences: list[str]
-    translations: list[str]
-    recordings: list[Recording]
-
-    def charts(self) -> list[altair.LayerChart]:
-        """The explorer of all kinds, cross-attention first, and its lines."""
-        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
-        cross = [each for each in order if each.kind == KINDS[-1]]
-        return [explorer(*order), sentence_pair(*cross)]
-
-    def save(self, path: str | Path) -> None:
-        """Write both charts as a page that opens in any browser, offline."""
-        pairs = zip(self.sentences, self.translations, strict=True)
-        lines = [" → ".join(pair) for pair in pairs]
-        page = attention_page("What the model looks at", lines, self.charts())
-        write_atomically(path, page.encode())
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return self.charts()[0]._repr_mimebundle_(include, exclude)
-
-
-def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
-    """Translate sentences greedily and keep what the model attends to.
-
-    Takes a translator or the folder of one. Raises DataError for a blank sentence,
-    TypeError for a model without its vocabularies.
-    """
-    if isinstance(translator, EncoderDecoder):
-        raise TypeError("a model knows no words: give the Translator it belongs to")
-    if not isinstance(translator, Translator):
-        translator = load_translator(translator)
-    found, text = Explanation(list(sentences), [], []), translator.text
-    for sentence in sentences:
-        if not sentence.strip():
-            raise DataError("sentence", "is blank", "Give one with words.")
-        source, read = record_translation(translator, sentence)
-        found.translations.append(text.tokenizer_tgt.detokenize(read[1:]))
-        found.recordings += recordings(
-            translator.model,
-            readable(source, text.tokenizer_src),
-            readable(read, text.tokenizer_tgt),
-            sentence,
-        )
-    return found
-
-
 def links_found(
     weights: Tensor, threshold: float | None = None, shift: int = 0
 ) -> Tensor:
-    """The links between words that maps (…, T, S) draw, boolean (…, T - 1, S - 2).
+    """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
 
     From each row to its largest weight, or to all from ``threshold`` on. Target
     word j is row j + shift: 0, the row that writes it; 1, the row that reads it.
@@ -1774,7 +1585,7 @@ def links_found(
 
 
 def gold_links(line: str, rows: int, columns: int) -> Tensor:
-    """Pairs ``i-j`` (source word, target word) as a boolean (rows j, columns i)."""
+    """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
     gold = torch.zeros(rows, columns, dtype=torch.bool)
     for pair in line.split():
         i, j = map(int, pair.split("-"))
@@ -1783,19 +1594,39 @@ def gold_links(line: str, rows: int, columns: int) -> Tensor:
 
 
 def count_links(found: Tensor, gold: Tensor) -> Tensor:
-    """Right, drawn and gold links: boolean (…, T, S) and (T, S) to counts (…, 3)."""
+    """Count right, drawn and gold links: boolean (…, L, S) and (L, S) to (…, 3)."""
     counts = [found & gold, found, gold.expand_as(found)]
     return torch.stack([each.sum((-2, -1)) for each in counts], -1)
 
 
 def alignment_error_rate(counts: Tensor) -> Tensor:
-    """1 − 2·right / (drawn + gold), from summed counts (…, 3)."""
+    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
     right, drawn, gold = counts.double().unbind(-1)
     return 1 - 2 * right / (drawn + gold)
 
 
+def record_pair(
+    translator: Translator, src: str, tgt: str
+) -> tuple[list[str], list[str]]:
+    """Let the decoder read a given translation and keep the model's attention.
+
+    Returns the tokens of both sides, as ``record_translation`` does.
+    """
+    model = translator.model
+    device = next(model.parameters()).device
+    source = torch.tensor([translator.check(src)], device=device)
+    target_ids = translator.text.encode_pair(src, tgt)[1][:-1]
+    target = torch.tensor([target_ids], device=device)
+    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
+    triangle = subsequent_mask(target.size(1)).to(device)
+    with plain_attention(model), in_mode(model, training=False):
+        model(source, target, mask, triangle)
+    read = translator.text.vocab_tgt.tokens(target[0].tolist())
+    return translator.text.vocab_src.tokens(source[0].tolist()), read
+
+
 def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
-    """Cross-attention while the decoder reads ``tgt``: (N, H + 1, T, S).
+    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
 
     The last of each layer's maps is the mean over its heads.
     """
@@ -1805,25 +1636,37 @@ def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
 
 
 def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """What guesses without a model count against a gold (T, S), each (3,).
+    """Count what guesses without a model reach against gold (L, S), each (3,).
 
     Uniform weights: the expected counts of one source word at random per row.
     One link per row: what the best map of that kind reaches.
     """
-    T, S = gold.shape
-    rows = torch.arange(T)
+    L, S = gold.shape
+    rows = torch.arange(L)
     diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, T - 1)).round().long()] = True
+    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
     links, linked = int(gold.sum()), int(gold.any(-1).sum())
     return {
         "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, T, links]),
+        "uniform": torch.tensor([links / S, L, links]),
         "one link per row": torch.tensor([linked, linked, links]),
     }
 
 
+def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
+    """Return the error rates of corpora drawn from the sentences: (resamples, …).
+
+    counts (sentences, …, 3); each corpus has as many, drawn with replacement. The
+    draws are the same for everything in counts, so that rates can be compared.
+    """
+    sentences = len(counts)
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
+    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
+
+
 def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """For each role the keys that a query of it looks at: boolean (T, S)."""
+    """Return for each role the keys that a query of it looks at: boolean (L, S)."""
     ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
     keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
     for name in (SPECIALS[START], SPECIALS[END]):
@@ -1835,13 +1678,13 @@ def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
-    """Mean weight of maps (…, T, S) on a role's keys: (…); NaN if it has none."""
+    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
     return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
 
 
 @contextmanager
 def zeroed(*parts: Tensor) -> Iterator[None]:
-    """Parts of a model's weights are zero inside a with block, and come back."""
+    """Set parts of a model's weights to zero inside the block, and restore them."""
     kept = [part.detach().clone() for part in parts]
     try:
         for part in parts:
@@ -1853,7 +1696,7 @@ def zeroed(*parts: Tensor) -> Iterator[None]:
 
 
 def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
-    """Return the part of the output map that passes on one head: (D, d_k)."""
+    """Return the part of the output map that passes on one head: (d_model, d_k)."""
     output: Any = attn.linears[3]
     first = head * attn.d_k
     return output.weight[:, first : first + attn.d_k]
@@ -2225,9 +2068,7 @@ class TrainingConfig(LearningConfig):
     run_dir: str = "runs/captions"  # folder for metrics and checkpoints
     r_drop: float = 0.0  # weight of R-Drop's agreement of two passes; 0: off
     threads: int = 1  # CPU threads
-    precision: str = (
-        "float32"  # of matrix products: bfloat16, or auto: if the CPU or GPU has it
-    )
+    precision: str = "float32"  # of matrix products; bfloat16, or auto: if it is fast
     device: str = "auto"  # cuda, mps, or cpu; auto: the first one available
     distributed: bool = False  # train in several processes (chapter 92)
     save_seconds: float = 45.0  # of training that may be lost if the process is killed
@@ -2481,7 +2322,8 @@ def load_translator(
 ) -> Translator:
     """Load the translator of a folder: a finished model, or a run's best so far.
 
-    Its model is optimized for speed (chapter 93) unless ``optimize`` is False.
+    Its model is in evaluation mode, and optimized for speed (chapter 93) unless
+    ``optimize`` is False.
     Raises DataError when the folder holds none, or a damaged one.
     """
     folder = Path(folder)
@@ -2498,7 +2340,7 @@ def load_translator(
         what = f"describes no model ({error})"
         raise DataError(folder / "config.json", what, "Restore it.") from error
     _load_state(model, load_tensors(weights), weights)
-    model.to(choose_device(device))
+    model.to(choose_device(device)).eval()
     if optimize:
         optimize_for_cpu(model)
     return Translator(model, text, config)
@@ -2638,6 +2480,7 @@ class Run:
         self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler
     ) -> int:
         """Load the newest readable state; return the epoch to continue with."""
+        seed = torch.initial_seed()  # of this process; a state brings the first one's
         self.model = model
         self.optimizer = optimizer
         self.scheduler = scheduler
@@ -2649,7 +2492,7 @@ class Run:
                 self.state.mid_epoch = self.progress.batches > 0
             else:  # and dropout must differ between them
                 self.state.begin_epoch()
-                torch.manual_seed(torch.initial_seed() + self.state.accum_step)
+                torch.manual_seed(seed + self.state.accum_step)
         if _is_main_process():
             _cut_metrics(self.folder, self.progress.records)
         return self.progress.epoch
@@ -2668,7 +2511,7 @@ class Run:
             raise DataError(self.folder, what, "Start over with --restart.")
         return None
 
-    def resumable_batches(self, batches: Iterable, epoch: int) -> Iterator:
+    def resumable_batches(self, data_iter: Iterable, epoch: int) -> Iterator:
         """Return the batches of an epoch that have not been trained on yet."""
         if self.progress.epoch != epoch:
             self.progress = dataclasses.replace(
@@ -2678,10 +2521,10 @@ class Run:
         self.first_batch = self.state.step - done
         self.started = time.perf_counter() - self.progress.seconds
         self._save_if_due()
-        return self._remember(itertools.islice(batches, done, None))
+        return self._remember(itertools.islice(data_iter, done, None))
 
-    def _remember(self, batches: Iterable) -> Iterator:
-        for number, batch in enumerate(batches, self.state.step + 1):
+    def _remember(self, data_iter: Iterable) -> Iterator:
+        for number, batch in enumerate(data_iter, self.state.step + 1):
             self.window[number] = batch
             yield batch
 
@@ -2710,10 +2553,10 @@ class Run:
                 with _with_resume_hint(self.folder):
                     self.save_state(total)
 
-    def save(self, epoch: int, score: float | None = None) -> None:
+    def save(self, epoch: int, loss: float | None = None) -> None:
         """Save the result of an epoch (counted from 0): best weights, weights, state.
 
-        score: loss on validation, lower is better; the best one's weights are
+        loss: on validation, lower is better; the best one's weights are
         kept apart.
         """
         before = self.progress
@@ -2724,9 +2567,9 @@ class Run:
         step = self.state.accum_step
         weights = self.model.state_dict()
         with _with_resume_hint(self.folder):
-            if score is not None and (progress.best is None or score < progress.best):
-                progress.best = score
-                best = {"step": step, "epoch": epoch, "score": score}
+            if loss is not None and (progress.best is None or loss < progress.best):
+                progress.best = loss
+                best = {"step": step, "epoch": epoch, "score": loss}
                 save_tensors(self.folder / "best.safetensors", weights, best)
             name = f"step-{step:06d}.safetensors"
             save_tensors(self.folder / "checkpoints" / name, weights)
@@ -2753,14 +2596,14 @@ class Run:
         if not _is_main_process():
             return
         count = self.config.average
-        readable = []
+        intact = []
         for path in self.checkpoints()[-count:] if count > 1 else []:
             try:
                 load_tensors(path)
-                readable.append(path)
+                intact.append(path)
             except DataError as error:
                 log(f"{path} {error.what}: left out of the average.")
-        weights = average_checkpoints(readable or [self.folder / "best.safetensors"])
+        weights = average_checkpoints(intact or [self.folder / "best.safetensors"])
         path = self.folder / "model.safetensors"
         _load_state(self.model, weights, path)
         save_tensors(path, self.model.state_dict(), {"epochs": self.config.epochs})
@@ -2906,13 +2749,13 @@ def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> 
         raise DataError(f"{split} split", what, "Raise max_tokens.")
 
 
-def _count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
+def count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
     """Count the updates of the optimizer in a whole run."""
     groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
-def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Batch]:
+def _progress_bar(run: Run, data_iter: Iterable[Batch], total: int) -> Iterator[Batch]:
     """Yield an epoch's batches while a bar on standard error counts target tokens.
 
     total: those of the whole epoch that this process will see. Once, when the run's
@@ -2924,7 +2767,7 @@ def _progress_bar(run: Run, batches: Iterable[Batch], total: int) -> Iterator[Ba
     state, epoch = run.state, run.progress.epoch
     look |= {"desc": f"epoch {epoch + 1}", "initial": state.epoch_tokens}
     with tqdm(total=total, **look) as bar:
-        for batch in batches:
+        for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
             bar.update(state.epoch_tokens - bar.n)
@@ -2987,7 +2830,7 @@ def train_resumably(
     model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
     optimize_for_cpu(model)
     torch.manual_seed(config.seed + rank)  # each process drops other values
-    updates = _count_steps(train_data, config)
+    updates = count_steps(train_data, config)
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
@@ -3029,7 +2872,6 @@ def train_worker(
     """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
-    limit_onednn_cache()
     keep_freed_memory()
     text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
@@ -3059,16 +2901,16 @@ def train_model(
 # -----------------------------------------------------------------------------
 
 
-def _in_batches(
+def decode_in_batches(
     decode: Callable[[list[list[int]]], list[list[int]]],
     rows: dict[int, list[int]],
     tokens: int,
     device: torch.device,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield the key of each row with what ``decode`` makes of the row.
+    """Yield the key of each row of ids together with what ``decode`` makes of it.
 
-    decode takes a batch of rows, of at most ``tokens`` tokens with padding, and
-    returns a row of output ids for each.
+    decode maps a batch of rows, at most ``tokens`` tokens including padding, to as
+    many rows of output ids.
     """
     keys = list(rows)
     lengths = [(len(rows[key]), 0) for key in keys]
@@ -3077,8 +2919,9 @@ def _in_batches(
     tqdm = optional_import("tqdm").tqdm
     with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
         decoded = map_in_threads(decode, batches_of_rows, device)
-        for group, found in zip(groups, decoded, strict=True):
-            yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))
+        for group, outputs in zip(groups, decoded, strict=True):
+            for i, ids in zip(group, outputs, strict=True):
+                yield keys[i], ids
             bar.update(len(group))
 
 
@@ -3086,7 +2929,7 @@ def decode_rows(
     model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
     beam_size: int, length_penalty: float,
 ) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Yield the key of each row of source ids with the ids of its best output."""
+    """Yield the key of each row of source ids with the ids of its best translation."""
     device = next(model.parameters()).device
 
     def decode(batch: list[list[int]]) -> list[list[int]]:
@@ -3097,8 +2940,9 @@ def decode_rows(
         )  # fmt: skip
         return [ids for ids, _ in found]
 
+    tokens = config.batch_tokens // beam_size
     with in_mode(model, training=False):
-        yield from _in_batches(decode, rows, config.batch_tokens // beam_size, device)
+        yield from decode_in_batches(decode, rows, tokens, device)
 
 
 def evaluate(
@@ -3107,7 +2951,7 @@ def evaluate(
 ) -> dict[str, Any]:  # fmt: skip
     """Translate the source side of pairs and score it against the target side.
 
-    What ``score`` returns, and the seconds that translating took.
+    Return what ``score`` returns, plus the seconds spent translating.
     """
     started = time.perf_counter()
     sources = [src for src, _ in pairs]
@@ -3119,90 +2963,41 @@ def evaluate(
 
 @functools.cache  # reading the source takes half a second
 def _field_comments() -> dict[str, str]:
-    """The comment behind each field of TrainingConfig, by the field's name."""
+    """Return the comment behind each field of TrainingConfig, by the field's name."""
     source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
     return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
 
 
-def _add_fields(parser: argparse.ArgumentParser) -> None:
-    """Give a parser one flag for each field of TrainingConfig."""
+_FIELDS = tuple(field.name for field in dataclasses.fields(TrainingConfig))
+
+
+def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add a flag for each of these fields; one that isn't given leaves no trace."""
     types, comments = typing.get_type_hints(TrainingConfig), _field_comments()
-    for field in dataclasses.fields(TrainingConfig):
-        options: dict[str, Any] = {"default": argparse.SUPPRESS}
-        options["help"] = comments.get(field.name, "").replace("%", "%%")
-        kinds = typing.get_args(types[field.name])  # str | None: str
-        kind = kinds[0] if kinds else types[field.name]
+    for name in names:
+        kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
         if kind is bool:
-            options["action"] = argparse.BooleanOptionalAction
+            options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
         else:
-            options |= {"type": kind, "metavar": kind.__name__.upper()}
-        parser.add_argument("--" + field.name.replace("_", "-"), **options)
+            options = {"type": kind, "metavar": kind.__name__.upper()}
+        parser.add_argument(
+            "--" + name.replace("_", "-"), default=argparse.SUPPRESS,
+            help=comments[name].replace("%", "%%"), **options,
+        )  # fmt: skip
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named settings that a flag has given."""
+    return {name: value for name, value in vars(arguments).items() if name in names}
 
 
 DEFAULT_MODEL = "models/multi30k"
 CAPTIONS_MODEL = "models/captions"
 
 
-class _CommandLine(argparse.ArgumentParser):
-    """A parser that complains through DataError, in one line."""
-
-    def error(self, message: str) -> typing.NoReturn:
-        raise DataError("command line", message, f"See {self.prog} --help.")
-
-
-def _command_line() -> _CommandLine:
-    """The parser of all commands."""
-    parser = _CommandLine(prog="annotated_transformer", description="A Transformer.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    train = commands.add_parser("train", help="train a model", allow_abbrev=False)
-    presets = f"{', '.join(CONFIGS)} (default: small; tiny for captions)"
-    train.add_argument("--config", help=presets)
-    train.add_argument(
-        "--restart", action="store_true", help="delete the run in this folder first"
-    )
-    prepare = commands.add_parser(
-        "prepare", help="write text as ids, to train from disk", allow_abbrev=False
-    )
-    prepare.add_argument("--config", help=presets)
-    prepare.add_argument("--workers", type=int, default=1, help="processes (default 1)")
-    _add_fields(train)
-    _add_fields(prepare)
-    translate = commands.add_parser("translate", help="translate lines of text")
-    translate.add_argument("sentences", nargs="*", help="default: standard input")
-    score = commands.add_parser("evaluate", help="score translations, as JSON")
-    score.add_argument("--src", help="sentences to translate, one a line")
-    score.add_argument("--ref", help="their reference translations")
-    score.add_argument("--dataset", help="multi30k or captions, instead of files")
-    score.add_argument("--split", default="valid", help="valid (default) or test")
-    attend = commands.add_parser("attend", help="draw what the model looks at")
-    attend.add_argument("sentences", nargs="+", help="one or more, to choose from")
-    attend.add_argument("--out", default="attention.html", help="the page to write")
-    attend.add_argument("--model", help="folder of a run or a model")
-    attend.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    export = commands.add_parser("export", help="write a model for a faster engine")
-    export.add_argument("--model", help="folder of a run or a model")
-    export.add_argument(
-        "--to", required=True, choices=["ctranslate2"], help="the engine: ctranslate2"
-    )
-    export.add_argument("--out", required=True, help="the folder to write")
-    export.add_argument(
-        "--quantization", default="float32", choices=QUANTIZATIONS,
-        help="how weights are stored: " + ", ".join(QUANTIZATIONS),
-    )  # fmt: skip
-    for command in (translate, score):
-        command.add_argument("--model", help="folder of a run or a model")
-        command.add_argument("--beam-size", type=int, help="1: greedy")
-        command.add_argument(
-            "--length-penalty", type=float, help="higher: longer translations"
-        )
-        command.add_argument("--device", default="auto", help="cuda, mps or cpu")
-    return parser
-
-
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
-    """The preset that --config names, changed by the flags that were given."""
-    names = {field.name for field in dataclasses.fields(TrainingConfig)}
-    given = {name: v for name, v in vars(arguments).items() if name in names}
+    """Return the preset that --config names, changed by the flags that were given."""
+    given = _given(arguments, *_FIELDS)
     if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
         given.setdefault("dataset", "files")
     toy = given.get("dataset", "captions") == "captions"
@@ -3214,44 +3009,60 @@ def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
 
 
 def _train_command(arguments: argparse.Namespace) -> int:
-    """Train, or go on with the run in the folder; its exit status."""
+    """Train, or resume the run in the folder; return the exit status."""
     config, restart = _config_of(arguments), arguments.restart
     choose_device(config.device)
     run = Run(config, restart)
     if run.finished and not restart:
-        do = f"`translate --model {run.folder}` uses it, --restart begins anew."
+        do = f"`translate --model {run.folder}` uses it; --restart starts over."
         log(f"{run.folder}: this run is finished. {do}")
         return 0
-    goes_on = saved_steps(run.folder / "resume") and not restart
-    if known := run.folder if goes_on else config.store:
+    resumes = saved_steps(run.folder / "resume") and not restart
+    if known := run.folder if resumes else config.store:
         text = load_text(known)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
     try:
         if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
-            here, beside = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
-            train_worker(int(here), int(beside), *text, config, True)
+            rank, processes = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
+            train_worker(int(rank), int(processes), *text, config, True)
         else:
             with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
         log(f"Stopped. {resume_hint(run.folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    log(f"The model is in {run.folder}: `translate --model {run.folder}`.")
+    log(f"The model is in {run.folder}. Try `translate --model {run.folder}`.")
     return 0
 
 
 def _prepare_command(arguments: argparse.Namespace) -> int:
-    """Write the training pairs into the folder that --store names."""
+    """Write the training pairs to the folder that --store names."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     prepare_store(_config_of(arguments), arguments.workers)
     return 0
 
 
+def _load_model(arguments: argparse.Namespace, weights: bool = False) -> Translator:
+    """Load the translator that --model names, to search as the flags say.
+
+    Raises DataError where ``weights`` are needed and the model is an exported one.
+    """
+    exported = is_exported(arguments.model)
+    if exported and weights:
+        what = "is an exported model, whose weights only its engine can read"
+        raise DataError(arguments.model, what, "Name the folder it was exported from.")
+    load = load_exported if exported else load_translator
+    translator = load(arguments.model, arguments.device)
+    search = _given(arguments, "beam_size", "length_penalty")
+    translator.config = dataclasses.replace(translator.config, **search)
+    return translator
+
+
 def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a stream as they arrive, as many at a time as are there."""
-    begun: list[bytes] = []  # pieces of a line that has no end yet
+    """Yield the lines of a stream as they arrive, as many at a time as are there."""
+    begun: list[bytes] = []  # pieces of a line that has not ended yet
     while data := stream.read1(8192):  # type: ignore[attr-defined]
         *lines, last = data.split(b"\n")
         if lines:
@@ -3263,76 +3074,50 @@ def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [line]
 
 
-def _validate_line(translator: Translator, number: int, line: bytes) -> str | None:
-    """A line as a sentence the model takes, or None, with a note why not."""
+def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] | None:
+    """Return the ids of a line: none if blank, None with a note if it is refused."""
     longest = translator.config.max_tokens
     try:
-        if len(line) > 1000 * longest:  # cutting it would take long and end alike
+        if len(line) > 1000 * longest:  # tokenizing it would take long and end alike
             what = f"has {len(line):,} bytes, the model takes {longest} tokens"
             raise DataError("input", what, "Split it.")
         sentence = decode_line("input", number, line)
-        if sentence.strip():
-            ids = translator.check(sentence)[1:-1]
-            if UNK in ids:
-                tokens = translator.text.tokenizer_src.tokenize(sentence)
-                unknown = [t for t, i in zip(tokens, ids, strict=True) if i == UNK]
-                named = ", ".join(map(repr, unknown))
-                log(f"input, line {number}: unknown words: {named}")
-        return sentence
+        ids = translator.check(sentence) if sentence.strip() else []
     except DataError as error:
         log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
-
-
-def _search_settings(
-    arguments: argparse.Namespace, config: TrainingConfig
-) -> tuple[int, float]:
-    """Beam size and length penalty: the flags', else the model's own."""
-    names = ("beam_size", "length_penalty")
-    given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = dataclasses.replace(config, **given)
-    return chosen.beam_size, chosen.length_penalty
+    if UNK in ids:
+        tokens = translator.text.tokenizer_src.tokenize(sentence)
+        known = zip(tokens, ids[1:-1], strict=True)
+        unknown = ", ".join(repr(token) for token, index in known if index == UNK)
+        log(f"input, line {number}: unknown words: {unknown}")
+    return ids
 
 
 def _translate_command(arguments: argparse.Namespace) -> int:
-    """Translate arguments or standard input; 1 if a line was refused."""
-    share_one_heap()  # or a long text would take more and more memory
-    translator = _load_any(_model_folder(arguments), arguments.device)
+    """Translate arguments or standard input; return 1 if a line was refused."""
+    share_one_heap()  # otherwise a long text would take more and more memory
+    translator = _load_model(arguments)
+    config = translator.config
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
-    search = _search_settings(arguments, translator.config)
-    number, refused = 1, 0
+    number = 0
+    refused = False
     for lines in pieces:
-        numbered = enumerate(lines, number)
-        sentences = [_validate_line(translator, i, line) for i, line in numbered]
-        wanted = [sentence or "" for sentence in sentences]
-        for text in translator.translate(wanted, *search):
-            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
+        numbered = enumerate(lines, number + 1)
+        encoded = [_encode_line(translator, i, line) for i, line in numbered]
+        number += len(lines)
+        refused = refused or None in encoded
+        rows = {i: ids for i, ids in enumerate(encoded) if ids}
+        texts = [""] * len(lines)
+        for i, ids in translator.decode(rows, config.beam_size, config.length_penalty):
+            texts[i] = " ".join(translator.text.decode(ids).split())
+        sys.stdout.buffer.writelines(f"{text}\n".encode() for text in texts)
         sys.stdout.buffer.flush()
-        number, refused = number + len(lines), refused + sentences.count(None)
     return 1 if refused else 0
 
 
-def _model_folder(arguments: argparse.Namespace) -> Path:
-    """The folder that --model names, or the model that comes with the module."""
-    return Path(arguments.model or project_folder() / DEFAULT_MODEL)
-
-
-def _load_any(folder: Path, device: str) -> Translator:
-    """Load the translator of a folder, exported or not."""
-    return (load_exported if is_exported(folder) else load_translator)(folder, device)
-
-
-def _load_with_weights(folder: Path, device: str) -> Translator:
-    """Load a translator with its weights; DataError for an exported folder."""
-    if is_exported(folder):
-        what = "is an exported model, whose weights only its engine can read"
-        raise DataError(folder, what, "Name the folder that it was exported from.")
-    return load_translator(folder, device)
-
-
-_TEST_2016 = {  # of the English and of the German sentences
+_TEST_2016 = {  # SHA-256 of the English and of the German sentences
     "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
     "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
 }
@@ -3341,28 +3126,24 @@ _TEST_2016 = {  # of the English and of the German sentences
 def _evaluate_command(arguments: argparse.Namespace) -> int:
     """Score a model on two files or on a split of a data set."""
     if arguments.dataset:
-        if arguments.split not in ("valid", "test"):
-            raise DataError("--split", f"{arguments.split} is unknown", "valid, test")
         config = TrainingConfig(dataset=arguments.dataset)
         pairs = load_pairs(config, arguments.split)
     elif arguments.src and arguments.ref:
         pairs = read_parallel(arguments.src, arguments.ref)
     else:
-        do = "Give --src and --ref, or --dataset."
-        raise DataError("command line", "nothing to evaluate on", do)
-    folder = _model_folder(arguments)
-    translator = _load_any(folder, arguments.device)
-    search = _search_settings(arguments, translator.config)
-    result = evaluate(translator, pairs, *search)
-    text = "\n".join(reference for _, reference in pairs)
-    if hashlib.sha256(text.encode()).hexdigest() in _TEST_2016:
-        _record_look(folder, translator.config, result)
+        what = "there is nothing to evaluate on"
+        raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+    translator = _load_model(arguments)
+    result = evaluate(translator, pairs)
+    references = "\n".join(reference for _, reference in pairs)
+    if hashlib.sha256(references.encode()).hexdigest() in _TEST_2016:
+        _record_look(arguments.model, translator.config, result)
     print(json.dumps(result, ensure_ascii=False))
     return 0
 
 
 def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -> None:
-    """Append a line on this evaluation to results/test_looks.jsonl."""
+    """Append a line about this evaluation to results/test_looks.jsonl."""
     settings = json.dumps(dataclasses.asdict(config), sort_keys=True)
     look = {
         "date": datetime.date.today().isoformat(),
@@ -3376,44 +3157,103 @@ def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -
 
 
 def _attend_command(arguments: argparse.Namespace) -> int:
-    """Write the page of `explain` for the sentences, and print their translations."""
+    """Write the page of ``explain`` for the sentences; print their translations."""
     sentences = [
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    translator = _load_with_weights(_model_folder(arguments), arguments.device)
+    translator = _load_model(arguments, weights=True)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
-    lines = "".join(f"{text}\n" for text in explanation.translations)
-    sys.stdout.buffer.write(lines.encode())
+    for text in explanation.translations:
+        sys.stdout.buffer.write(f"{text}\n".encode())
     log(f"{arguments.out}: open it in a browser; it needs no network.")
     return 0
 
 
 def _export_command(arguments: argparse.Namespace) -> int:
     """Write a model as a folder that an inference engine loads."""
-    translator = _load_with_weights(_model_folder(arguments), "cpu")
+    translator = _load_model(arguments, weights=True)
     export_to_ctranslate2(translator, arguments.out, arguments.quantization)
-    log(f"The model is in {arguments.out}: `translate --model {arguments.out}`.")
+    log(f"The model is in {arguments.out}. Try `translate --model {arguments.out}`.")
     return 0
 
 
-_COMMANDS = {
-    "train": _train_command,
-    "prepare": _prepare_command,
-    "translate": _translate_command,
-    "evaluate": _evaluate_command,
-    "attend": _attend_command,
-    "export": _export_command,
-}
+class _CommandLine(argparse.ArgumentParser):
+    """A parser that reports errors as a DataError."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        raise DataError("command line", message, f"See {self.prog} --help.")
+
+
+def _command_line() -> _CommandLine:
+    """Return the parser of all commands."""
+    parser = _CommandLine(prog="annotated_transformer")
+    parser.description = "Train a Transformer and translate with it"
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable, about: str, *parents: Any) -> _CommandLine:
+        command = commands.add_parser(
+            name, help=about, description=about, parents=parents, allow_abbrev=False
+        )
+        command.set_defaults(run=run)
+        return command
+
+    settings = _CommandLine(add_help=False)
+    presets = ", ".join(CONFIGS)
+    settings.add_argument(
+        "--config", help=f"{presets} (default: small; captions: tiny)"
+    )
+    _add_fields(settings, *_FIELDS)
+    model = _CommandLine(add_help=False)
+    model.add_argument(
+        "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
+        help=f"folder of a run or a model (default: {DEFAULT_MODEL})",
+    )  # fmt: skip
+    model.set_defaults(device="auto")
+    search = _CommandLine(add_help=False, parents=[model])
+    _add_fields(search, "beam_size", "length_penalty", "device")
+
+    training = add("train", _train_command, "Train a model or resume a run", settings)
+    training.add_argument("--restart", action="store_true", help="delete the run first")
+    prepare = add(
+        "prepare", _prepare_command, "Write a corpus to disk as ids", settings
+    )
+    prepare.add_argument(
+        "--workers", type=int, default=1, help="processes (default: 1)"
+    )
+    for command in (training, prepare):  # their usage would list every setting
+        command.usage = "%(prog)s [OPTION ...]"
+    translate = add("translate", _translate_command, "Translate lines of text", search)
+    translate.add_argument("sentences", nargs="*", help="default: standard input")
+    scoring = add("evaluate", _evaluate_command, "Score a model as JSON", search)
+    scoring.add_argument("--src", help="file of sentences to translate, one per line")
+    scoring.add_argument("--ref", help="file of reference translations, line by line")
+    scoring.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    scoring.add_argument(
+        "--split", default="valid", choices=["valid", "test"],
+        help="part of the dataset (default: valid)",
+    )  # fmt: skip
+    attend = add("attend", _attend_command, "Draw what the model looks at", model)
+    _add_fields(attend, "device")
+    attend.add_argument("sentences", nargs="+", help="one or more sentences")
+    attend.add_argument("--out", default="attention.html", help="page to write")
+    export = add("export", _export_command, "Convert a model for an engine", model)
+    export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
+    export.add_argument("--out", required=True, help="folder to write")
+    export.add_argument(
+        "--quantization", default="float32", choices=QUANTIZATIONS,
+        help="number format of the weights (default: float32)",
+    )  # fmt: skip
+    export.set_defaults(device="cpu")
+    return parser
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; the exit status (see chapter 91)."""
-    limit_onednn_cache()
+    """Run the command line; return the exit status (see chapter 91)."""
     try:
         arguments = _command_line().parse_args(argv)
-        return _COMMANDS[arguments.command](arguments)
+        return arguments.run(arguments)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -3424,14 +3264,14 @@ def main(argv: list[str] | None = None) -> int:
         last = str(error).strip().splitlines()[-1]  # of the process's traceback
         log("error: " + re.sub(r"^[\w.]+Error: ", "", last))
     except torch.multiprocessing.ProcessExitedException as error:
-        log(f"error: {error}. The same command goes on with the run.")
+        log(f"error: {error}. Run the same command again to resume.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
         line = str(error).replace("\n", " ")  # a name may hold anything
         log(f"error: {line}")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        log("error: too little memory. Use a smaller model, --beam-size or batch.")
+        log("error: out of memory. Use a smaller model, batch or --beam-size.")
     return 2
 
 
@@ -3441,7 +3281,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device of that name; auto takes cuda, else mps, else cpu.
+    """Return the device of that name; auto takes cuda, else mps, else cpu.
 
     Raises DataError for one that this machine or this PyTorch does not have.
     """
@@ -3462,7 +3302,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def gpu_report() -> list[str]:
-    """Load and memory of each NVIDIA GPU, a line each; empty without one."""
+    """Return load and memory of each NVIDIA GPU, a line each; empty without one."""
     try:
         gpus = optional_import("GPUtil").getGPUs()
     except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
@@ -3478,7 +3318,7 @@ def gpu_report() -> list[str]:
 def process_group(
     gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
 ) -> Iterator[tuple[torch.device, int, int]]:
-    """Join the other processes for a with block: its device, rank and world.
+    """Join the other processes for a with block; yield device, rank and world.
 
     gpu: this process's number on its machine, out of ngpus_per_node. Without
     is_distributed the process stays alone: rank 0 of 1.
@@ -3514,9 +3354,9 @@ def distribute(model: nn.Module) -> nn.Module:
     return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
 
 
-def own_rows(batches: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
+def own_rows(data_iter: Iterable[Batch], rank: int, world: int) -> Iterator[Batch]:
     """Yield the rows rank, rank + world, … of each batch."""
-    for batch in batches:
+    for batch in data_iter:
         tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
         yield Batch(batch.src[rank::world], tgt[rank::world], PAD)
 
@@ -3615,7 +3455,7 @@ def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
 def _encode_parts(
     parts: list[tuple[int, int]], files: tuple[str, str], text: Text, max_tokens: int
 ) -> Iterator[dict[str, list[int]]]:
-    """Yield the examples of parts of a corpus; a part is its first line and its end."""
+    """Yield the examples of some parts of a corpus, given as (start, stop) lines."""
     for start, stop in parts:
         for pair in itertools.islice(_stream_parallel(*files), start, stop):
             examples, _ = encode_pairs([pair], text, max_tokens)
@@ -3635,7 +3475,7 @@ def _datasets() -> ModuleType:
 def _write_examples(
     folder: Path, pairs: int, workers: int, files: tuple[str, str], **own: Any
 ) -> int:
-    """Encode two files by several processes into a folder; return how many are left."""
+    """Encode two files into a folder, in parallel; return the number of examples."""
     datasets = _datasets()
     workers = min(workers, pairs)
     cuts = [pairs * i // workers for i in range(workers + 1)]
@@ -3705,9 +3545,8 @@ def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
     with atomic_folder(folder.absolute()) as path:
         pairs = sum(1 for _ in _stream_parallel(*files))
         every = -(-pairs // _LEARN_FROM)
-        text = prepare_text(
-            config, itertools.islice(_stream_parallel(*files), 0, None, every)
-        )
+        some = itertools.islice(_stream_parallel(*files), 0, None, every)
+        text = prepare_text(config, some)
         own = {"text": text, "max_tokens": config.max_tokens}
         kept = _write_examples(path, pairs, workers, files, **own)
         _report_left_out("train", pairs - kept, pairs, config.max_tokens)
@@ -3764,17 +3603,15 @@ def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
 
 
 class CheapDropout(nn.Dropout):
-    """Dropout that draws sixteen random bits a value on a CPU.
+    """Drop values by sixteen random bits each, on a CPU.
 
-    ``p`` is rounded to the nearest 65,536th; elsewhere it is torch's own.
+    Rounds ``p`` to the nearest 65,536th. On other devices it is nn.Dropout.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """x of any shape to the same shape."""
-        if not (self.training and x.device.type == "cpu"):
-            return super().forward(x)
+        """Return x, of any shape, with values dropped in training."""
         dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
-        if not 0 < dropped < 2**16:
+        if not (self.training and x.is_cpu and 0 < dropped < 2**16):
             return super().forward(x)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
         bits = words.random_(-(2**63), None).view(torch.int16)
@@ -3782,88 +3619,67 @@ class CheapDropout(nn.Dropout):
         return x * keep.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
-_IDLE_BYTES = 3 * 2**29  # that a process may keep
-
-
 def _resident_bytes() -> int:
-    """Bytes of this process that are in memory (Linux only)."""
+    """Return how many bytes of this process are in memory (Linux only)."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _glibc() -> Any:
-    """The C library of Linux where it takes settings for its memory, else None."""
+    """Return Linux's C library if it takes settings for its memory, else None."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     return library if hasattr(library, "mallopt") else None
 
 
-@functools.cache  # settings of the whole process, made once
-def keep_freed_memory() -> None:
-    """Let this process reuse large freed blocks (glibc only; else nothing).
+@functools.cache  # a setting of the whole process, made once
+def keep_freed_memory(idle_bytes: int = 3 * 2**29) -> None:
+    """Let this process reuse large freed blocks (glibc only; elsewhere nothing).
 
-    They go back after an update of an optimizer when ``_IDLE_BYTES`` lie idle.
+    After an optimizer's update, memory goes back if more than ``idle_bytes`` have
+    come to lie idle.
     """
     library = _glibc()
     if not library:
         return
-    library.mallopt(-4, 0)  # M_MMAP_MAX: no block is mapped for itself
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block gets a mapping of its own
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
     in_use = _resident_bytes()
 
     def give_back(*_: object) -> None:
         nonlocal in_use
-        if _resident_bytes() - in_use > _IDLE_BYTES:
+        if _resident_bytes() - in_use > idle_bytes:
             library.malloc_trim(0)
             in_use = _resident_bytes()
 
     register_optimizer_step_post_hook(give_back)
 
 
-class _SmoothedKL(torch.autograd.Function):
-    """Sum over rows of KL(q || p) in closed form; q is never stored.
-
-    log_p (N, V), target (N); rows whose target is padding count nothing.
-    """
-
-    @staticmethod
-    def forward(ctx, log_p, target, padding_idx, smoothing):
-        rest = smoothing / (log_p.size(1) - 2)
-        counts = target != padding_idx  # (N)
-        right = log_p.gather(1, target.unsqueeze(1)).squeeze(1)
-        others = log_p.sum(1) - right - log_p[:, padding_idx]
-        shares = ((1 - smoothing, 1 - smoothing), (smoothing, rest))
-        entropy = sum(total * math.log(each) for total, each in shares if each)
-        rows = entropy - (1 - smoothing) * right - rest * others
-        ctx.save_for_backward(target, counts)
-        ctx.settings = log_p.size(1), padding_idx, smoothing, rest
-        return (rows * counts).sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        target, counts = ctx.saved_tensors
-        size, padding_idx, smoothing, rest = ctx.settings
-        rows = (grad * counts).unsqueeze(1)  # (N, 1)
-        d_log_p = (-rest * rows).expand(-1, size).clone()
-        d_log_p.scatter_(1, target.unsqueeze(1), (smoothing - 1) * rows)
-        d_log_p[:, padding_idx] = 0
-        return d_log_p, None, None, None
-
-
 class LeanLabelSmoothing(LabelSmoothing):
     """Compute the loss of ``LabelSmoothing`` without storing ``true_dist``."""
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Log-probabilities x (N, V) and target ids (N) to the summed loss."""
-        return _SmoothedKL.apply(x, target, self.padding_idx, self.smoothing)
+        """Return the summed loss of log-probabilities x (rows, vocab).
+
+        target (rows) holds ids; rows whose target is padding count nothing.
+        """
+        sure, rest = 1 - self.smoothing, self.smoothing / (x.size(1) - 2)
+        padding = torch.full_like(target, self.padding_idx)
+        columns = torch.stack([target, padding], dim=1)
+        right, ignored = x.gather(1, columns).unbind(1)
+        others = x.sum(1) - right - ignored
+        shares = ((sure, sure), (self.smoothing, rest))
+        entropy = -sum(total * math.log(q) for total, q in shares if q)
+        rows = -entropy - sure * right - rest * others
+        return (rows * (target != self.padding_idx)).sum()
 
 
 def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute x (…, K) times weight (N, K) transposed, plus bias (N), with oneDNN."""
+    """Return x (…, in) times weight (out, in) transposed, plus bias, with oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 class _OneDNNProduct(torch.autograd.Function):
-    """``_onednn_product`` with gradients."""
+    """Give ``_onednn_product`` its gradients."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -3886,7 +3702,7 @@ _FEW_ROWS = 4  # for so many PyTorch's own product is faster
 
 
 class OneDNNLinear(nn.Linear):
-    """A linear layer that shares another's parameters and multiplies with oneDNN.
+    """Share another linear layer's parameters and multiply with oneDNN.
 
     Only float32 products of more than ``_FEW_ROWS`` rows on a CPU; others are torch's.
     """
@@ -3899,7 +3715,7 @@ class OneDNNLinear(nn.Linear):
         self.register_parameter("bias", linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (…, in_features) to (…, out_features)."""
+        """Map x (…, in_features) to (…, out_features)."""
         if (
             x.numel() <= _FEW_ROWS * x.size(-1)
             or not x.dtype == self.weight.dtype == torch.float32
@@ -3912,23 +3728,14 @@ class OneDNNLinear(nn.Linear):
 
 
 def _onednn_is_faster() -> bool:
-    """Return whether oneDNN multiplies faster here than PyTorch by itself."""
+    """Return whether oneDNN is there, and multiplies faster than PyTorch by itself."""
     x86 = platform.machine() in ("x86_64", "AMD64")
-    return x86 and "Intel" not in processor_name() and _has_onednn()
-
-
-def _has_onednn() -> bool:
-    """Return whether this PyTorch comes with oneDNN."""
-    return hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def limit_onednn_cache() -> None:
-    """Let oneDNN keep 200 compiled products, unless the environment says otherwise."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "200")
+    there = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return x86 and there and "Intel" not in processor_name()
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """The precision of that name; auto takes bfloat16 where the chip has it."""
+    """Return the precision of that name; auto is bfloat16 if the chip has it."""
     if name != "auto":
         return name
     if device.type == "cuda":
@@ -3940,7 +3747,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Matrix products in bfloat16 inside, where that is the precision."""
+    """Compute matrix products in bfloat16 inside, if that is the precision."""
     wanted = precision == "bfloat16"
     # The cache would keep the first step's rounded weights for the whole epoch.
     return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
@@ -3952,9 +3759,9 @@ def fused_attention(
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Compute chapter 1's ``attention`` with PyTorch's fused kernel.
 
-    query (…, T, K), key and value (…, S, K); mask broadcasts to (…, T, S) and is
+    query (…, L, d_k), key and value (…, S, d_k); mask broadcasts to (…, L, S) and is
     non-zero where a query may attend to a key; a query that may attend to nothing
-    gets zeros. Returns the output (…, T, K), and None in place of the weights.
+    gets zeros. Return the output (…, L, d_k), and None in place of the weights.
     """
     training = dropout is not None and dropout.training
     if training and query.is_cpu:
@@ -3992,9 +3799,9 @@ def optimize_for_cpu(model: nn.Module) -> None:
 def map_in_threads(
     work: Callable[[Any], Any], groups: Sequence, device: torch.device
 ) -> Iterator[Any]:
-    """``work(group)`` for each group, in order.
+    """Yield ``work(group)`` for each group, in order.
 
-    On a CPU as many at once as PyTorch has threads, with one thread each.
+    On a CPU as many groups are at work at once as PyTorch has threads, each with one.
     """
     threads, pool = torch.get_num_threads(), None
     if device.type == "cpu" and min(threads, len(groups)) > 1:
@@ -4084,12 +3891,6 @@ def _specification(translator: Translator) -> Any:
     return spec
 
 
-_EXPRESSIBLE = (
-    EncoderDecoder, Encoder, EncoderLayer, Decoder, DecoderLayer, SublayerConnection,
-    MultiHeadedAttention, PositionwiseFeedForward, LayerNorm, Embeddings,
-    PositionalEncoding, LearnedPositions, Generator, nn.Embedding, nn.Linear,
-    nn.Dropout, nn.Identity, nn.Sequential, nn.ModuleList,
-)  # fmt: skip
 _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 
@@ -4100,41 +3901,38 @@ def _cannot_express(what: str) -> DataError:
     return DataError("export to CTranslate2", what, do)
 
 
-def _check_parts(model: EncoderDecoder) -> None:
-    """Raise DataError for a part of a model that the engine has no place for."""
-    for name, module in model.named_modules():
-        if not isinstance(module, _EXPRESSIBLE):
+def _check_parts(t: Translator) -> None:
+    """Raise DataError for a part that ``build_model`` would not have put there."""
+    built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
+    kinds = {name: type(module) for name, module in built.named_modules()}
+    for name, module in t.model.named_modules():
+        if not isinstance(module, kinds.get(name, ())):
             raise _cannot_express(f"{name} is of the class {type(module).__name__}")
-    for name, weight in model.named_parameters():
+    for name, weight in t.model.named_parameters():
         if 4 * weight.numel() >= 2**32:
             raise _cannot_express(f"{name} takes 4 GiB or more")
 
 
-def _check_scores(translator: Translator, engine: Any) -> None:
+def _check_scores(t: Translator, engine: Any) -> None:
     """Raise DataError where the engine rates outputs otherwise than the model."""
-    model, t = translator.model, translator
-    draw, device = torch.Generator().manual_seed(0), next(model.parameters()).device
+    draw, length = torch.Generator().manual_seed(0), min(11, t.config.max_tokens - 2)
+    device = next(t.model.parameters()).device
 
-    def made_up(vocab: Any) -> list[list[int]]:
-        sizes = [min(size, t.config.max_tokens - 2) for size in (1, 2, 5, 11)]
-        ids = [torch.randint(UNK, len(vocab), (n,), generator=draw) for n in sizes]
-        return [[START, *row.tolist(), END] for row in ids]
+    def made_up(vocab: Any) -> Tensor:
+        ids = torch.randint(UNK, len(vocab), (4, length), generator=draw)
+        ids = F.pad(F.pad(ids, (1, 0), value=START), (0, 1), value=END)
+        return ids.to(device)
 
-    src, tgt = made_up(t.text.vocab_src), made_up(t.text.vocab_tgt)
-    batch = Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-    with in_mode(model, training=False):
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
-    theirs = engine.score_batch(
-        [t.text.vocab_src.tokens(row[1:-1]) for row in src],
-        [t.text.vocab_tgt.tokens(row[1:-1]) for row in tgt],
+    batch = Batch(made_up(t.text.vocab_src), made_up(t.text.vocab_tgt), PAD)
+    out = t.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    ours = t.model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    scores = engine.score_batch(
+        [t.text.vocab_src.tokens(row[1:-1]) for row in batch.src.tolist()],
+        [t.text.vocab_tgt.tokens(row[:-1]) for row in batch.tgt_y.tolist()],
         max_input_length=0,
     )
-    differences = [
-        (row[: len(score.log_probs)].cpu() - torch.tensor(score.log_probs)).abs().max()
-        for row, score in zip(ours, theirs, strict=True)
-    ]
-    apart = torch.stack(differences).max().item()
+    theirs = torch.tensor([each.log_probs for each in scores])
+    apart = (ours.cpu() - theirs).abs().max().item()
     if not apart <= _TOLERANCE:  # nan, too, is refused
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
         raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
@@ -4157,17 +3955,19 @@ def export_to_ctranslate2(
         raise DataError(f"quantization={quantization!r}", "is unknown", do)
     optional_import("ctranslate2")
     t = translator
-    with atomic_folder(Path(folder).absolute()) as path:
-        with in_mode(t.model, training=False):
-            _check_parts(t.model)
+    with (
+        atomic_folder(Path(folder).absolute()) as path,
+        in_mode(t.model, training=False),
+    ):
+        _check_parts(t)
+        spec = _specification(t)
+        spec.optimize()
+        spec.save(str(path))
+        _check_scores(t, _engine(path, torch.device("cpu")))
+        if quantization != "float32":
             spec = _specification(t)
-            spec.optimize()
+            spec.optimize(quantization)
             spec.save(str(path))
-            _check_scores(t, _engine(path, torch.device("cpu")))
-            if quantization != "float32":
-                spec = _specification(t)
-                spec.optimize(quantization)
-                spec.save(str(path))
         write_json(path / "vocabulary.json", _pack_text(t.text))
         settings = read_json(path / "config.json")  # the engine's own
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
@@ -4216,8 +4016,9 @@ class ExportedTranslator(Translator):
         number = 1 if beam_size == 1 else 2 * beam_size
 
         def rating(hypothesis: tuple[float, list[str]]) -> float:
-            score, tokens = hypothesis
-            return score / penalty(min(len(tokens) + 1, longest), length_penalty)
+            value, tokens = hypothesis
+            length = min(len(tokens) + 1, longest)
+            return length_normalized(value, length, length_penalty)
 
         def decode(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(
@@ -4230,7 +4031,7 @@ class ExportedTranslator(Translator):
             return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
 
         tokens = self.config.batch_tokens // beam_size
-        return _in_batches(decode, rows, tokens, torch.device(self.model.device))
+        return decode_in_batches(decode, rows, tokens, torch.device(self.model.device))
 
 
 def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
@@ -4269,7 +4070,7 @@ _CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
 
 
 def _chart_theme() -> dict:
-    """The Altair theme of the series: colours, sizes of text, white background."""
+    """Return the theme of the series: colors, text sizes, white background."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
     return {
         "config": {
@@ -4289,34 +4090,25 @@ def _chart_theme() -> dict:
 
 
 def _chart_bundle(spec: dict, **options: object) -> dict:
-    """What one chart stores in a notebook: the specification and a PNG of it."""
+    """Return what a notebook stores of one chart: the specification and a PNG."""
     bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
     with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
         import vl_convert
 
-        png = _packed_tightly(vl_convert.vegalite_to_png(spec))
+        png = _with_palette(vl_convert.vegalite_to_png(spec))
         bundle["image/png"] = base64.b64encode(png).decode()
     return bundle
 
 
-def _packed_tightly(png: bytes) -> bytes:
-    """The same picture in about a fifth of the bytes that vl-convert takes."""
-    chunks, pixels, place = [], b"", 8  # behind the signature
-    while place < len(png):
-        size, kind = struct.unpack_from(">I4s", png, place)
-        content = png[place + 8 : place + 8 + size]
-        place += size + 12
-        if kind == b"IDAT":
-            pixels += content
-        else:
-            chunks.append((kind, content))
-    pixels = zlib.compress(zlib.decompress(pixels), level=9)
-    chunks.insert(-1, (b"IDAT", pixels))  # IEND stays last
-    framed = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c))
-        for kind, c in chunks
-    )
-    return png[:8] + b"".join(framed)
+def _with_palette(png: bytes) -> bytes:
+    """Return a picture with at most 256 colors, in about an eighth of the bytes."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    packed = io.BytesIO()
+    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(packed, "PNG", optimize=True)
+    return packed.getvalue()
 
 
 def use_charts() -> None:
@@ -4327,13 +4119,39 @@ def use_charts() -> None:
     alt.renderers.enable("annotated_transformer")
 
 
+def mtx2df(
+    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
+) -> pandas.DataFrame:
+    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
+
+    It is cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
+    where there are more tokens than rows or columns.
+    """
+    _check_labels(m, row_tokens, col_tokens)
+    value = m.tolist()
+    cells = [
+        (r, c, value[r][c], row_token, col_token)
+        for r, row_token in enumerate(row_tokens[:max_row])
+        for c, col_token in enumerate(col_tokens[:max_col])
+    ]
+    columns = ["row", "column", "value", "row_token", "col_token"]
+    return optional_import("pandas").DataFrame(cells, columns=columns)
+
+
+def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
+    """Raise ValueError where a matrix (…, L, S) is smaller than its labels."""
+    if m.size(-2) < len(rows) or m.size(-1) < len(columns):
+        labels = f"{len(rows)} row and {len(columns)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+
+
 def _packed(weights: Iterable[float]) -> str:
-    """Weights as one string of thousandths, which ``_by_cell`` cuts up again."""
+    """Return weights as a string of thousandths, for ``_by_cell`` to cut up again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
 
 
 def _by_cell(chart: Any, maps: str = "weights") -> Any:
-    """Let a chart cut the ``maps`` of its records up: a record for each cell."""
+    """Let a chart cut up the ``maps`` of its records: one record per cell."""
     word = "split(datum.{0}s, '\\t')[datum.{0}]".format
     return (
         chart.transform_calculate(
@@ -4351,7 +4169,7 @@ def _by_cell(chart: Any, maps: str = "weights") -> Any:
 
 
 def _by_head(chart: Any) -> Any:
-    """Let a chart cut recordings up: a record for each layer and head."""
+    """Let a chart cut up recordings: one record per layer and head."""
     return (
         chart.transform_calculate(
             text="split(datum.weights, '|')", map="sequence(datum.maps)"
@@ -4363,10 +4181,179 @@ def _by_head(chart: Any) -> Any:
     )
 
 
+_ABOVE = {"orient": "top", "labelAngle": -60, "labelAlign": "left", "labelPadding": 4}
+_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
+
+
+def _token_axis(tokens: list[str], step: int, **options: Any) -> altair.Axis:
+    """Return an axis of positions, ``step`` pixels each, labeled with their tokens."""
+    label = f"{json.dumps(tokens)}[datum.value]"
+    options.update(labelExpr=label, labelFontSize=min(12, step), labelOverlap=False)
+    options.update(labelBaseline="middle", title=None, ticks=False)
+    return optional_import("altair").Axis(**options)
+
+
+def _weight_color() -> altair.Color:
+    """Return the color of a weight, on the same scale in all charts."""
+    alt = optional_import("altair")
+    return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
+
+
+def attn_map(
+    attn: Tensor,
+    layer: int,
+    head: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+    max_dim: int = 30,
+) -> altair.Chart:
+    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
+    alt = optional_import("altair")
+    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens)
+    rows, columns = row_tokens[:max_dim], col_tokens[:max_dim]
+    record = {"weights": _packed(table["value"]), "cells": len(table)}
+    record |= {"rows": "\t".join(rows), "columns": "\t".join(columns)}
+    step = min(20, 250 // max(len(rows), len(columns)))
+    chart = alt.Chart(
+        alt.Data(values=[record | {"width": len(columns)}]),
+        title=f"layer {layer}, head {head}",
+        description=_described(attn[0, head], rows, columns),
+        width=alt.Step(step),
+        height=alt.Step(step),
+    ).mark_rect()
+    return _by_cell(chart).encode(
+        y=alt.Y("row:O", axis=_token_axis(rows, step)),
+        x=alt.X("column:O", axis=_token_axis(columns, step, **_ABOVE)),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+
+
+def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
+    """Put a map (L, S) into words: for each row where its largest weight lies."""
+    most = weights[: len(rows), : len(columns)].max(-1)
+    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
+    return "Attention weights, largest in each row: " + ", ".join(
+        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
+    )
+
+
+def _record(recording: Recording) -> dict[str, Any]:
+    """Return what charts need of a recording; ValueError for labels that don't fit."""
+    rows, columns, weights = recording.rows, recording.columns, recording.weights
+    _check_labels(weights, rows, columns)
+    maps = weights[..., : len(rows), : len(columns)].flatten(0, 1)
+    return {
+        "kind": recording.kind,
+        "sentence": recording.sentence,
+        "rows": "\t".join(rows),
+        "columns": "\t".join(columns),
+        "maps": len(maps),
+        "heads": weights.size(1),
+        "cells": maps[0].numel(),
+        "width": len(columns),
+        "weights": "|".join(_packed(each.flatten().tolist()) for each in maps),
+    }
+
+
+def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
+    """Draw all heads of one layer of a recording as small heat maps, four in a row."""
+    alt = optional_import("altair")
+    rows, columns = recording.rows, recording.columns
+    step = max(3, min(13, 150 // max(len(rows), len(columns))))
+    below = {"labelAngle": -60, "labelAlign": "right"}
+    across = _token_axis(columns, step, **below) if step >= 8 else None
+    down = _token_axis(rows, step) if step >= 8 else None
+    heads = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
+    maps = heads.encode(
+        x=alt.X("column:O", axis=across),
+        y=alt.Y("row:O", axis=down),
+        color=_weight_color(),
+        tooltip=_TOOLTIP,
+    )
+    says = f"{recording.kind}, layer {layer}"
+    names = [f"head {head}" for head in range(recording.weights.size(1))]
+    chart = maps.facet(
+        alt.Facet("name:N", title=None, sort=names),
+        data=alt.Data(values=[_record(recording)]),
+        columns=4,
+        spacing=8,
+        title=says,
+        description=f"{says}: a heat map for each head. {recording.sentence}",
+    )
+    chart = _by_head(chart).transform_filter(alt.datum.layer == layer)
+    return _by_cell(chart.transform_calculate(name="'head ' + datum.head"), "text")
+
+
+def head_squares(
+    panels: dict[str, Tensor], title: str, what: str, form: str = ".2f"
+) -> Any:
+    """Draw a number for each head: layers down, heads across, three panels in a row.
+
+    Each panel is (N, h).
+    """
+    alt = optional_import("altair")
+    table = [
+        {"panel": name, "layer": i, "head": a, "value": value}
+        for name, each in panels.items()
+        for i, row in enumerate(each.tolist())
+        for a, value in enumerate(row)
+    ]
+    largest = max(each.max().item() for each in panels.values())
+    dark = f"datum.value > {largest / 2}"
+    ink = alt.condition(dark, alt.value("white"), alt.value("black"))
+    heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
+        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("layer:O", title="layer"),
+    )
+    color = alt.Color("value:Q", title=what)
+    squares = heads.mark_rect().encode(
+        color=color.scale(domain=(0, largest), clamp=True)
+    )
+    numbers = heads.mark_text(fontSize=11).encode(
+        text=alt.Text("value:Q", format=form), color=ink
+    )
+    return alt.layer(squares, numbers, data=alt.Data(values=table)).facet(
+        alt.Facet("panel:N", title=None, sort=list(panels)), columns=3, title=title
+    )
+
+
+def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
+    """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
+
+    The last of each layer's heads is their mean.
+    """
+    alt = optional_import("altair")
+    found = []
+    for word, each in rates.items():
+        for i, layer in enumerate(each.tolist()):
+            for a, (value, low, high) in enumerate(layer):
+                head = f"{i}.{a}" if a < len(layer) - 1 else f"{i}.mean"
+                record = {"word": word, "head": head, "rate": value}
+                found.append(record | {"low": low, "high": high})
+    levels = [{"rate": each[0].item(), "is": name} for name, each in guesses.items()]
+    scale = alt.Scale(domain=(0.2, 0.95))
+    height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
+    heads = alt.Chart(alt.Data(values=found)).encode(
+        x=alt.X("head:N", title="layer.head").axis(labelAngle=0),
+        y=height,
+        color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
+    )
+    bars = heads.mark_rule(strokeWidth=2)
+    bars = bars.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
+    guess = alt.Chart(alt.Data(values=levels)).encode(y=height)
+    names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
+    lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
+    return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
+        title="Heads find words in the row that writes them (bars: 95 % intervals)",
+        width=480,
+    )
+
+
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
-    """A parameter of a chart, with a list to choose from where there is a choice."""
+    """Return a parameter of a chart, with a list where there is a choice."""
     alt = optional_import("altair")
     if len(options) < 2:
         return alt.param(name=name, value=first)
@@ -4376,14 +4363,14 @@ def _chooser(
 
 
 def _chosen_cells(
-    recordings: tuple[Recording, ...], views: list, layer: int, head: int
+    recorded: tuple[Recording, ...], views: list, layer: int, head: int
 ) -> altair.LayerChart:
-    """Views on the cells of one map, laid over each other, with the four choices."""
+    """Overlay views of the cells of one map, and add the four choices."""
     alt = optional_import("altair")
-    kinds = list(dict.fromkeys(each.kind for each in recordings))
-    sentences = list(dict.fromkeys(each.sentence for each in recordings))
-    N, H = (max(each.weights.size(axis) for each in recordings) for axis in (0, 1))
-    first = recordings[0]
+    kinds = list(dict.fromkeys(each.kind for each in recorded))
+    sentences = list(dict.fromkeys(each.sentence for each in recorded))
+    N, H = (max(each.weights.size(axis) for each in recorded) for axis in (0, 1))
+    first = recorded[0]
     heads = first.weights[layer]
     shown = heads.mean(0) if head < 0 else heads[head]
     which = "mean over heads" if head < 0 else f"head {head}"
@@ -4392,7 +4379,7 @@ def _chosen_cells(
     title = alt.ExprRef(f"Kind + ', layer ' + Layer + ({named})")
     chart = alt.layer(
         *views,
-        data=alt.Data(values=[each.record() for each in recordings]),
+        data=alt.Data(values=[_record(each) for each in recorded]),
         description=says + _described(shown, first.rows, first.columns),
         view=alt.ViewBackground(stroke=None),
         title=alt.Title(title, offset=12),
@@ -4410,7 +4397,7 @@ def _chosen_cells(
 
 
 def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
-    """Which row and which column a view's pointer chooses; both as conditions."""
+    """Return the row and column selections of a view, and both as conditions."""
     alt = optional_import("altair")
     chosen = []
     for field in ("row", "column"):
@@ -4424,22 +4411,20 @@ def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
 def _words(
     token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
 ) -> altair.Chart:
-    """The tokens along one side of a view, each ``once``; pointing chooses one."""
+    """Draw the tokens along one side of a view, each ``once``; pointing selects."""
     chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
     chart = chart.transform_filter(f"datum.{once} == 0")
     text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
     return text.encode(text=f"{token}:N", **place).add_params(chosen)
 
 
-def explorer(
-    *recordings: Recording, layer: int = 0, head: int = -1
-) -> altair.LayerChart:
-    """A heat map of the recording, layer and head (-1: their mean) that one chooses.
+def explorer(*recorded: Recording, layer: int = 0, head: int = -1) -> altair.LayerChart:
+    """Draw a heat map of the chosen recording, layer and head (-1: their mean).
 
-    Pointing at a token shows its row or column alone, with its weights in percent.
+    Pointing at a token shows only its row or column, with weights in percent.
     """
     alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    longest = max(max(each.weights.shape[2:]) for each in recorded)
     step = max(10, min(26, 560 // longest))
     x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
     place, size = {"x": x, "y": y, "tooltip": _TOOLTIP}, min(12, step)
@@ -4453,11 +4438,11 @@ def explorer(
         _words("row_token", "column", row, size, side, y=y, x=alt.value(-6)),
         _words("col_token", "row", column, size, above, x=x, y=alt.value(-8)),
     ]
-    return _chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recorded, views, layer, head)
 
 
 def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
-    """The weights of what is pointed at, as numbers; none where nothing is."""
+    """Draw the weights of whatever is pointed at as numbers."""
     alt = optional_import("altair")
     something = {"or": [each | {"empty": False} for each in pointed]}
     ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
@@ -4467,14 +4452,15 @@ def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
 
 
 def sentence_pair(
-    *recordings: Recording, layer: int = 0, head: int = -1
+    *recorded: Recording, layer: int = 0, head: int = -1
 ) -> altair.LayerChart:
     """The choices of ``explorer``, drawn as lines from who asks to who is asked.
 
-    Pointing at a token leaves its lines alone. Weights below 0.05 are not drawn.
+    Each token that asks has one line, its largest weight, the thicker the heavier;
+    none where that is below 0.05. Pointing at a token leaves its lines alone.
     """
     alt = optional_import("altair")
-    longest = max(max(each.weights.shape[2:]) for each in recordings)
+    longest = max(max(each.weights.shape[2:]) for each in recorded)
     step, wide = max(14, min(24, 700 // longest)), 260
     down = alt.Scale(domain=(-0.5, longest - 0.5), nice=False, zero=False, reverse=True)
     asking = alt.Y("row:Q", scale=down, axis=None)
@@ -4482,8 +4468,10 @@ def sentence_pair(
     thick = alt.StrokeWidth("value:Q", legend=None)
     (row, column), pointed = _pointed_at("lines")
     lit = alt.condition({"test": {"and": pointed}}, alt.value(0.6), alt.value(0.04))
-    lines = alt.Chart(width=wide, height=step * longest).transform_filter(
-        "datum.value >= 0.05"
+    lines = alt.Chart(width=wide, height=step * longest).transform_joinaggregate(
+        largest="max(value)", groupby=["row"]
+    ).transform_filter(
+        "datum.value == datum.largest && datum.value >= 0.05"
     ).mark_rule(color=CHART_COLORS[0], strokeCap="round").encode(
         x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
         strokeWidth=thick.scale(domain=(0, 1), range=(0, 9)),
@@ -4497,7 +4485,7 @@ def sentence_pair(
         _words("row_token", "column", row, 12, **left),
         _words("col_token", "row", column, 12, **right),
     ]
-    return _chosen_cells(recordings, views, layer, head)
+    return _chosen_cells(recorded, views, layer, head)
 
 
 def visualize_layer(
@@ -4508,7 +4496,7 @@ def visualize_layer(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.ConcatChart:
-    """All heads of a layer, of at most ``ntokens`` tokens on each axis."""
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
     attn = getter_fn(model, layer)
     maps = (
         attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
@@ -4524,7 +4512,7 @@ def _visualize_model(
     row_tokens: list[str],
     col_tokens: list[str],
 ) -> altair.VConcatChart:
-    """All layers of a kind of attention, all heads of each."""
+    """Draw all heads of all layers of one kind of attention."""
     decoder: Any = model.decoder
     return optional_import("altair").vconcat(*(
         visualize_layer(model, layer, getter_fn, 30, row_tokens, col_tokens)
@@ -4533,26 +4521,26 @@ def _visualize_model(
 
 
 def _first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """The captions model after the first test sentence, with its tokens."""
+    """Run the captions model on the first test sentence; return it and the tokens."""
     translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
 
 
 def viz_encoder_self() -> altair.VConcatChart:
-    """The encoder's self-attention of the first test sentence."""
+    """Draw the encoder's self-attention over the first test sentence."""
     model, source, _ = _first_test_sentence()
     return _visualize_model(model, get_encoder, source, source)
 
 
 def viz_decoder_self() -> altair.VConcatChart:
-    """The decoder's self-attention of the first test sentence."""
+    """Draw the decoder's self-attention over the first test sentence."""
     model, _, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_self, read, read)
 
 
 def viz_decoder_src() -> altair.VConcatChart:
-    """The cross-attention of the first test sentence."""
+    """Draw the cross-attention of the first test sentence."""
     model, source, read = _first_test_sentence()
     return _visualize_model(model, get_decoder_src, read, source)
 
@@ -4583,7 +4571,7 @@ const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.vie
 
 
 def attention_page(title: str, lines: list[str], charts: list) -> str:
-    """A web page of lines of text and charts that needs no network."""
+    """Return a web page of lines of text and charts that needs no network."""
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
@@ -4596,17 +4584,83 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
     )
 
 
+def readable(tokens: list[str], tokenizer: Any) -> list[str]:
+    """Return labels of tokens: words as they are, subwords as text, ``+`` in a word."""
+    subwords = isinstance(tokenizer, BytePairEncoding)
+    labels: list[str] = []
+    for i, token in enumerate(tokens):
+        text = tokenizer.tokenizer.decoder.decode([token]) if subwords else token
+        shown = "".join(c if c.isprintable() else "␣" for c in text.strip()) or "␣"
+        inside = text[:1].isalnum() or text[:1] == "\ufffd"  # part of a letter's bytes
+        begins = i == 0 or not {token, tokens[i - 1]}.isdisjoint(SPECIALS)
+        labels.append("+" * (subwords and inside and not begins) + shown)
+    return labels
+
+
+@dataclass
+class Explanation:
+    """Greedy translations of sentences, and the attention behind them."""
+
+    sentences: list[str]
+    translations: list[str]
+    recordings: list[Recording]
+
+    def charts(self) -> list[altair.LayerChart]:
+        """Return the explorer of all kinds, cross-attention first, and its lines."""
+        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
+        cross = [each for each in order if each.kind == KINDS[-1]]
+        sharpness = cross[0].weights.amax(-1).mean(-1)  # (N, h)
+        layer, head = divmod(int(sharpness.argmax()), sharpness.size(1))
+        first = {"layer": layer, "head": head}
+        return [explorer(*order, **first), sentence_pair(*cross, **first)]
+
+    def save(self, path: str | Path) -> None:
+        """Write both charts as a page that opens in any browser, offline."""
+        pairs = zip(self.sentences, self.translations, strict=True)
+        lines = [" → ".join(pair) for pair in pairs]
+        page = attention_page("What the model looks at", lines, self.charts())
+        write_atomically(path, page.encode())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return self.charts()[0]._repr_mimebundle_(include, exclude)
+
+
+def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
+    """Translate sentences greedily and keep what the model attends to.
+
+    Takes a translator or the folder of one. Raises DataError for a blank sentence,
+    TypeError for a model without its vocabularies.
+    """
+    if isinstance(translator, EncoderDecoder):
+        raise TypeError("a model knows no words: give the Translator it belongs to")
+    if not isinstance(translator, Translator):
+        translator = load_translator(translator)
+    found = Explanation(list(sentences), [], [])
+    for sentence in sentences:
+        if not sentence.strip():
+            raise DataError("sentence", "is blank", "Give one with words.")
+        source, read = record_translation(translator, sentence)
+        found.translations.append(translator.text.tokenizer_tgt.detokenize(read[1:]))
+        found.recordings += recordings(
+            translator.model,
+            readable(source, translator.text.tokenizer_src),
+            readable(read, translator.text.tokenizer_tgt),
+            sentence,
+        )
+    return found
+
+
 # -----------------------------------------------------------------------------
 # notebooks/95_squeezing_out_bleu.md
 # -----------------------------------------------------------------------------
 
 
 class RDrop(LabelSmoothing):
-    """The smoothed criterion, and how far two passes of dropout disagree.
+    """The smoothed criterion plus how far two passes of dropout disagree.
 
-    x (2N, V): rows i and N + i answer the same word, in two passes that dropped
-    other values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al., 2021).
-    Raises ValueError where the two halves of the targets differ.
+    x (2N, V): rows i and N + i predict the same word, in two passes that dropped
+    different values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al.,
+    2021). Raises ValueError if the two halves of the targets differ.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float, weight: float):
@@ -4616,17 +4670,17 @@ class RDrop(LabelSmoothing):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         half = len(target) // 2
         if not torch.equal(target[:half], target[half:]):
-            problem = "the second half of the rows must answer what the first answers"
-            raise ValueError(f"R-Drop: {problem}; double the batch, with doubled")
+            problem = "both halves of the batch must have the same targets"
+            raise ValueError(f"R-Drop: {problem}; double it with `doubled`")
         first, second = x.chunk(2)
         apart = ((first.exp() - second.exp()) * (first - second)).sum(1)
         counts = target[:half] != self.padding_idx
         return super().forward(x, target) + self.weight / 2 * (apart * counts).sum()
 
 
-def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches that hold all rows twice, one block after the other."""
-    for batch in batches:
+def doubled(data_iter: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield each batch with all of its rows twice, one block after the other."""
+    for batch in data_iter:
         tgt = torch.cat([batch.tgt[:, :1], batch.tgt_y], dim=1)
         yield Batch(batch.src.repeat(2, 1), tgt.repeat(2, 1), PAD)
 
@@ -4637,40 +4691,40 @@ def doubled(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def is_interactive_notebook() -> bool:
-    """Whether an IPython kernel runs this code."""
+    """Return whether an IPython kernel runs this code."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 def show_example(fn: Callable, args: Iterable = ()) -> Any:
-    """The function's result, in a notebook; nothing elsewhere."""
+    """Return the function's result in a notebook, and None elsewhere."""
     return fn(*args) if is_interactive_notebook() else None
 
 
 def execute_example(fn: Callable, args: Iterable = ()) -> None:
-    """Call the function for what it does, in a notebook only."""
+    """Call the function for its effects, in a notebook only."""
     show_example(fn, args)
 
 
 class DummyOptimizer(torch.optim.Optimizer):
-    """Takes no step; for old cells that evaluate."""
+    """Take no step; for old cells that evaluate."""
 
     def __init__(self) -> None:
         self.param_groups = [{"lr": 0}]
 
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Nothing."""
+        """Do nothing."""
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class DummyScheduler:
-    """Moves no rate; for old cells that evaluate."""
+    """Change no learning rate; for old cells that evaluate."""
 
     def step(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
@@ -4730,13 +4784,13 @@ def create_dataloaders(
         src_vocab=vocab_src, tgt_vocab=vocab_tgt,
         device=device, max_padding=max_padding,
     )  # fmt: skip
-    train: Any = load_pairs(TrainingConfig(), "train")
-    valid: Any = load_pairs(TrainingConfig(), "valid")
+    pairs: Any = load_pairs(TrainingConfig(), "train")
+    held_out: Any = load_pairs(TrainingConfig(), "valid")
     several = is_distributed and torch.distributed.is_initialized()
-    sampler: Any = DistributedSampler(train) if several else None
+    sampler: Any = DistributedSampler(pairs) if several else None
     return (
-        DataLoader(train, batch_size, not several, sampler, collate_fn=collate),
-        DataLoader(valid, batch_size, collate_fn=collate),
+        DataLoader(pairs, batch_size, not several, sampler, collate_fn=collate),
+        DataLoader(held_out, batch_size, collate_fn=collate),
     )
 
 
@@ -4775,10 +4829,10 @@ def check_outputs(
     pad_idx: int = 2,
     eos_string: str = "</s>",
 ) -> list[tuple]:
-    """Greedy translations of the first sentences of a loader, printed.
+    """Print greedy translations of the first sentences of a loader.
 
-    Returns (batch, source tokens, reference tokens, output ids, output
-    text) of each; the batch holds this one pair, without padding.
+    Return (batch, source tokens, reference tokens, output ids, output
+    text) for each; the batch holds this one pair, without padding.
     """
     results: list[tuple] = []
     end = vocab_tgt[eos_string]
@@ -4801,20 +4855,20 @@ def check_outputs(
 
 
 def load_trained_model() -> EncoderDecoder:
-    """The trained model that comes with the project."""
+    """Return the trained model that comes with the project."""
     return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
 
 
 def _one_by_one(
     loader: Iterable[tuple[Tensor, Tensor]], most: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The first sentence pairs of a loader of batches, in order."""
+    """Yield the first sentence pairs of a loader of batches, in order."""
     pairs = (pair for src, tgt in loader for pair in zip(src, tgt, strict=True))
     return itertools.islice(pairs, most)
 
 
 def run_model_example(n_examples: int = 5) -> tuple[EncoderDecoder, list[tuple]]:
-    """The captions model, and its translations of validation sentences."""
+    """Return the captions model and its translations of validation sentences."""
     ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     text = ours.text
     _, valid = create_dataloaders("cpu", *text, batch_size=1, is_distributed=False)
@@ -4831,7 +4885,7 @@ def load_old_weights(model: EncoderDecoder, weights: dict[str, Tensor]) -> None:
 
 
 def _field_ids(field: Any, tokens: list[str]) -> Tensor:
-    """Ids (1, L) of tokens between the field's start and end symbols."""
+    """Return the ids (1, L) of tokens between the field's start and end symbols."""
     known = field.vocab.stoi
     unknown_id = known[field.unk_token]
     words = [field.init_token, *tokens, field.eos_token]
@@ -4846,11 +4900,11 @@ def translate_sentence(
     device: torch.device | str,
     max_len: int = 50,
 ) -> tuple[list[str], Tensor]:
-    """Greedy translation, and what the last layer looked at.
+    """Translate greedily, and return where the last layer looked.
 
-    sentence is raw or already cut. Returns the tokens, with the end symbol
-    if it was reached, and the cross-attention (1, H, T, S) of the last
-    decoder layer, row t belonging to token t.
+    sentence is raw or already tokenized. Return the tokens, with the end symbol
+    if it was reached, and the cross-attention (1, h, L, S) of the last
+    decoder layer; row t belongs to token t.
     """
     if isinstance(sentence, str):
         tokens = src_field.preprocess(sentence)
@@ -4878,10 +4932,10 @@ def calculate_bleu(
     device: torch.device | str,
     max_len: int = 50,
 ) -> float:
-    """torchtext's BLEU (0 to 1) of greedy translations of a data set.
+    """Return torchtext's BLEU (0 to 1) of greedy translations of a data set.
 
-    It is taken on the tutorial's own tokens; compare it only with figures
-    taken alike. ``evaluate`` gives the one to report.
+    It is computed on the tutorial's own tokens; compare it only with figures
+    computed alike. ``evaluate`` gives the one to report.
     """
     bleu_score = optional_import("torchtext.data.metrics").bleu_score
     outputs, references = [], []

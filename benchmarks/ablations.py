@@ -10,6 +10,7 @@ there is not made again. results/ablations.json sums up; chapter 95 shows it.
 """
 
 import argparse
+import copy
 import dataclasses
 import itertools
 import shutil
@@ -22,14 +23,15 @@ from typing import Any
 import numpy as np
 import sacrebleu
 import torch
+from torch import nn
 from tqdm import tqdm
 
 import annotated_transformer as at
 
 REFERENCE = dataclasses.replace(
-    at._SMALL, run_dir="runs/ablations/reference", bpe_size=4000, batch_tokens=1000,
-    N=2, d_model=128, d_ff=256, h=4, dropout=0.1, base_lr=3e-3, warmup=60,
-    threads=1, device="cpu",
+    at.CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,
+    batch_tokens=1000, N=2, d_model=128, d_ff=256, h=4, dropout=0.1, base_lr=3e-3,
+    warmup=60, threads=1, device="cpu",
 )  # fmt: skip
 STEPS = 600  # updates of each training
 DECODED_TOKENS = 4000  # positions in a batch when translating
@@ -83,8 +85,8 @@ def training_pairs(settings: dict[str, Any]) -> list[tuple[str, str]]:
     return [p for i, p in enumerate(pairs) if i % 10 < 10 * settings["share"]]
 
 
-def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
-    """A translator after its training, and its weights after the last rounds."""
+def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
+    """A translator after its training, and its model after the last rounds."""
     fields = {f.name for f in dataclasses.fields(at.TrainingConfig)}
     known = {name: value for name, value in settings.items() if name in fields}
     blind = known["positions"] == "none"
@@ -107,7 +109,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
         for epoch in itertools.count()
     )
     stream = itertools.islice(itertools.chain.from_iterable(passes), steps)
-    last: deque[dict] = deque(maxlen=config.average)
+    last: deque[nn.Module] = deque(maxlen=config.average)
     with tqdm(stream, total=steps, unit="step", leave=False, disable=None) as bar:
         batches = iter(bar)
         for begun in range(ROUNDS):
@@ -117,8 +119,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[dict]]:
                 at.run_epoch(
                     part, model, loss, optimizer, scheduler, max_norm=config.max_norm
                 )
-            state = model.state_dict().items()
-            last.append({name: weights.clone() for name, weights in state})
+            last.append(copy.deepcopy(model))
     return at.Translator(model, text, config), list(last)
 
 
@@ -133,8 +134,7 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
     }
     if name == FIRST:
         at.save_translator(folder / "last", translator)
-    mean = at._mean_state((f"round {i}", state) for i, state in enumerate(last))
-    translator.model.load_state_dict(mean)
+    at.average(translator.model, last)
     if name == FIRST:
         at.save_translator(folder, translator)
     valid = at.load_examples(translator.config, "valid", translator.text)

@@ -49,7 +49,9 @@ def by_its_own_rules(
     )
     for result in results:
         rated = zip(result.scores, result.hypotheses, strict=True)
-        best = max(rated, key=lambda x: x[0] / at.penalty(len(x[1]) + 1, alpha))
+        best = max(
+            rated, key=lambda x: at.length_normalized(x[0], len(x[1]) + 1, alpha)
+        )
         found["our penalty, its own stopping"].append(best[1])
     return {
         name: [engine.text.tokenizer_tgt.detokenize(tokens) for tokens in outputs]

@@ -112,7 +112,7 @@ def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
     text, start = at.load_text(config.store), time.perf_counter()
     store = at.open_store(config, text)
     opened = time.perf_counter()
-    updates = at._count_steps(store, config)
+    updates = at.count_steps(store, config)
     counted = time.perf_counter()
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)

@@ -1,100 +1,221 @@
-"""What each measure of chapter 93 saves: one step of training, each taken away.
+"""What each measure of chapter 93 buys: the same work with it and without it.
 
-    python benchmarks/step.py
+    python benchmarks/step.py [--pairs 9] [--part small …] [--only loss …]
 
-Every variant runs in a process of its own, since memory is kept for good.
+Training steps on random batches of 3,000 positions, source and target together, and
+translations by the shipped model. The two ways are two processes that take turns, and
+each turn does the same work in both. What counts is the median over the pairs of turns,
+in elapsed and in processor time. One thread, unless the measure is about threads.
 """
 
 import argparse
-import contextlib
+import dataclasses
+import itertools
+import json
 import statistics
-import subprocess
-import sys
-import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
-from torch.nn import functional as F
+import turns
+from torch import nn
 
 import annotated_transformer as at
 
-VARIANTS = (
-    "all", "torch's dropout", "memory given back", "torch's attention kernel",
-    "float32", "float32, the larger copied", "float32, torch's products",
-)  # fmt: skip
-STEPS, ROUNDS, VOCAB, ROWS, LENGTH = 30, 5, 8000, 94, 16
+MODEL = at.project_folder() / "models" / "multi30k"
+CPU = torch.device("cpu")
 
 
-def fused(query, key, value, mask=None, dropout=None):
-    """Attention as ``fused_attention`` computes it on graphics cards."""
-    p = dropout.p if dropout.training else 0.0
-    return F.scaled_dot_product_attention(query, key, value, mask, dropout_p=p), None
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How to do the work: chapter 93's way, but for what is said otherwise."""
+
+    size: str = "small"  # of the training step; "" to translate
+    beam_size: int = 1
+    sentences: int = 100  # translated in a turn
+    precision: str = "auto"
+    dropout: bool = True
+    loss: bool = True
+    attention: bool = True
+    products: bool = False  # oneDNN's, whatever the processor
+    adam: bool = True
+    memory: bool = True
+    giving_back: bool = True  # of memory that lies idle
+    vocab: int = 8000
+    heap: bool = True
+    threads: int = 1
+    groups: bool = True  # threads share the sentences, not the products
 
 
-def copying_the_larger(ctx, grad):
-    """The product's backward with the gradient always first, whatever its size."""
-    x, weight = ctx.saved_tensors
-    flat, rows = grad.flatten(0, -2), x.flatten(0, -2)
-    d_weight = at._OneDNNProduct.apply(flat.t(), rows.t(), None)
-    d_bias = flat.sum(0) if ctx.needs_input_grad[2] else None
-    return at._OneDNNProduct.apply(grad, weight.t(), None), d_weight, d_bias
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """The two ways that a measure of the chapter is judged by."""
+
+    with_it: Way
+    without: Way
+    pairs: int = 0  # 0: as many as asked for
 
 
-def milliseconds(variant: str) -> float:
-    """A training step of the small configuration, on 1,504 random tokens a side."""
-    torch.manual_seed(0)
-    torch.set_num_threads(2)
-    config = at.CONFIGS["small"]
-    words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
-    model = at.build_model(config, words, words)
-    if variant == "float32, torch's products":
-        at._onednn_is_faster = lambda: False
-    if variant == "torch's dropout":
-        at.CheapDropout = torch.nn.Dropout
+def taken_away(name: str, way: Way, pairs: int = 0) -> Measure:
+    """The measure that a field of Way installs."""
+    installed, missing = ({name: value} for value in (True, False))
+    replace = dataclasses.replace
+    return Measure(replace(way, **installed), replace(way, **missing), pairs)
+
+
+def measures(part: str) -> dict[str, Measure]:
+    """The measures of a training step of this size, or of translating."""
+    if part != "translating":
+        exact = Way(part, precision="float32")
+        names = ("dropout", "loss", "attention", "adam", "memory")
+        found = {name: taken_away(name, Way(part)) for name in names}
+        large = Way(part, vocab=37_000)
+        found["giving back"] = taken_away("giving_back", large, 30)
+        found["products"] = taken_away("products", exact)
+        return found | {"precision": Measure(Way(part), exact)}
+    greedy, beam = Way(""), Way("", beam_size=5, sentences=50)
+    both, long = (Way("", sentences=size, threads=2) for size in (400, 200))
+    return {
+        "attention, greedy": taken_away("attention", greedy),
+        "attention, beam 5": taken_away("attention", beam),
+        "products, greedy": taken_away("products", greedy),
+        "products, beam 5": taken_away("products", beam),
+        "groups": taken_away("groups", both),
+        "heap": taken_away("heap", long, 40),
+    }
+
+
+def exchange(model: nn.Module, kind: type, make: Callable[[Any], nn.Module]) -> None:
+    """Put make(module) in the place of each module of this kind."""
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if type(child) is kind:
+                setattr(parent, name, make(child).train(child.training))
+
+
+def plain_linear(linear: nn.Linear) -> nn.Linear:
+    """A linear layer of PyTorch's own with another's parameters."""
+    own = nn.Linear(1, 1, device="meta")
+    own.weight, own.bias = linear.weight, linear.bias
+    return own
+
+
+def prepare(model: nn.Module, way: Way) -> None:
+    """Install what the way asks for in a model."""
     at.optimize_for_cpu(model)
-    if variant != "memory given back":
-        at.keep_freed_memory()
-    if variant == "torch's attention kernel":
-        for module in model.modules():
-            if isinstance(module, at.MultiHeadedAttention):
-                module.attention = fused
-    if variant == "float32, the larger copied":
-        at._OneDNNProduct.backward = staticmethod(copying_the_larger)
-    optimizer, scheduler = at.build_optimizer(model, config, 10_000)
-    loss = at.SimpleLossCompute(model.generator, at.LeanLabelSmoothing(VOCAB, 2, 0.1))
-    src, tgt = (torch.randint(4, VOCAB, (ROWS, LENGTH + more)) for more in (0, 1))
-    batch = at.Batch(src, tgt)
-    device = torch.device("cpu")
-    asked = "float32" if variant.startswith("float32") else "auto"
-    precision = at.choose_precision(asked, device)
-    for steps in (5, STEPS):  # the first few are not counted
-        start = time.perf_counter()
-        with at.autocast(precision, device):
-            many = [batch] * steps
-            at.run_epoch(many, model, loss, optimizer, scheduler, max_norm=1.0)
-        seconds = time.perf_counter() - start
-    return 1000 * seconds / STEPS
+    if not way.dropout:
+        exchange(model, at.CheapDropout, lambda dropout: nn.Dropout(dropout.p))
+    exchange(model, at.OneDNNLinear, plain_linear)
+    if way.products:
+        exchange(model, nn.Linear, at.OneDNNLinear)
+    for module in model.modules():
+        if isinstance(module, at.MultiHeadedAttention) and not way.attention:
+            module.attention = at.attention
+
+
+def random_batches(vocab: int) -> Iterator[at.Batch]:
+    """Batches of about 1,500 positions a side, of many shapes, without an end."""
+    draw = torch.Generator().manual_seed(0)
+    lengths = itertools.cycle([16, 10, 24, 13, 19, 8, 29, 12, 21, 15])
+    for length in lengths:
+        length += int(torch.randint(-2, 3, (), generator=draw))
+        shape = (1500 // length, length)
+        ids = torch.randint(4, vocab, shape, generator=draw)
+        yield at.Batch(ids, ids)
+
+
+def training(way: Way) -> Callable[[], None]:
+    """A turn of training: one step of base, two of small."""
+    config = dataclasses.replace(at.CONFIGS[way.size], dropout=0.1)
+    words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, way.vocab))])
+    model = at.build_model(config, words, words)
+    prepare(model, way)
+    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
+    if not way.adam:
+        for group in optimizer.param_groups:
+            group["fused"] = False
+    kind = at.LeanLabelSmoothing if way.loss else at.LabelSmoothing
+    loss = at.SimpleLossCompute(model.generator, kind(way.vocab, at.PAD, 0.1))
+    precision = at.choose_precision(way.precision, CPU)
+    batches = random_batches(way.vocab)
+    steps = 2 if way.size == "small" else 1
+
+    def turn() -> None:
+        some = list(itertools.islice(batches, steps))
+        with at.autocast(precision, CPU):
+            at.run_epoch(some, model, loss, optimizer, scheduler, max_norm=1.0)
+
+    return turn
+
+
+def translating(way: Way) -> Callable[[], None]:
+    """A turn of translating captions with the shipped model."""
+    translator = at.load_translator(MODEL, "cpu")
+    prepare(translator.model, way)
+    lines = itertools.cycle(at.read_lines(at.data_file("captions", "test.de")))
+
+    def turn() -> None:
+        sentences = list(itertools.islice(lines, way.sentences))
+        if way.groups:
+            translator.translate(sentences, way.beam_size)
+            return
+        rows = sorted(map(translator.check, sentences), key=len, reverse=True)
+        size = 2 * translator.config.batch_tokens // len(rows[0]) // 3
+        for start in range(0, len(rows), size):
+            src = at.padded(rows[start : start + size])
+            at.beam_search(
+                translator.model, src, (src != at.PAD).unsqueeze(-2), 128, at.START,
+                end_symbol=at.END, beam_size=way.beam_size,
+            )  # fmt: skip
+
+    return turn
+
+
+def work(way: Way) -> None:
+    """Be the process of a way."""
+    torch.manual_seed(0)
+    torch.set_num_threads(way.threads)
+    if way.memory and way.size:
+        at.keep_freed_memory(*([] if way.giving_back else [2**40]))
+    if way.heap and not way.size:
+        at.share_one_heap()
+    turns.answer(training(way) if way.size else translating(way))
+
+
+def compared(measure: Measure, pairs: int) -> dict[str, Any]:
+    """How much more the work takes without the measure, over pairs of turns."""
+    with_it, without = turns.ask_in_turn(
+        [
+            turns.Worker([__file__, "--work", json.dumps(dataclasses.asdict(way))])
+            for way in (measure.with_it, measure.without)
+        ],
+        measure.pairs or pairs,
+    )
+    return {
+        "pairs": len(with_it),
+        **turns.ratios(with_it, without),
+        "seconds with it": round(statistics.median(t["seconds"] for t in with_it), 3),
+        "MiB": [round(turn[-1]["MiB"]) for turn in (with_it, without)],
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=VARIANTS, help=argparse.SUPPRESS)
-    if variant := parser.parse_args().variant:
-        print(milliseconds(variant))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--only", nargs="+", default=[""], help="starts of names")
+    parser.add_argument("--part", nargs="+", default=["small", "base", "translating"])
+    parser.add_argument("--work", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        work(Way(**json.loads(arguments.work)))
         return
-    taken: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
-    for _ in range(ROUNDS):
-        for variant, times in taken.items():
-            command = [sys.executable, __file__, "--variant", variant]
-            times.append(float(subprocess.check_output(command)))
-    for variant, times in taken.items():
-        ratios = [mine / ours for mine, ours in zip(times, taken["all"], strict=True)]
-        print(
-            f"{variant:26} {statistics.median(times):6.0f} ms a step, "
-            f"{statistics.median(ratios):.2f} times "
-            f"({min(ratios):.2f}–{max(ratios):.2f})"
-        )
+    for part in arguments.part:
+        for name, measure in measures(part).items():
+            if name.startswith(tuple(arguments.only)):
+                row = compared(measure, arguments.pairs)
+                at.log(f"{part}, without {name}: {row}")
+                turns.save(f"{part}: {name}", row, "step.json")
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        main()
+    main()

@@ -76,8 +76,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    at.keep_freed_memory()
-    at._IDLE_BYTES = 2**40  # all is kept, or one system would pay for another's memory
+    at.keep_freed_memory(2**40)  # or one system would pay for another's memory
     config = dataclasses.replace(
         at.CONFIGS[arguments.config],
         dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,

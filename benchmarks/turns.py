@@ -1,15 +1,18 @@
 """Timing on a machine that others use too: systems take turns, in rounds.
 
-A busy neighbour slows whatever runs at that moment. So each system works for a
+A busy neighbor slows whatever runs at that moment. So each system works for a
 few seconds, then the next, round after round; systems are compared within a
 round, and the figure is the median of these ratios, with the lowest and highest.
 """
 
 import json
 import os
+import resource
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,10 +111,74 @@ def processor() -> str:
     return f"{at.processor_name()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
-def save(name: str, tables: dict[str, Any]) -> None:
-    """Replace part ``name`` of results/bench.json for this kind of processor."""
-    path = Path(__file__).resolve().parent.parent / "results" / "bench.json"
+def save(name: str, tables: dict[str, Any], file: str = "bench.json") -> None:
+    """Replace part ``name`` of a file in results/ for this kind of processor."""
+    path = Path(__file__).resolve().parent.parent / "results" / file
     known = json.loads(path.read_text()) if path.exists() else {}
     parts = known.setdefault(processor(), {})
     parts[name] = {**tables, "environment": at.describe_environment()}
     at.write_json(path, known)
+
+
+# Threads, memory and the module itself belong to a process. Where two ways differ in
+# one of these, each is a process of its own, and they are asked in turn.
+
+
+class Worker:
+    """A process that does a turn of its work whenever it is asked to."""
+
+    def __init__(self, argv: Sequence[str], environment: dict[str, str] | None = None):
+        self.process = subprocess.Popen(
+            [sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**os.environ, **(environment or {})},
+        )  # fmt: skip
+
+    def ask(self) -> dict[str, float]:
+        """Let it do one turn: seconds, seconds of the processor, and peak of MiB."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def stop(self) -> None:
+        """Let the process end."""
+        self.process.communicate()
+
+
+def answer(work: Callable[[], Any]) -> None:
+    """Be a worker: do ``work`` once for each line of standard input, and time it."""
+    for _ in sys.stdin:
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps({"seconds": wall, "processor": cpu, "MiB": peak}), flush=True)
+
+
+def ask_in_turn(workers: Sequence[Worker], rounds: int) -> list[list[dict[str, float]]]:
+    """Turns of each worker; two of each come before, uncounted.
+
+    Every other round goes the other way around, so that none is always the first.
+    """
+    for worker in workers:
+        worker.ask()
+        worker.ask()
+    taken: list[list[dict[str, float]]] = [[] for _ in workers]
+    for number in range(rounds):
+        numbered = list(zip(workers, taken, strict=True))
+        for worker, turns in reversed(numbered) if number % 2 else numbered:
+            turns.append(worker.ask())
+    for worker in workers:
+        worker.stop()
+    return taken
+
+
+def ratios(
+    ours: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
+) -> dict[str, list[float]]:
+    """How many times as long the others took: median, lowest and highest."""
+    found = {}
+    for kind in ("seconds", "processor"):
+        pairs = [b[kind] / a[kind] for a, b in zip(ours, others, strict=True)]
+        found[kind] = [round(f(pairs), 3) for f in (statistics.median, min, max)]
+    return found

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent
 WIDTH = 720  # about that of a notebook's column
 INK, LINE, PAPER = "#1a1a1a", "#4d4d4d", "#ffffff"
 OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; those of the charts
+FADED = "#d3d9de"  # arrows that are not the point
 FILL = {
     "attention": "#cfe6f5",
     "feed": "#fbe3c0",
@@ -32,8 +33,6 @@ FILL = {
 HEADS = ("#56b4e9", "#e69f00", "#009e73")  # told apart by colour-blind readers
 # The section of chapter 1 that builds each class; tests/test_text.py compares.
 SECTION = {
-    "EncoderDecoder": "1.2",
-    "Generator": "1.2",
     "MultiHeadedAttention": "1.4",
     "PositionwiseFeedForward": "1.6",
     "LayerNorm": "1.7",
@@ -44,6 +43,8 @@ SECTION = {
     "Decoder": "1.9",
     "Embeddings": "1.10",
     "PositionalEncoding": "1.10",
+    "Generator": "1.11",
+    "EncoderDecoder": "1.11",
     "make_model": "1.11",
 }
 NARROW = frozenset("ijlt.,:;|!()[]{}' fr-Ił·")
@@ -146,7 +147,7 @@ class Figure:
     def named(self, x, y, w, h, name, below="", fill="plain"):
         """A box with a class's name, the number of its section at its corner."""
         self.box(x, y, w, h, name + (f"\n{below}" if below else ""), fill, 14, True)
-        self.badge(x + 6, y + 1, name)
+        self.badge(x + 4, y - 3, name)
 
     def line(self, *points, arrow=True, dash=False):
         """A path through points, with an arrow at its end."""
@@ -216,89 +217,101 @@ def marked(words: str, size: float) -> str:
 
 
 def transformer() -> Figure:
-    """The whole model, each box with the name of its class."""
-    f = Figure("transformer", 668, "The Transformer with the names of its classes")
+    """The whole model, as the paper's Figure 1, each box with the name of its class."""
+    f = Figure("transformer", 760, "The Transformer with the names of its classes")
     f.badge(40, 34, "EncoderDecoder")
     f.text(66, 34, "EncoderDecoder", 19, "start", bold=True)
-    f.text(24, 68, "around every box of a layer:", 13, "start")
-    f.text(24, 146, "all of it is put together by", 13, "start")
-    for y, name in (
-        (92, "SublayerConnection"),
-        (118, "LayerNorm"),
-        (172, "make_model"),
-    ):
-        f.badge(44, y, name)
-        f.text(70, y, name, 14, "start", bold=True)
+    f.text(24, 62, "is put together by", 13, "start")
+    f.badge(44, 86, "make_model")
+    f.text(70, 86, "make_model", 14, "start", bold=True)
+    f.text(24, 124, "an arrow around a box, and Add & Norm:", 13, "start")
+    f.badge(44, 148, "SublayerConnection")
+    f.text(70, 148, "SublayerConnection", 14, "start", bold=True)
+    f.badge(44, 174, "LayerNorm")
+    f.text(70, 174, "LayerNorm", 14, "start", bold=True)
+    f.text(24, 208, "The norm is where the paper puts it;", 13, "start", colour=LINE)
+    f.text(24, 226, "1.8 shows the other place for it.", 13, "start", colour=LINE)
     # the two stacks
-    for x, top, stack in ((20, 220, "Encoder"), (400, 140, "Decoder")):
-        f.box(x, top, 300, 500 - top, fill="group")
+    for x, top, stack in ((20, 294, "Encoder"), (396, 186, "Decoder")):
+        f.box(x, top, 304, 614 - top, fill="group")
         f.badge(x + 22, top + 18, stack)
-        f.text(x + 46, top + 18, stack, 14, "start", bold=True)
-        f.box(x + 60, top + 32, 200, 28, "LayerNorm, last", "norm", 13)
-        f.box(x + 10, top + 76, 280, 414 - top, fill="layer")
-        f.badge(x + 32, top + 94, f"{stack}Layer")
-        f.text(x + 53, top + 94, f"{stack}Layer", 13, "start", bold=True)
-        f.text(x + 172, top + 94, "N times", 14, "start")
-        f.line((x + 160, top + 116), (x + 160, top + 62))
+        f.text(x + 43, top + 18, stack, 14, "start", bold=True)
+        f.box(x + 8, top + 36, 288, 568 - top, fill="layer")
+        f.badge(x + 28, top + 54, f"{stack}Layer")
+        f.text(x + 48, top + 54, f"{stack}Layer", 13, "start", bold=True)
+        f.text(x + 176, top + 54, "N times", 14, "start")
     attention, feed = "MultiHeadedAttention", "PositionwiseFeedForward"
-    f.line((180, 432), (180, 388))
-    f.named(60, 336, 240, 50, feed, "feed_forward", "feed")
-    f.named(60, 432, 240, 50, attention, "self_attn, with src_mask", "attention")
-    f.line((560, 432), (560, 396))
-    f.line((560, 344), (560, 308))
-    f.named(440, 256, 240, 50, feed, "feed_forward", "feed")
-    f.named(440, 344, 240, 50, attention, "src_attn, with src_mask", "attention")
-    f.named(440, 432, 240, 50, attention, "self_attn, with tgt_mask", "attention")
+    y = sublayer(f, 184, 590, attention, "self_attn, with src_mask", "attention", -1)
+    y = sublayer(f, 184, y, feed, "feed_forward", "feed", -1)
+    f.line((184, y), (184, 272), (362, 272), (362, 435), (440, 435))
+    f.text(272, 258, "memory (B, S, d_model)", 14)
+    y = sublayer(f, 556, 590, attention, "self_attn, with tgt_mask", "attention", 1)
+    y = sublayer(f, 556, y, attention, "src_attn, with src_mask", "attention", 1)
+    y = sublayer(f, 556, y, feed, "feed_forward", "feed", 1)
     # what goes in
-    for x, ids in ((60, "src (B, S)"), (440, "tgt (B, T)")):
-        middle = x + 120
-        f.line((middle, 520), (middle, 484))
-        f.line((middle, 574), (middle, 558))
-        f.line((middle, 634), (middle, 612))
-        f.named(x, 520, 240, 36, "PositionalEncoding", fill="embed")
-        f.named(x, 574, 240, 36, "Embeddings", fill="embed")
-        f.text(middle, 648, f"token ids {ids}", 14)
+    for middle, ids in ((184, "src (B, S)"), (556, "tgt (B, L)")):
+        x = middle - 114
+        f.line((middle, 626), (middle, 590), arrow=False)
+        f.named(x, 626, 228, 36, "PositionalEncoding", fill="embed")
+        f.line((middle, 678), (middle, 664))
+        f.named(x, 678, 228, 36, "Embeddings", fill="embed")
+        f.line((middle, 732), (middle, 716))
+        f.text(middle, 744, f"token ids {ids}", 14)
     # what comes out
-    f.line((180, 252), (180, 196), (360, 196), (360, 369), (438, 369))
-    f.text(272, 182, "memory (B, S, D)", 14)
-    f.line((560, 172), (560, 110))
-    f.named(440, 66, 240, 42, "Generator", fill="output")
-    f.line((560, 66), (560, 42))
-    f.text(560, 26, "log-probabilities (B, T, V)", 14)
+    f.line((556, y), (556, 142))
+    f.named(442, 98, 228, 42, "Generator", fill="output")
+    f.line((556, 98), (556, 66))
+    f.text(556, 50, "log-probabilities (B, L, vocab)", 14)
     return f
+
+
+def sublayer(f, middle, y, name, below, fill, side) -> int:
+    """A sub-layer and its residual connection, from y up; returns where it ends."""
+    f.line((middle, y), (middle, y - 22))
+    f.named(middle - 114, y - 70, 228, 46, name, below, fill)
+    f.line((middle, y - 70), (middle, y - 82))
+    f.box(middle - 60, y - 108, 120, 24, "Add & Norm", "norm", 13)
+    around = middle + side * 129
+    f.line(
+        (middle, y - 10),
+        (around, y - 10),
+        (around, y - 96),
+        (middle + side * 62, y - 96),
+    )
+    return y - 108
 
 
 def attention() -> Figure:
     """Scaled dot-product attention: three matrices become one."""
     f = Figure("attention", 256, "Scaled dot-product attention as matrices")
-    f.text(360, 28, "Attention(Q, K, V) = softmax( Q K^{T} / √d_{k} ) V", 17, bold=True)
+    f.text(360, 28, "Attention(Q, K, V) = softmax(scores) V", 17, bold=True)
     middle, cell = 136, 16
     weights = [[0.7, 0.1, 0.1, 0.1, None], [0.1, 0.2, 0.6, 0.1, None]]
     weights.append([0.25, 0.25, 0.1, 0.4, None])
     shades = [[HIDDEN if w is None else shade(w) for w in row] for row in weights]
     matrices = (
-        (20, 3, 4, "Q", "query\n(T, K)", FILL["embed"]),
-        (112, 4, 5, "K^{T}", "key\n(K, S)", FILL["embed"]),
-        (222, 3, 5, "scores", "(T, S)", FILL["plain"]),
-        (412, 3, 5, "weights", "(T, S)", shades),
-        (520, 5, 4, "V", "value\n(S, K)", FILL["embed"]),
-        (632, 3, 4, "output", "(T, K)", FILL["output"]),
+        (20, 3, 4, "Q", "query\n(L, d_k)", FILL["embed"]),
+        (112, 4, 5, "K, transposed", "key\n(d_k, S)", FILL["embed"]),
+        (222, 3, 5, "scores", "(L, S)", FILL["plain"]),
+        (412, 3, 5, "weights", "(L, S)", shades),
+        (520, 5, 4, "V", "value\n(S, d_v)", FILL["embed"]),
+        (632, 3, 4, "output", "(L, d_v)", FILL["output"]),
     )
     for x, rows, columns, name, below, fill in matrices:
         colours = fill if isinstance(fill, list) else [[fill] * columns] * rows
         f.grid(x, middle - rows * cell / 2, colours, cell)
         centre = x + columns * cell / 2
-        f.text(centre, 78, name, 15, bold=True)
+        f.text(centre, 78, name, 13, bold=True)
         for i, words in enumerate(below.split("\n")):
             f.text(centre, 196 + 18 * i, words, 13)
     for x, sign in ((98, "·"), (207, "="), (506, "·"), (608, "=")):
         f.text(x, middle, sign, 20, bold=True)
     f.line((308, middle), (406, middle))
-    for y, words in ((middle - 14, "÷ √d_{k}"), (middle + 14, "mask")):
+    for y, words in ((middle - 14, "÷ √d_k"), (middle + 14, "mask")):
         f.text(356, y, words, 13)
     f.text(356, middle + 32, "softmax", 13)
     f.text(
-        340, 240, "each row of weights sums to 1; grey: a hidden key", 13, colour=LINE
+        340, 240, "each row of weights sums to 1; gray: a hidden key", 13, colour=LINE
     )
     return f
 
@@ -320,24 +333,24 @@ def multi_head() -> Figure:
         for h, colour in enumerate(HEADS):
             f.grid(x + 34 * h, y, [[colour] * 2] * length, cell)
 
-    inputs = (("query", "T", 3), ("key", "S", 4), ("value", "S", 4))
+    inputs = (("query", "L", 3), ("key", "S", 4), ("value", "S", 4))
     for i, (name, length, rows) in enumerate(inputs):
         y = 56 + 94 * i
         middle = y + cell * rows / 2
-        f.text(20, y - 12, f"{name} (B, {length}, D)", 13, "start")
+        f.text(20, y - 12, f"{name} (B, {length}, d_model)", 13, "start")
         f.grid(20, y, [[FILL["embed"]] * 6] * rows, cell)
         f.line((102, middle), (122, middle))
         f.box(124, middle - 17, 84, 34, f"linears[{i}]")
         f.line((208, middle), (226, middle))
         f.grid(230, y, [heads] * rows, cell)
         f.line((312, middle), (334, middle))
-        f.text(386, y - 12, f"(B, H, {length}, K)", 13)
+        f.text(386, y - 12, f"(B, h, {length}, d_k)", 13)
         cut(338, y, rows)
         f.line((436, middle), (466, middle))
-    f.text(268, 44, "a colour a head", 13, colour=LINE)
-    f.box(468, 44, 88, 260, "H\nattentions\nat once", "attention")
+    f.text(268, 44, "one color per head", 13, colour=LINE)
+    f.box(468, 44, 88, 260, "h\nattentions\nat once", "attention")
     f.line((558, 82), (588, 82))
-    f.text(640, 44, "(B, H, T, K)", 13)
+    f.text(640, 44, "(B, h, L, d_k)", 13)
     cut(593, 62, 3)
     f.line((640, 105), (640, 126))
     f.grid(601, 130, [heads] * 3, cell)
@@ -345,11 +358,11 @@ def multi_head() -> Figure:
     f.box(594, 194, 92, 34, "linears[3]", "plain", 14)
     f.line((640, 228), (640, 246))
     f.grid(601, 250, [[FILL["output"]] * 6] * 3, cell)
-    f.text(640, 303, "(B, T, D)", 13)
+    f.text(640, 303, "(B, L, d_model)", 13)
     for left, right, words in (
-        (120, 436, "project"),
-        (468, 556, "attend"),
-        (590, 690, "merge"),
+        (120, 436, "1  project and split"),
+        (468, 556, "2  attend"),
+        (590, 690, "3  join, mix"),
     ):
         f.line((left, 316), (left, 322), (right, 322), (right, 316), arrow=False)
         f.text((left + right) / 2, 338, words, 14, bold=True)
@@ -364,20 +377,22 @@ def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
     f.text(c, 544, "x", 15, bold=True)
     for name in parts:
         kind = "feed" if name == "feed_forward" else "attention"
-        words = name + ("\nreads memory" if name == "src_attn" else "")
+        top = y - 88 if manner == "pre-norm" else y - 52
+        f.box(c - 54, top, 108, 38, name, kind, 13, True)
+        if name == "src_attn":
+            f.line((c + 108, top + 19), (c + 56, top + 19))
+            f.text(c + 83, top + 7, "memory", 13)
         if manner == "pre-norm":
-            f.box(c - 58, y - 38, 116, 24, "LayerNorm", "norm", 13)
-            f.box(c - 58, y - 88, 116, 38, words, kind, 13, True)
+            f.box(c - 54, y - 38, 108, 24, "LayerNorm", "norm", 13)
             joint = y - 110
         else:
-            f.box(c - 58, y - 52, 116, 38, words, kind, 13, True)
             joint = y - 74
-            f.box(c - 58, y - 118, 116, 24, "LayerNorm", "norm", 13)
-        f.line((c, y), (c - 74, y), (c - 74, joint), (c - 12, joint))
+            f.box(c - 54, y - 118, 108, 24, "LayerNorm", "norm", 13)
+        f.line((c, y), (c - 70, y), (c - 70, joint), (c - 12, joint))
         f.plus(c, joint)
         y -= 124
     if manner == "pre-norm":
-        f.box(c - 58, end - 46, 116, 24, "LayerNorm", "norm", 13, dash=True)
+        f.box(c - 54, end - 46, 108, 24, "LayerNorm", "norm", 13, dash=True)
         f.text(c, end - 60, "after layer N", 13)
     else:
         f.text(c, end - 34, "to the next layer", 13)
@@ -385,22 +400,22 @@ def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
 
 def layers() -> Figure:
     """Encoder and decoder layer, pre-norm and post-norm."""
-    f = Figure("layers", 568, "Encoder and decoder layer in both manners of the norm")
+    f = Figure("layers", 568, "Encoder and decoder layer, pre-norm and post-norm")
     encoder = ("self_attn", "feed_forward")
     decoder = ("self_attn", "src_attn", "feed_forward")
-    for x, name in ((8, "EncoderLayer"), (364, "DecoderLayer")):
-        f.box(x, 8, 348, 552, fill="group")
-        f.text(x + 174, 26, name, 16, bold=True)
+    for x, width, name in ((8, 308, "EncoderLayer"), (324, 388, "DecoderLayer")):
+        f.box(x, 8, width, 552, fill="group")
+        f.text(x + width / 2, 26, name, 16, bold=True)
     for y, words in (
         (96, "Follow the residual line up from x:"),
-        (118, "in pre-norm it meets sums only,"),
-        (140, "in post-norm a norm after each sum."),
+        (118, "with pre-norm it meets sums only,"),
+        (140, "with post-norm a norm after each sum."),
     ):
-        f.text(182, y, words, 13)
-    one_layer(f, 98, "pre-norm", encoder)
-    one_layer(f, 270, "post-norm", encoder)
-    one_layer(f, 454, "pre-norm", decoder)
-    one_layer(f, 628, "post-norm", decoder)
+        f.text(162, y, words, 13)
+    one_layer(f, 92, "pre-norm", encoder)
+    one_layer(f, 240, "post-norm", encoder)
+    one_layer(f, 408, "pre-norm", decoder)
+    one_layer(f, 596, "post-norm", decoder)
     return f
 
 
@@ -416,7 +431,7 @@ def three_uses() -> Figure:
     )
     origin = (
         ("source", "source", "src_mask (B, 1, S)"),
-        ("target", "target", "tgt_mask (B, T, T)"),
+        ("target", "target", "tgt_mask (B, L, L)"),
         ("target", "memory", "src_mask (B, 1, S)"),
     )
     for i, (title, code, rows, columns) in enumerate(panels):
@@ -453,7 +468,7 @@ def token_grid(f, x, y, may, columns, rows, cell) -> None:
 
 def masks() -> Figure:
     """A padded batch and its two masks."""
-    f = Figure("masks", 412, "Batches and masks")
+    f = Figure("masks", 434, "Batches and masks")
     src = [["Ein", "Hund", "läuft", ".", "</s>"], ["Eine", "Katze", "</s>"]]
     f.text(20, 26, "src (B, S)", 14, "start", bold=True)
     f.text(420, 26, "src_mask (B, 1, S)", 14, "start", bold=True)
@@ -470,7 +485,9 @@ def masks() -> Figure:
     for y, fill, words in ((59, OPEN, "may be read"), (89, HIDDEN, "hidden")):
         f.grid(592, y - 8, [[fill]], 16)
         f.text(616, y, words, 13, "start")
-    f.text(20, 140, "tgt_mask (B, T, T), for a second sentence", 14, "start", bold=True)
+    f.text(
+        20, 140, "tgt_mask (B, L, L), for the second sentence", 14, "start", bold=True
+    )
     tgt = ["<s>", "A", "cat", "</s>", "<blank>"]
     real = [token != "<blank>" for token in tgt]
     causal = [[s <= t for s in range(5)] for t in range(5)]
@@ -478,19 +495,21 @@ def masks() -> Figure:
     paler = [["#a6cde4" if ok else "#f4f4f4" for ok in real]] * 4
     token_grid(f, 34, 220, [real], tgt, [], 26)
     f.grid(34, 246, paler, 26, PAPER)
-    token_grid(f, 232, 220, causal, tgt, [], 26)
-    token_grid(f, 460, 220, both, tgt, tgt, 26)
-    f.text(198, 285, "&", 20, bold=True)
-    f.text(384, 285, "=", 20, bold=True)
+    token_grid(f, 252, 220, causal, tgt, tgt, 26)
+    token_grid(f, 474, 220, both, tgt, tgt, 26)
+    f.text(176, 285, "&", 20, bold=True)
+    f.text(398, 285, "=", 20, bold=True)
     f.text(99, 370, "tgt != pad", 14)
-    f.text(99, 390, "(B, 1, T)", 13)
-    f.text(297, 370, "subsequent_mask", 14)
-    f.text(297, 390, "(1, T, T)", 13)
-    f.text(525, 370, "tgt_mask", 14)
-    f.text(525, 390, "(B, T, T)", 13)
-    note = ("A padding row", "still reads, but", "nobody reads it,")
-    for i, words in enumerate((*note, "and the loss", "leaves it out.")):
-        f.text(602, 250 + 18 * i, words, 13, "start", colour=LINE)
+    f.text(99, 390, "(B, 1, L)", 13)
+    pale = "pale: the same row again, for every word that asks"
+    f.text(20, 414, pale, 13, "start", colour=LINE)
+    f.text(317, 370, "subsequent_mask", 14)
+    f.text(317, 390, "(1, L, L)", 13)
+    f.text(539, 370, "tgt_mask", 14)
+    f.text(539, 390, "(B, L, L)", 13)
+    note = ("The padding", "asks, too,", "but nobody", "reads its", "answer.")
+    for i, words in enumerate(note):
+        f.text(616, 270 + 18 * i, words, 13, "start", colour=LINE)
     return f
 
 
@@ -534,7 +553,7 @@ def schedule() -> Figure:
     f.text(400, half_y + 14, "half the peak", 13, colour=LINE)
     words = """\
 1  Straight up
-Adam knows few gradients yet:
+Adam has seen few gradients:
 small steps keep its first,
 rough averages harmless.
 2  The height of the peak
@@ -542,9 +561,9 @@ d_{model}^{−0.5} · warmup^{−0.5} · factor:
 wider models and longer
 warm-ups have lower peaks.
 3  Down with 1 / √step
-Finer and finer steps, and no
-last update that would have
-to be known beforehand.""".split("\n")
+Ever smaller steps, without
+an end that would have to be
+fixed beforehand.""".split("\n")
     for i, line in enumerate(words):
         column, row = divmod(i, 4)
         size = 13 if row else 14
@@ -553,27 +572,29 @@ to be known beforehand.""".split("\n")
 
 
 def teacher_forcing() -> Figure:
-    """What the decoder reads and what it is asked for."""
-    f = Figure("teacher_forcing", 240, "Teacher forcing: tgt against tgt_y")
-    tgt = ["<s>", "A", "dog", "runs", "."]
-    tgt_y = ["A", "dog", "runs", ".", "</s>"]
+    """What the decoder reads and what it is asked for; one position is picked out."""
+    f = Figure("teacher_forcing", 252, "Teacher forcing: tgt against tgt_y")
+    tgt = ["<s>", "A", "dog", "is", "running", "."]
+    tgt_y = ["A", "dog", "is", "running", ".", "</s>"]
+    picked = 2
+    centers = [158 + 101 * i for i in range(len(tgt))]
     for y, code, words in ((45, "tgt_y", "is asked"), (185, "tgt", "is read")):
         f.text(20, y - 9, code, 15, "start", bold=True)
         f.text(20, y + 10, words, 13, "start")
-    f.text(20, 115, "may see", 13, "start")
-    for i, (below, above) in enumerate(zip(tgt, tgt_y, strict=True)):
-        x = 128 + 117 * i
-        f.box(x, 165, 92, 40, below, "embed", 15)
-        f.box(x, 25, 92, 40, above, "output", 15)
-        f.line((x + 46, 165), (x + 46, 67))
-        f.grid(
-            x + 3.5, 106, [[OPEN if j <= i else HIDDEN for j in range(5)]], 17, PAPER
-        )
+    pairs = [(s, t) for t in range(len(tgt)) for s in range(t + 1)]
+    for s, t in sorted(pairs, key=lambda pair: pair[1] == picked):
+        if t == picked:
+            f.line((centers[s], 165), (centers[t], 67))
+        else:
+            f.part("line", x1=centers[s], y1=165, x2=centers[t], y2=65, stroke=FADED)
+    for i, (x, below, above) in enumerate(zip(centers, tgt, tgt_y, strict=True)):
+        f.box(x - 42, 165, 84, 40, below, "embed" if i <= picked else "plain", 15)
+        f.box(x - 42, 25, 84, 40, above, "output" if i == picked else "plain", 15)
     f.text(
         360,
-        224,
-        "position t reads tgt up to t and is asked for the next word",
-        13,
+        230,
+        "asked for “is”, position 2 reads <s> A dog, and nothing to the right of it",
+        14,
         colour=LINE,
     )
     return f

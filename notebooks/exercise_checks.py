@@ -225,26 +225,37 @@ def in_pieces(answer: Any) -> None:
     )
 
 
+def outputs_of_heads(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
+    """What h heads of self-attention return, (B, h, L, d_k)."""
+    parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
+    heads = [at.attention(*(x @ m[:, part] for m in w), mask)[0] for part in parts]
+    return torch.stack(heads, dim=1)
+
+
 @exercise("1.6")
 def mended_attention(answer: Any) -> None:
-    x, w = torch.randn(2, 5, 8), torch.randn(3, 8, 8)
+    x, w = torch.randn(2, 5, 12), torch.randn(3, 12, 12)
     mask = at.subsequent_mask(5)
+    found, heads = answer(x, *w, 4, mask), outputs_of_heads(x, w, 4, mask)
+    unmoved = heads.reshape(2, 5, 12)  # without bringing the heads of a word together
+    assert not (found.shape == unmoved.shape and torch.allclose(found, unmoved)), (
+        "the heads are split right, but joined wrong: with (B, h, L, d_k), `reshape` "
+        "fills a row with several words of one head. Hint: which two axes have to "
+        "change places first, so that the h heads of a word are neighbors?"
+    )
     other = x.clone()
     other[:, -1] += 1
-    moved = (answer(x, *w, 2, mask) - answer(other, *w, 2, mask))[:, :-1].abs().amax()
+    moved = (found - answer(other, *w, 4, mask))[:, :-1].abs().amax()
     assert moved < 1e-5, (
         f"when the last of 5 words is changed, an earlier output moves by {moved:.2f}. "
-        "Hint: with B = 1 and x = torch.arange(T * D).view(1, T, D), which numbers of "
-        "which word are in each head?"
+        "Hint: with B = 1 and x = torch.arange(L * d_model).view(1, L, d_model), which "
+        "numbers of which word are in each head?"
     )
     for h in (1, 2, 4):
-        heads = [
-            at.attention(*(x @ m[:, part] for m in w), mask)[0]
-            for part in torch.arange(8).split(8 // h)
-        ]
-        given = f"for {h} heads of width {8 // h}"
-        hint = "each head takes neighbouring columns of every word"
-        agree(answer(x, *w, h, mask), torch.cat(heads, dim=-1), given, hint)
+        joined = outputs_of_heads(x, w, h, mask).transpose(1, 2).flatten(2)
+        given = f"for {h} heads of width {12 // h}"
+        hint = "each head takes neighboring columns of every word"
+        agree(answer(x, *w, h, mask), joined, given, hint)
 
 
 # chapter 2
@@ -255,7 +266,7 @@ def is_number(value: Any) -> bool:
 
 
 def listed(row: Any) -> list:
-    """A row of ids as a list, whether it is a list, a tuple or a tensor."""
+    """Return a row of ids as a list, whether it is a list, a tuple or a tensor."""
     return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
 
 
@@ -265,8 +276,8 @@ def near(found: float, expected: float) -> bool:
 
 @exercise("2.1")
 def what_the_decoder_reads(answer):
-    row = torch.tensor([[0, 7, 4, 9, 1, 2, 2]])
-    batch = at.Batch(row, row)
+    row = torch.tensor([[1, 7, 4, 9, 2, 0, 0]])
+    batch = at.Batch(row, row, pad=0)
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "three things are asked for, (tgt, tgt_y, ntokens)."
     )
@@ -276,15 +287,15 @@ def what_the_decoder_reads(answer):
         "places, each with an id that is read and one that is asked for."
     )
     assert tgt == batch.tgt[0].tolist(), (
-        f"tgt is not {tgt}. Hint: it is the row without its last place, whatever "
-        "stands there."
+        f"tgt is not {tgt}. Hint: it is the row without its last id, whatever that is."
     )
     assert tgt_y == batch.tgt_y[0].tolist(), (
-        f"tgt_y is not {tgt_y}. Hint: each place is asked for what the next one reads."
+        f"tgt_y is not {tgt_y}. Hint: each place is asked for the id that the next "
+        "place reads."
     )
     assert answer[2] == batch.ntokens, (
         f"ntokens is not {answer[2]}. Hint: it counts the ids of tgt_y that are not "
-        "padding; to stop is an answer, too."
+        "padding; stopping is an answer, too."
     )
 
 
@@ -369,26 +380,26 @@ def half_a_cosine(answer):
 
 
 def small_setting() -> tuple:
-    """A small model in double precision, its loss, and three uneven batches."""
+    """Return a small model in double precision, its loss and three uneven batches."""
     torch.manual_seed(1)
     model = at.make_model(12, 12, N=1, d_model=8, d_ff=16, h=2, dropout=0.0).double()
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 2, 0.1))
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0, 0.1))
     rows = [torch.randint(3, 12, (2, length)) for length in (2, 9, 5)]
-    return model, compute, [at.Batch(each, each) for each in rows]
+    return model, compute, [at.Batch(each, each, pad=0) for each in rows]
 
 
 def moved(model: torch.nn.Module, start: Tensor) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()]) - start
 
 
-def gradient_step(divisor: Callable) -> Tensor:
-    """Where plain gradient descent goes if each batch has this divisor."""
+def gradient_step(divisor: Callable, answers: str = "tgt_y") -> Tensor:
+    """Return where plain gradient descent goes if each batch has this divisor."""
     model, compute, batches = small_setting()
     start = moved(model, torch.zeros(()))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for batch in batches:
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+        compute(out, getattr(batch, answers), divisor(batch, batches))[1].backward()
     optimizer.step()
     return moved(model, start)
 
@@ -407,18 +418,27 @@ def one_update_from_many_batches(answer):
         "called, by the gradients that are there at that moment."
     )
 
-    def is_step(divisor):
-        return (step - gradient_step(divisor)).abs().max() < 1e-9
+    def is_step(divisor, answers="tgt_y"):
+        return (step - gradient_step(divisor, answers)).abs().max() < 1e-9
 
-    assert not is_step(lambda b, all: b.ntokens), (
+    divisors = {
+        "sum of means": lambda b, all: b.ntokens,
+        "mean of means": lambda b, all: b.ntokens * len(all),
+        "window": lambda b, all: sum(sizes),
+    }
+    assert not any(is_step(each, "tgt") for each in divisors.values()), (
+        f"{given} the model learns to repeat what it has just read: the answers passed "
+        "to `compute` are `tgt`. Hint: which row holds the *next* words?"
+    )
+    assert not is_step(divisors["sum of means"]), (
         f"{given} the gradient is a sum of the batches' means, about three times as "
         "long as that of one large batch."
     )
-    assert not is_step(lambda b, all: b.ntokens * len(all)), (
+    assert not is_step(divisors["mean of means"]), (
         f"{given} the gradient is a mean of the batches' means: a word of the shortest "
         "batch weighs eight times as much as one of the longest."
     )
-    assert is_step(lambda b, all: sum(sizes)), (
+    assert is_step(divisors["window"]), (
         f"{given} the weights are not where one large batch takes them. Hint: one step "
         "for all batches, and `norm` is the number of words in all of them."
     )
@@ -428,7 +448,7 @@ def one_update_from_many_batches(answer):
 
 
 class Watched:
-    """A loss that remembers whether gradients were on when it was asked."""
+    """A loss that remembers whether gradients were recorded when it was called."""
 
     def __init__(self, compute):
         self.compute, self.recorded = compute, False
@@ -501,7 +521,7 @@ def from_a_word_to_its_number(answer):
         f"the row runs from <s>, {at.START}, to </s>, {at.END}; yours from {ids[0]} to "
         f"{ids[-1]}."
     )
-    assert at.PAD not in ids, "2 is the blank, which fills up short rows of a batch."
+    assert at.PAD not in ids, "2 is padding, which fills up the short rows of a batch."
     assert ids[4] == at.UNK, (
         f"nie never occurs in training, so its id is that of <unk>, not {ids[4]}."
     )
@@ -511,7 +531,7 @@ def from_a_word_to_its_number(answer):
     )
     assert ids == expected, (
         f"the row is not {ids}. Hint: the special tokens have 0 to 3, then come the "
-        "words that stay, the most frequent first."
+        "words that are kept, the most frequent first."
     )
 
 
@@ -528,13 +548,15 @@ def caption_lengths() -> list[tuple[int, int]]:
     return list(zip(*cut, strict=True))
 
 
-def blanks(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
-    """Share of blanks in the batches of a budget."""
-    lengths, real, positions = caption_lengths(), 0, 0
+def padding(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
+    """Return the share of padding in the batches of a budget."""
+    lengths = caption_lengths()
+    real = positions = 0
     for group in at.token_budget_batches(lengths, batch_tokens):
         for side in sides:
             widths = [lengths[i][side] for i in group]
-            real, positions = real + sum(widths), positions + len(group) * max(widths)
+            real += sum(widths)
+            positions += len(group) * max(widths)
     return 1 - real / positions
 
 
@@ -545,16 +567,29 @@ def a_smaller_and_a_larger_budget(answer):
         "two numbers are asked for, (share with 300, share with 12,000)."
     )
     assert all(0 < part < 1 for part in answer), (
-        "a share lies between 0 and 1; five per cent are 0.05."
+        "a share lies between 0 and 1; five percent is 0.05."
     )
-    shares = blanks(300), blanks(12_000)
-    assert not all(abs(a - b) < 6e-4 for a, b in zip(answer, shares[::-1])), (
-        "these are the two shares the other way round."
+
+    def same(shares):
+        return all(abs(a - b) < 6e-4 for a, b in zip(answer, shares))
+
+    shares = padding(300), padding(12_000)
+    assert not same(shares[::-1]), "these are the two shares in the wrong order."
+    for sides, side in (((0,), "source"), ((1,), "target")):
+        assert not same([padding(300, sides), padding(12_000, sides)]), (
+            f"this is the padding of the {side} side alone. Hint: add up the positions "
+            "of both sides before you divide."
+        )
+    assert not same([share / (1 - share) for share in shares]), (
+        "this is padding per word. Hint: divide by all positions, padding included."
     )
-    for budget, found, expected in zip(("300", "12,000"), answer, shares):
+    assert not same([1 - share for share in shares]), (
+        "these are the shares of words; those of padding are asked for."
+    )
+    for budget, found, expected in zip((300, 12_000), answer, shares):
         assert abs(found - expected) < 6e-4, (
-            f"with a budget of {budget} the share is not {found:.4f}. Hint: both sides "
-            "count, and `token_budget_batches` takes the budget as its second argument."
+            f"with a budget of {budget:,} the share is not {found:.4f}. Hint: call "
+            f"`padding_share(token_budget_batches(lengths, {budget}))`."
         )
 
 
@@ -578,9 +613,7 @@ def bleu_by_hand(answer):
 
     def found(some):
         value = answer(*(list(side) for side in zip(*some)))
-        assert is_number(value), (
-            f"a plain number is needed, not {type(value).__name__}."
-        )
+        assert is_number(value), f"return a plain number, not {type(value).__name__}."
         return value
 
     right = [(theirs, theirs) for _, theirs in pairs]
@@ -589,16 +622,16 @@ def bleu_by_hand(answer):
     )
     short = [(theirs[:-2], theirs) for _, theirs in pairs]
     assert near(found(short), sacre(short)), (
-        "for references whose last two words are left out it is "
-        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, and "
-        "only the brevity penalty counts, with the words of all sentences in it."
+        "for references without their last two words it is "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, so "
+        "only the brevity penalty matters, over the words of all sentences."
     )
     long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
     assert near(found(long), sacre(long)), (
-        "for references with three words more at the end it is "
+        "for references with three extra words at the end it is "
         f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
-        "most 1, and the shares of runs of 1, 2, 3 and 4 words are joined by their "
-        "geometric mean."
+        "most 1, and the shares of runs of 1, 2, 3, and 4 words are combined by "
+        "their geometric mean."
     )
     first = pairs[:2]
     assert near(found(first), sacre(first)), (
@@ -608,10 +641,10 @@ def bleu_by_hand(answer):
     )
     assert near(found(pairs), sacre(pairs)), (
         f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
-        "a mean of sentences' BLEU is another figure."
+        "the mean of the sentences' BLEU scores is a different figure."
     )
     none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "where no word is shared it is 0."
+    assert found(none) == 0, "where no word is shared, it is 0."
 
 
 @exercise("3.4")
@@ -628,20 +661,20 @@ def a_corpus_that_does_not_fit(answer):
             yield pair
 
     batches = iter(answer(endless(), 120, 50))
-    assert next(batches, None), "of a stream without end it gives no batch."
+    assert next(batches, None), "for a stream without end it yields no batch."
     assert taken <= 51, (
-        f"before its first batch it has read {taken} lengths, with a pool of 50. Hint: "
-        "`itertools.islice` takes the next fifty of an iterator, and no more."
+        f"it reads {taken} lengths before its first batch, with a pool of 50. Hint: "
+        "`itertools.islice` takes the next fifty items of an iterator, and no more."
     )
     found = [list(group) for group in answer(iter(lengths), 120, 50)]
     seen = sorted(i for group in found for i in group)
     assert max(seen, default=0) >= 50, (
-        "of 230 lengths in pools of 50 no index reaches 50. Hint: indices count from "
+        "for 230 lengths in pools of 50, no index reaches 50. Hint: indices count from "
         "the beginning of the stream, not of the pool."
     )
     assert seen == list(range(230)), (
-        f"of 230 lengths in pools of 50, {len(set(seen))} occur, {len(seen)} times. "
-        "Hint: what becomes of the last, shorter pool?"
+        f"of 230 lengths in pools of 50, {len(set(seen))} occur, {len(seen)} times in "
+        "all. Hint: what happens to the last, shorter pool?"
     )
     for group in found:
         assert len({i // 50 for i in group}) == 1, (
@@ -688,7 +721,7 @@ def the_nearest_training_sentence(answer):
         )
         assert found[0] == expected, (
             f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
-            "Hint: of several equally near ones the first counts."
+            "Hint: if several are equally near, the first counts."
         )
 
 
@@ -704,7 +737,7 @@ def mended_collate(answer):
         return src.tolist(), tgt.tolist()
 
     def bare(row):
-        """A row without the marks and whatever fills it up."""
+        """Return a row without special tokens and padding."""
         return [i for i in row if i > at.UNK]
 
     src, tgt = rows([("abc", "gh"), ("f", "abc")], 9)
@@ -712,18 +745,18 @@ def mended_collate(answer):
     pairs = [tuple(map(bare, pair)) for pair in zip(src, tgt)]
     expected = [(bare(ids["abc"]), bare(ids["gh"])), (bare(ids["f"]), bare(ids["abc"]))]
     assert sorted(p[0] for p in pairs) == sorted(p[0] for p in expected), (
-        f"{given} the sources are not those of the pairs any more."
+        f"{given} the sources are no longer those of the pairs."
     )
     assert pairs == expected, (
         f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
-        "Hint: what becomes of a pair when each side is sorted for itself?"
+        "Hint: what happens to a pair when each side is sorted on its own?"
     )
     short = src[1]
     assert short.count(at.START) == 1, (
-        f"{given} the short source row is {short}. Hint: which id fills up?"
+        f"{given} the short source row is {short}. Hint: which id is padding?"
     )
     assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
-        f"{given} the short source row is {short}; behind </s> stand blanks, {at.PAD}."
+        f"{given} the short source row is {short}; after </s> comes padding, {at.PAD}."
     )
     src, tgt = rows([("f", "abcdef"), ("f", "gh")], 9)
     assert tgt[0][: len(ids["abcdef"])] == ids["abcdef"], (
@@ -777,7 +810,8 @@ def where_the_longer_one_wins(answer):
     assert is_number(answer), "one number is asked for, such as 0.6."
 
     def long_wins(alpha):
-        return -5.2 / at.penalty(9, alpha) > -4.0 / at.penalty(6, alpha)
+        long = at.length_normalized(-5.2, 9, alpha)
+        return long > at.length_normalized(-4.0, 6, alpha)
 
     assert long_wins(answer), (
         f"with alpha {answer} the short one still wins. Hint: divide each sum by the "
@@ -908,7 +942,7 @@ class Table:
                 for token, logp in enumerate(self(ids).tolist())
             ]
             over = [each for each in live if each[1][-1] == 1 or length == max_len]
-            rated += [(s / at.penalty(length, alpha), ids) for s, ids in over]
+            rated += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
             live = [each for each in live if each[1][-1] != 1]
         return max(rated)[1][1:]
 

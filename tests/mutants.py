@@ -176,8 +176,8 @@ MUTANTS = [
     Mutant(
         "run_epoch: updates after batch 1, leaves the last ones over",
         "the first update has one batch",
-        "    stream = iter(batches)\n",
-        "    stream = iter(batches)\n    yield list(itertools.islice(stream, 1))\n",
+        "    stream = iter(data_iter)\n",
+        "    stream = iter(data_iter)\n    yield list(itertools.islice(stream, 1))\n",
         "test_training.py::test_accumulation_is_one_large_batch",
     ),
     Mutant(
@@ -289,8 +289,8 @@ MUTANTS = [
     Mutant(
         "check_outputs: not the first examples",
         "validation pairs shuffled",
-        "DataLoader(valid, batch_size, collate_fn=collate)",
-        "DataLoader(valid, batch_size, True, collate_fn=collate)",
+        "DataLoader(held_out, batch_size, collate_fn=collate)",
+        "DataLoader(held_out, batch_size, True, collate_fn=collate)",
         "test_real_world.py::test_loaders_shuffle_training_only",
     ),
     Mutant(
@@ -414,7 +414,7 @@ MUTANTS = [
     # --- our own: chapter 1 ---------------------------------------------------
     Mutant(
         OWN,
-        "scores divided by K, not by its root",
+        "scores divided by d_k, not by its root",
         "/ math.sqrt(query.size(-1))",
         "/ query.size(-1)",
         "test_architecture.py::test_multi_head_attention_is_torchs",
@@ -497,19 +497,17 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "embeddings without the root of D",
-        "return self.lut(x) * math.sqrt(self.d_model)",
-        "return self.lut(x)",
+        "embeddings without the root of d_model",
+        "return self.lut(ids) * math.sqrt(self.d_model)",
+        "return self.lut(ids)",
         "test_architecture.py::"
         "test_embeddings_start_at_unit_scale_whatever_the_vocabulary",
     ),
     Mutant(
         OWN,
         "sine and cosine swapped",
-        "        pe[0, :, 0::2] = torch.sin(position / wavelength)\n"
-        "        pe[0, :, 1::2] = torch.cos(position / wavelength)\n",
-        "        pe[0, :, 0::2] = torch.cos(position / wavelength)\n"
-        "        pe[0, :, 1::2] = torch.sin(position / wavelength)\n",
+        "        pe[0, :, 0::2] = angle.sin()\n        pe[0, :, 1::2] = angle.cos()\n",
+        "        pe[0, :, 0::2] = angle.cos()\n        pe[0, :, 1::2] = angle.sin()\n",
         "test_architecture.py::test_positions_follow_the_formula",
     ),
     Mutant(
@@ -591,8 +589,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "translations land in other rows after a blank one",
-        "yield from ((keys[i], ids) for i, ids in zip(group, found, strict=True))",
-        "yield from ((i, ids) for i, ids in zip(group, found, strict=True))",
+        "yield keys[i], ids",
+        "yield i, ids",
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
@@ -606,16 +604,16 @@ MUTANTS = [
     Mutant(
         OWN,
         "</s> in a text becomes the end symbol",
-        'learnt["added_tokens"] = []',
-        'learnt["added_tokens"] = learnt["added_tokens"]',
+        'learned["added_tokens"] = []',
+        'learned["added_tokens"] = learned["added_tokens"]',
         "test_additional_components.py::"
         "test_special_tokens_come_first_and_are_never_found_in_text",
     ),
     Mutant(
         OWN,
         "length penalty's exponent has the wrong sign",
-        "return ((5 + length) / 6) ** alpha",
-        "return ((5 + length) / 6) ** -alpha",
+        "return log_p / ((5 + length) / 6) ** alpha",
+        "return log_p / ((5 + length) / 6) ** -alpha",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
@@ -628,15 +626,15 @@ MUTANTS = [
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "_may_improve(done, best / now, best / max(now, last), beam_size)",
-        "_may_improve(done, best / now, best / now, beam_size)",
+        "_may_win(finished[sentences[n]], now, max(now, last), beam_size)",
+        "_may_win(finished[sentences[n]], now, now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
         OWN,
         "search with a negative penalty believes that ratings fall",
-        "best / max(now, last)",
-        "best / last",
+        "max(now, last), beam_size",
+        "last, beam_size",
         "test_additional_components.py::test_a_negative_penalty_does_not_end_the_search_early",
     ),
     Mutant(
@@ -691,6 +689,14 @@ MUTANTS = [
         "    first = (attn.h - 1 - head) * attn.d_k\n",
         "test_attention_visualization.py::test_a_silent_head_is_silent_in_every_path",
     ),
+    Mutant(
+        OWN,
+        "attention mixes keys instead of values",
+        "x, weights = self.attention(query, key, value, mask, self.dropout)",
+        "x, weights = self.attention(query, key, key, mask, self.dropout)",
+        "test_attention_visualization.py::"
+        "test_planted_maps_are_what_the_model_predicts_from",
+    ),
     # --- our own: chapter 90 --------------------------------------------------
     Mutant(
         OWN,
@@ -731,23 +737,23 @@ MUTANTS = [
     Mutant(
         OWN,
         "the worst checkpoint is kept as the best",
-        "score < progress.best",
-        "score > progress.best",
+        "loss < progress.best",
+        "loss > progress.best",
         "test_resume.py::test_the_best_by_validation_is_kept",
     ),
     # --- our own: chapter 91 --------------------------------------------------
     Mutant(
         OWN,
         "translate drops blank lines",
-        'wanted = [sentence or "" for sentence in sentences]',
-        "wanted = [sentence for sentence in sentences if sentence]",
+        'f"{text}\\n".encode() for text in texts)',
+        'f"{text}\\n".encode() for text in texts if text)',
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
         OWN,
         "numbers of refused lines begin anew with each piece",
-        "number, refused = number + len(lines),",
-        "number, refused = len(lines),",
+        "number += len(lines)",
+        "number = 0",
         "test_command_line.py::test_numbers_of_refused_lines_count_on_over_pieces",
     ),
     # --- our own: chapter 97 --------------------------------------------------
@@ -786,8 +792,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "a batch is trained on twice after a break",
-        "itertools.islice(batches, done, None)",
-        "itertools.islice(batches, max(done - 1, 0), None)",
+        "itertools.islice(data_iter, done, None)",
+        "itertools.islice(data_iter, max(done - 1, 0), None)",
         "test_resume.py::test_a_run_goes_on_within_an_epoch",
     ),
     Mutant(

@@ -149,7 +149,7 @@ class Halved:
 
 
 def program(path: str) -> ModuleType:
-    """A program of the project, such as tools/ship.py, as a module."""
+    """A program of the project, such as benchmarks/ship.py, as a module."""
     file = at.project_folder() / path
     specification = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(specification)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -521,6 +522,41 @@ def test_models_that_do_not_match_are_refused(tmp_path):
     at.save_tensors(tmp_path / "b.safetensors", {"w": torch.zeros(3)})
     with pytest.raises(at.DataError, match="b.safetensors"):
         at.average_checkpoints([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
+
+
+# --- what the chapter says of measurements ---------------------------------------
+
+
+def test_what_each_piece_bought_was_measured():
+    """Chapter 4 opens with the ablations turned around: with a piece, not without."""
+    root = at.project_folder()
+    page = (root / "notebooks/04_additional_components.md").read_text(encoding="utf-8")
+    stored = at.read_json(root / "results" / "ablations.json")
+    records = {record["variant"]: record for record in stored["variants"]}
+    without = {"4.1": "words", "4.2": "no tying", "4.5": "greedy"}
+    without["4.6"] = "no averaging"
+    row = r"^\| (4\.\d) [^|]+\| [^|]+\| (\S+) \| (\S+) to (\S+) \| (\.\d+) \|$"
+    rows = re.findall(row, page.replace("−", "-"), re.M)
+    assert [section for section, *_ in rows] == list(without)
+    for section, bleu, low, high, p in rows:
+        record = records[without[section]]
+        assert float(bleu) == -record["difference"]
+        assert [-float(high), -float(low)] == record["interval"]
+        assert float(p) == round(record["p"], len(p) - 1)
+        clear = float(low) * float(high) > 0
+        assert clear == (section == "4.5")
+    for name in ("another seed", "a third seed"):
+        assert f"{records[name]['difference']:+.2f}".replace("-", "−") in page
+    reference, setting = records["reference"], stored["reference"]
+    assert round(reference["parameters"] / 1e6, 1) == 1.2
+    assert round(records["no tying"]["parameters"] / 1e6, 1) == 2.2
+    assert round(records["words"]["parameters"] / 1e6, 1) == 2.5
+    assert setting["steps"] == 600 and setting["dataset"] == "multi30k"
+    assert setting["beam_size"] == setting["average"] == 5
+    assert setting["schedule"] == "linear"  # it ends at a rate of zero
+    for beam in ("beam 4", "beam 10"):
+        low, high = records[beam]["interval"]
+        assert low < 0 < high
 
 
 # --- R-Drop ------------------------------------------------------------------

@@ -314,6 +314,7 @@ def test_the_browser_draws_the_planted_weights(page, browser):
 def test_pointing_shows_weights(page, browser):
     browser.open(page)
     cross = [r for r in planted().recordings if r.kind == at.KINDS[-1]][0]
+    choose(browser, 0, "Layer", "0")
     choose(browser, 0, "Head", "1")
     weights = cross.weights[0, 1]
     squares = "[...document.querySelectorAll('#chart0 .layer_0_marks path')]"

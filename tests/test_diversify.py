@@ -1,4 +1,4 @@
-"""More pairs from the same sentences (tools/diversify.py, chapter 95)."""
+"""More pairs from the same sentences (benchmarks/diversify.py, chapter 95)."""
 
 import sys
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from small_runs import program
 
 import annotated_transformer as at
 
-diversify = program("tools/diversify.py")
+diversify = program("benchmarks/diversify.py")
 
 
 def translator(mark):

@@ -19,6 +19,7 @@ from wrong_answers import WRONG
 import annotated_transformer
 
 HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+) · (?P<title>.+)$", re.M)
+LISTED = re.compile(r"^\| \[(\d+\.\d+) · [^]]+\]\(#Exercise-[^)]+\) \| (\S+) \|")
 KIND = re.compile(r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes\*$", re.M)
 KINDS = {"Recall", "Change and observe", "Implement", "Find the bug"}
 STOPPED = "your answer stops"
@@ -46,6 +47,17 @@ def exercises(path: Path) -> list[Exercise]:
         elif found and not found[-1].code and "check(" in cell.source:
             found[-1].code = cell.source
     return found
+
+
+def in_order(found: list[Exercise]) -> list[Exercise]:
+    """Exercises by their numbers, wherever in the chapter they stand."""
+    return sorted(found, key=lambda each: each.number)
+
+
+def section_called(path: Path, title: str) -> str | None:
+    """The number of the section with this title, or None."""
+    found = re.search(rf"^## (\S+) {title}$", path.read_text(encoding="utf-8"), re.M)
+    return found and found[1]
 
 
 WITH = [path for path in chapters() if exercises(path)]
@@ -81,9 +93,28 @@ def said(text: str, number: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_exercises_are_numbered_and_name_kind_and_minutes(path):
-    for number, each in enumerate(exercises(path), 1):
+    found = in_order(exercises(path))
+    for number, each in enumerate(found, 1):
         assert each.number == f"{int(path.name[:2])}.{number}"
         assert KIND.search(each.text)["kind"] in KINDS
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_list_at_the_end_names_every_exercise_and_its_section(path):
+    """A chapter whose exercises still stand in that section needs no list."""
+    section, stands_in, listed = "", {}, []
+    for cell in read(path):
+        if cell.cell_type == "markdown":
+            for line in cell.source.splitlines():
+                if line.startswith("## "):
+                    section, title = line[3:].split(maxsplit=1)
+                if heading := HEADING.match(line):
+                    stands_in[heading["number"]] = section
+                if entry := LISTED.match(line):
+                    assert title == "Exercises"
+                    listed.append(entry.groups())
+    if listed or set(stands_in.values()) != {section_called(path, "Exercises")}:
+        assert listed == sorted(stands_in.items())
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -122,6 +153,12 @@ def test_wrong_answers_get_a_complaint(each):
     assert STOPPED not in complaint(each.number, wrong[0])
 
 
+def test_the_hint_of_1_6_asks_about_the_half_that_is_wrong():
+    split, join = (complaint("1.6", answer) for answer in WRONG["1.6"][:2])
+    assert "joined wrong" in join and "joined" not in split
+    assert "in each head" in split and "in each head" not in join
+
+
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
     numbers = {each.values[0].number for each in ALL}
     assert set(CHECKS) == set(WRONG) == numbers
@@ -134,7 +171,7 @@ def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
 def test_solutions_have_the_same_exercises(path):
     source = solutions(path)
     assert source in sources()
-    ours, theirs = exercises(source), exercises(path)
+    ours, theirs = exercises(source), in_order(exercises(path))
     assert [(e.number, e.title) for e in ours] == [(e.number, e.title) for e in theirs]
     assert not any({"export", "exercise"} & set(tags(cell)) for cell in read(source))
 

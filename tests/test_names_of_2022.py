@@ -1,8 +1,10 @@
-"""Chapter 92: the names that older cells call."""
+"""Chapter 97: the names that older cells call."""
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -103,3 +105,30 @@ def test_the_trained_model_keeps_its_attention_unasked():
         5,
         5,
     )
+
+
+def renamed() -> list[list[str]]:
+    """The rows of chapter 97's last table: old names, and what is there now."""
+    chapter = at.project_folder() / "notebooks" / "97_coming_from_2018_or_2022.md"
+    _, table = chapter.read_text("utf-8").split("## Renamed since version 2026.1")
+    return [row.split("|")[1:3] for row in re.findall(r"^\|.*", table, re.M)[2:]]
+
+
+def test_a_name_of_2026_1_is_there_or_has_a_row():
+    """As it was, with an underscore, or in the table."""
+    names = Path(__file__).with_name("names_of_2026_1.txt").read_text("utf-8").split()
+    rows = " ".join(old for old, _ in renamed())
+    lost = [
+        name
+        for name in names
+        if name not in at.__all__ and not hasattr(at, f"_{name}")
+        if not re.search(rf"`{name}\b", rows)
+    ]
+    assert len(names) == 307 and lost == []
+
+
+def test_what_the_table_names_is_there():
+    places = (at, at.Run)
+    names = [name for _, new in renamed() for name in re.findall(r"`(\w+)", new)]
+    missing = [n for n in names if not any(hasattr(place, n) for place in places)]
+    assert len(names) > 40 and missing == []

@@ -415,6 +415,39 @@ def test_lint_of_other_files(tree):
     refused(tree, "tools/chapters.py:4:", "`sys` imported but unused")
 
 
+# Which names may be used where
+
+
+def test_a_variable_that_hides_an_exported_name(tree):
+    edit(tree / "notebooks/02_second.md", "return 0\n", "double = 0\n    return 0\n")
+    refused(tree, "02_second, cell 3 (import math)", "hides the exported `double`")
+
+
+def test_an_underscored_name_outside_of_its_chapter(tree):
+    edit(tree / "notebooks/02_second.md", "import double\n", "import double, _SCALE\n")
+    assert "is private" not in tool(tree, "check.py").stdout  # a cell may import it
+    edit(tree / "notebooks/02_second.md", "{circle(2):.3f}", "{_SCALE}")
+    refused(tree, "02_second, cell 5", "`_SCALE` is private to 01_first")
+
+
+def test_an_underscored_name_in_a_benchmark(tree):
+    (tree / "benchmarks").mkdir()
+    (tree / "benchmarks/speed.py").write_text(
+        "import annotated_transformer as at\n\nprint(at.double(1), at._SCALE)\n"
+    )
+    refused(tree, "benchmarks/speed.py: `_SCALE` is private")
+
+
+def test_what_the_ground_floor_borrows(tree):
+    (tree / "notebooks/02_second.md").rename(tree / "notebooks/90_second.md")
+    double = "    return x * _SCALE"
+    edit(tree / "notebooks/01_first.md", double, f"    circle(x)\n{double}")
+    refused(tree, DOUBLE, "`circle` belongs to 90_second; see tools/names.py")
+    assert "Chapters 1 to 6 borrow: circle\n" in tool(tree, "check.py").stdout
+    edit(tree / "tools/names.py", '"DataError":', '"circle": "", "DataError":')
+    assert "belongs to" not in tool(tree, "check.py").stdout
+
+
 # What may not be exported: the exporter refuses and the check repeats it
 
 

@@ -580,7 +580,7 @@ def test_training_leaves_figures_and_a_translator(trained):
     assert (
         records[-1]["step"]
         == config.epochs * batches
-        == at._count_steps(examples, config)
+        == at.count_steps(examples, config)
     )
     tokens = sum(len(tgt) - 1 for _, tgt in examples)
     for record in records:

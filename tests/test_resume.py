@@ -361,7 +361,7 @@ def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
         scheduler.step()
         run.state.step += 1
     run.state.tokens = 12
-    run.save(0, score=1.5)
+    run.save(0, loss=1.5)
     again, schedule_again = fresh()
     run = Run(config)
     assert run.resume(model, again, schedule_again) == 1
@@ -674,7 +674,7 @@ def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
 
     monkeypatch.setattr(at, "build_model", greedy)
     assert main(["train", *flags(tiny[0])]) == 2
-    assert capsys.readouterr().err.startswith("error: too little memory")
+    assert capsys.readouterr().err.startswith("error: out of memory")
 
 
 def test_another_error_of_torch_is_not_taken_for_too_little_memory(tiny, monkeypatch):

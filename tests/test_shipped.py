@@ -139,7 +139,7 @@ def run(tmp_path, monkeypatch):
 
 
 def test_a_run_is_packed_with_its_card(run, tmp_path):
-    ship, into = program("tools/ship.py"), tmp_path / "models" / "multi30k"
+    ship, into = program("benchmarks/ship.py"), tmp_path / "models" / "multi30k"
     card = ship.ship(run, into, run / "evaluate.json")
     names = {"README.md", "config.json", "evaluate.json", "model.safetensors"}
     assert {file.name for file in into.iterdir()} == names | {"vocabulary.json"}
@@ -152,7 +152,7 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
 
 
 def test_packing_halves_the_file_rounds_and_keeps_ties(run, tmp_path):
-    ship, into = program("tools/ship.py"), tmp_path / "packed"
+    ship, into = program("benchmarks/ship.py"), tmp_path / "packed"
     ship.ship(run, into, run / "evaluate.json")
     before, after = (at.load_translator(folder, "cpu") for folder in (run, into))
     bytes_of = [(f / "model.safetensors").stat().st_size for f in (run, into)]
@@ -176,7 +176,7 @@ def test_packing_halves_the_file_rounds_and_keeps_ties(run, tmp_path):
     ],
 )
 def test_commands_are_shown_without_folders_of_the_machine(command, shown):
-    assert program("tools/ship.py").without_paths(command) == shown
+    assert program("benchmarks/ship.py").without_paths(command) == shown
 
 
 GERMAN, ENGLISH = ["eins", "zwei", "drei"], ["one", "two", "three"]
@@ -185,7 +185,7 @@ THERE, BACK = ["1", "2", "3"], ["I", "II", "III"]
 
 
 def test_the_card_knows_what_the_model_was_trained_on():
-    described = program("tools/ship.py").described
+    described = program("benchmarks/ship.py").described
     assert described(PEOPLE, PEOPLE) == "the 3 sentence pairs of Multi30k"
     there, back = [*zip(GERMAN, THERE)], [*zip(BACK, ENGLISH)]
     said = described([*PEOPLE, *there, *back], PEOPLE)
@@ -235,7 +235,7 @@ def test_what_cannot_be_shipped_is_refused_before_anything_is_written(
     spoil(run)
     into = tmp_path / "into"
     monkeypatch.setattr("sys.argv", ["ship.py", str(run), "--into", str(into)])
-    assert program("tools/ship.py").main() == 2
+    assert program("benchmarks/ship.py").main() == 2
     said = capsys.readouterr().err
     assert complaint in said and said.count("\n") == 1
     assert not into.exists()

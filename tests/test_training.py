@@ -188,10 +188,11 @@ def test_lean_criterion_stores_nothing_of_its_own_size_for_backward():
     log_p = torch.randn(N, V).log_softmax(-1).requires_grad_()
     saved = []
     with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: saved.append(t.numel()) or t, lambda t: t
+        lambda t: saved.append(t) or t, lambda t: t
     ):
         at.LeanLabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
-    assert max(saved) <= N
+    own = [t.numel() for t in saved if t.data_ptr() != log_p.data_ptr()]
+    assert max(own) <= 2 * N
 
 
 def test_criterion_of_another_size_is_refused():
@@ -468,7 +469,7 @@ def test_copy_data_starts_with_1_and_never_pads():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_without_warm_up_the_copy_task_is_not_learnt(seed):
+def test_without_warm_up_the_copy_task_is_not_learned(seed):
     """Section 2.8, from more than one start."""
     torch.manual_seed(100)
     held_out = next(at.data_gen(11, 500, 1))
@@ -489,7 +490,7 @@ def test_without_warm_up_the_copy_task_is_not_learnt(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_the_copy_task_is_learnt(norm_first):
+def test_the_copy_task_is_learned(norm_first):
     torch.manual_seed(0)
     model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=norm_first)
     optimizer = torch.optim.Adam(

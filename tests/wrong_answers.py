@@ -28,10 +28,17 @@ def causal_but_alone(x, w_q, w_k, w_v, h, mask):
 
 def cut_by_view(x, w_q, w_k, w_v, h, mask):
     """The planted bug itself."""
-    B, T, D = x.shape
-    q, k, v = ((x @ w).view(B, h, T, D // h) for w in (w_q, w_k, w_v))
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, h, L, d_model // h) for w in (w_q, w_k, w_v))
     out = at.attention(q, k, v, mask.unsqueeze(1))[0]
-    return out.transpose(1, 2).reshape(B, T, D)
+    return out.transpose(1, 2).reshape(B, L, d_model)
+
+
+def joined_by_reshape(x, w_q, w_k, w_v, h, mask):
+    """Split right, but the heads of a word not brought together again."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return at.attention(q, k, v, mask.unsqueeze(1))[0].reshape(B, L, d_model)
 
 
 def mean_of_pieces(query, key, value, size):
@@ -81,17 +88,17 @@ WRONG["1.5"] = [
     without_a_maximum,
     lambda query, key, value, size: at.attention(query, key, value)[0],
 ]
-WRONG["1.6"] = [cut_by_view, causal_but_alone]
+WRONG["1.6"] = [cut_by_view, joined_by_reshape, causal_but_alone]
 
 
 # chapter 2
 
 WRONG["2.1"] = [
-    ([0, 7, 4, 9, 1, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # nothing cut off
-    ([0, 7, 4, 9, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # the end symbol cut, not the last
-    ([0, 7, 4, 9, 1, 2], [0, 7, 4, 9, 1, 2], 4),  # not shifted
-    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 3),  # the end symbol not counted
-    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 6),  # padding counted
+    ([1, 7, 4, 9, 2, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # nothing cut off
+    ([1, 7, 4, 9, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # the end symbol cut, not the last
+    ([1, 7, 4, 9, 2, 0], [1, 7, 4, 9, 2, 0], 4),  # not shifted
+    ([1, 7, 4, 9, 2, 0], [7, 4, 9, 2, 0, 0], 3),  # the end symbol not counted
+    ([1, 7, 4, 9, 2, 0], [7, 4, 9, 2, 0, 0], 6),  # padding counted
     4,
 ]
 
@@ -160,13 +167,14 @@ WRONG["2.4"] = [
 ]
 
 
-def update_by(divisor, each_batch=False, clear=True):
+def update_by(divisor, each_batch=False, clear=True, answers="tgt_y"):
     """An update whose losses have this divisor, wrong in one way or another."""
 
     def update_from(batches, model, compute, optimizer):
         for batch in batches:
             out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-            compute(out, batch.tgt_y, divisor(batch, batches))[1].backward()
+            node = compute(out, getattr(batch, answers), divisor(batch, batches))[1]
+            node.backward()
             if each_batch:
                 optimizer.step()
                 optimizer.zero_grad()
@@ -195,6 +203,7 @@ WRONG["2.5"] = [
     update_by(lambda batch, batches: batch.ntokens),
     update_by(words_in_all, each_batch=True),
     update_by(words_in_all, clear=False),
+    update_by(words_in_all, answers="tgt"),
     update_of_nothing,
 ]
 
@@ -242,11 +251,14 @@ WRONG["3.1"] = [
 ]
 
 WRONG["3.2"] = [
-    (0.0687, 0.0050),  # the other way round
-    (0.5, 6.9),  # per cent
-    (0.0034, 0.0520),  # the target side alone
-    (0.0186, 0.0687),
-    0.0687,
+    (0.0657, 0.0049),  # in the wrong order
+    (0.5, 6.6),  # percent
+    (0.0029, 0.0377),  # the target side alone
+    (0.0071, 0.0951),  # the source side alone
+    (0.0049, 0.0703),  # per word instead of per position
+    (0.9951, 0.9343),  # the share of words
+    (0.0186, 0.0657),
+    0.0657,
     ("a", "b"),
 ]
 
@@ -507,7 +519,8 @@ def plain_search(hasty=False, undead=False, start=False, raw=False):
         live, ended = [(0.0, [0])], []
 
         def rated(total, ids):
-            return total / at.penalty(len(ids) - (not start), alpha), ids
+            length = len(ids) - (not start)
+            return at.length_normalized(total, length, alpha), ids
 
         for _ in range(max_len):
             offers = [

@@ -29,6 +29,7 @@ from chapters import (
 )
 from digest import digest
 from export_module import exported, on_disk
+from names import survey
 from nbformat import NotebookNode
 
 NOTEBOOK_LIMIT = 2_000_000  # bytes; GitHub shows no larger ones
@@ -110,6 +111,9 @@ def _module() -> Iterator[str]:
     titles = ("on disk", "from the chapters")
     if changes := list(difflib.unified_diff(*lines, *titles, lineterm="")):
         yield "\n".join([f"{MODULE.name} differs; {RERUN}", *changes])
+    names = survey()
+    yield from names.faults()
+    print("Chapters 1 to 6 borrow:", ", ".join(sorted(names.borrowed())) or "nothing")
 
 
 def _program(*command: str) -> Iterator[str]:

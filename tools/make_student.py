@@ -48,9 +48,10 @@ Then, every time:
 .venv/bin/python -m jupyterlab notebooks/01_architecture.ipynb
 ```
 
-Chapters 1 to 5 end with exercises. Each is a cell to fill in; when you run it, its
-last line says whether the answer is right, and if not, what is wrong with it. Words
-that are new are in [notebooks/glossary.md](notebooks/glossary.md).
+Chapters 1 to 5 have exercises beside the sections they belong to, and a list of them
+at the end. Each is a cell to fill in; when you run it, its last line says whether the
+answer is right, and if not, what is wrong with it. New words are explained in
+[notebooks/glossary.md](notebooks/glossary.md).
 """
 
 

@@ -1,6 +1,6 @@
 """Pack a finished training on Multi30k into models/multi30k, at half precision.
 
-    python tools/ship.py runs/multi30k [--into models/multi30k] [--scores FILE]
+    python benchmarks/ship.py runs/multi30k [--into models/multi30k] [--scores FILE]
 
 FILE, by default evaluate.json in the run's folder, is what `evaluate --model
 runs/multi30k --dataset multi30k --split test` printed. Both the weights as they are
@@ -30,7 +30,7 @@ Trained from scratch on {pairs}, and nothing else.
 | architecture | {N} + {N} layers, `d_model` {d_model}, `d_ff` {d_ff}, {h} heads, \
 {norm}-norm, {tie}, {parameters:,} parameters |
 | weights | float16, {megabytes:.1f} MB; `load_translator` makes them float32 |
-| text | {bpe_size:,} byte-pair subwords for both languages, cased, learnt from these \
+| text | {bpe_size:,} byte-pair subwords for both languages, cased, learned from these \
 pairs |
 | training | {epochs} passes in batches of {batch_tokens:,} positions, {minutes:.0f} \
 minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
@@ -42,7 +42,7 @@ of pictures from Flickr30k, translated by people. It is for research and educati
 not for commercial use, and so are these weights |
 
 Scores of beam search with {beam_size} hypotheses and length penalty \
-{length_penalty:g}, which the validation split chose; cased and detokenised
+{length_penalty:g}, which the validation split chose; cased and detokenized
 (`python annotated_transformer.py evaluate --model {into} --dataset multi30k \
 --split test`):
 
@@ -106,12 +106,12 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
     there, back = pairs[count : 2 * count], pairs[2 * count :]
     halves = [source for source, _ in there], [target for _, target in back]
     if pairs[:count] != people or halves != tuple(map(list, zip(*people, strict=True))):
-        what = "holds other pairs than Multi30k's and what tools/diversify.py adds"
+        what = "holds other pairs than Multi30k's and what benchmarks/diversify.py adds"
         raise at.DataError("train split", what, "Name a run whose data is these.")
     return (
         f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
         f"sentences, German and English, beside what another model, trained on the "
-        f"same {count:,}, made of it (`tools/diversify.py`, chapter 95)"
+        f"same {count:,}, made of it (`benchmarks/diversify.py`, chapter 95)"
     )
 
 

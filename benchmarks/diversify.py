@@ -1,7 +1,7 @@
-"""More training pairs out of the same sentences (chapter 4).
+"""More training pairs out of the same sentences (chapter 95).
 
-    python tools/diversify.py [--there runs/multi30k-small]
-                              [--back runs/multi30k-en-de] [--into runs/diversified]
+    python benchmarks/diversify.py [--there runs/multi30k-small]
+        [--back runs/multi30k-en-de] [--into runs/diversified]
 
 Writes train.de and train.en, three times the pairs of Multi30k's training split: as
 they are, each German sentence with what the model ``there`` makes of it, and what the
