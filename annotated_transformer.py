@@ -2221,7 +2221,8 @@ def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
 
 def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
     """Make a run's folder ready, or raise DataError and leave it as it was."""
-    folder, starts, now = Path(config.run_dir), [], describe_environment()
+    folder = Path(config.run_dir)
+    starts: list[Any] = []
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if there := run_files(folder):
@@ -2238,10 +2239,10 @@ def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
                 raise DataError(folder, what, do)
     for path in run_files(folder, ".tmp"):  # a write that a kill broke off
         path.unlink()
-    if starts[-1:] != [now]:
-        starts = [*starts, now]
-    settings = {"config": asdict(config), "starts": starts}
-    write_json(folder / "config.json", settings)
+    now = describe_environment()
+    if now not in starts[-1:]:
+        starts.append(now)
+    write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
 
 
 def _is_main_process() -> bool:
@@ -2312,11 +2313,11 @@ def load_config(folder: str | Path) -> TrainingConfig:
 
 def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
-    folder, t = Path(folder), translator
-    settings = {"config": asdict(t.config), "starts": [describe_environment()]}
+    folder, config = Path(folder), asdict(translator.config)
+    settings = {"config": config, "starts": [describe_environment()]}
     write_json(folder / "config.json", settings)
-    write_json(folder / "vocabulary.json", _pack_text(t.text))
-    save_tensors(folder / "model.safetensors", t.model.state_dict())
+    write_json(folder / "vocabulary.json", _pack_text(translator.text))
+    save_tensors(folder / "model.safetensors", translator.model.state_dict())
 
 
 def load_translator(
@@ -2443,7 +2444,7 @@ class Run:
         self.first_batch = 0  # batches read in the epochs before this one
         self.started = 0.0  # when the epoch began, by time.perf_counter()
         self.updates = 0  # of this process
-        self.warm: tuple[float, int] | None = None  # when it was warm, tokens till then
+        self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
         if _is_main_process():
             _open_run_folder(config, restart)
 
@@ -2597,7 +2598,8 @@ class Run:
         """
         if not _is_main_process():
             return
-        intact, count = [], self.config.average
+        count = self.config.average
+        intact = []
         for path in self.checkpoints()[-count:] if count > 1 else []:
             try:
                 load_tensors(path)

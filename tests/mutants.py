@@ -341,8 +341,8 @@ MUTANTS = [
     Mutant(
         "LabelSmoothing: logarithm of 0",
         "entropy takes log(0) where smoothing is 0",
-        "for total, each in shares if each)",
-        "for total, each in shares)",
+        "for total, q in shares if q)",
+        "for total, q in shares)",
         "test_training.py::test_the_lean_criterion_is_the_plain_one",
     ),
     Mutant(

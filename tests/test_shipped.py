@@ -120,8 +120,8 @@ def run(tmp_path, monkeypatch):
         at, "load_pairs", lambda c, split: load(c, split) if c.train_src else pairs
     )
     config = dataclasses.replace(
-        at._SMALL, run_dir="/somewhere/runs/mine", bpe_size=300, N=1, d_model=16,
-        d_ff=16, h=2, max_tokens=40, epochs=2,
+        at.CONFIGS["small"], run_dir="/somewhere/runs/mine", bpe_size=300, N=1,
+        d_model=16, d_ff=16, h=2, max_tokens=40, epochs=2,
     )  # fmt: skip
     torch.manual_seed(0)
     text = at.prepare_text(config, pairs)
