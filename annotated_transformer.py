@@ -992,15 +992,19 @@ def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
 
 
 def token_budget_batches(
-    lengths: Sequence[tuple[int, int]], batch_tokens: int
-) -> list[list[int]]:
+    lengths: Sequence[tuple[int, int]], batch_tokens: int,
+    order: Sequence[int] | None = None,
+) -> list[list[int]]:  # fmt: skip
     """Group indices so that rows × longest row stays within a budget.
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
-    longer than the budget is a batch of its own. Ties keep their order.
+    longer than the budget is a batch of its own. Ties stand as in ``order``, a
+    permutation of the indices; without it as they come.
     """
+    if order is None:
+        order = range(len(lengths))
     groups: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: (max(lengths[i]), lengths[i])):
+    for i in sorted(order, key=lambda i: (max(lengths[i]), lengths[i])):
         longest = max(lengths[i])
         if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
@@ -1025,10 +1029,9 @@ def batches(
     order: Sequence[int] = range(len(examples))
     if shuffle:
         order = draw.sample(order, len(order))
-    lengths = lengths_of(examples)
-    groups = token_budget_batches([lengths[i] for i in order], config.batch_tokens)
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens, order)
     for group in draw.sample(groups, len(groups)) if shuffle else groups:
-        src, tgt = zip(*(examples[order[i]] for i in group), strict=True)
+        src, tgt = zip(*(examples[i] for i in group), strict=True)
         yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
 
@@ -3201,9 +3204,8 @@ def _command_line() -> _CommandLine:
 
     settings = _CommandLine(add_help=False)
     presets = ", ".join(CONFIGS)
-    settings.add_argument(
-        "--config", help=f"{presets} (default: small; captions: tiny)"
-    )
+    default = f"{presets} (default: small; captions: tiny)"
+    settings.add_argument("--config", help=default)
     _add_fields(settings, *_FIELDS)
     model = _CommandLine(add_help=False)
     model.add_argument(
@@ -3216,9 +3218,8 @@ def _command_line() -> _CommandLine:
 
     training = add("train", _train_command, "Train a model or resume a run", settings)
     training.add_argument("--restart", action="store_true", help="delete the run first")
-    prepare = add(
-        "prepare", _prepare_command, "Write a corpus to disk as ids", settings
-    )
+    purpose = "Write a corpus to disk as ids"
+    prepare = add("prepare", _prepare_command, purpose, settings)
     prepare.add_argument(
         "--workers", type=int, default=1, help="processes (default: 1)"
     )

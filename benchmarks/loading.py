@@ -104,15 +104,22 @@ def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]
         return running.result(), highest
 
 
-def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
-    """Take some steps of training from the store; return what they took."""
+def train(
+    config: at.TrainingConfig, steps: int, few: int | None = None
+) -> dict[str, float]:
+    """Take some steps of training from the store; return what they took.
+
+    With ``few`` from a list of its first pairs instead, to see what the model needs.
+    """
     torch.set_num_threads(config.threads)
     at.keep_freed_memory()
     torch.manual_seed(0)
     text, start = at.load_text(config.store), time.perf_counter()
-    store = at.open_store(config, text)
+    examples = at.open_store(config, text)
     opened = time.perf_counter()
-    updates = at.count_steps(store, config)
+    if few is not None:
+        examples = [examples[i] for i in range(few)]
+    updates = at.count_steps(examples, config)
     counted = time.perf_counter()
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)
@@ -120,7 +127,7 @@ def train(config: at.TrainingConfig, steps: int) -> dict[str, float]:
     at.optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, config, updates)
     loss, _ = at.build_losses(model, config)
-    batches = at.batches(store, config, 0, device, shuffle=True)
+    batches = at.batches(examples, config, 0, device, shuffle=True)
     built = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch
     begun = time.perf_counter()
@@ -175,7 +182,8 @@ def main() -> None:
         )  # fmt: skip
         figures = {"words a sentence": arguments.words}
         figures |= {"workers": arguments.workers, "threads": arguments.threads}
-        known, start = store.exists(), time.perf_counter()
+        known = store.exists()
+        start = time.perf_counter()
         pairs, highest = watched(at.prepare_store, config, arguments.workers)
         figures["pairs"] = pairs
         if not known:
@@ -188,8 +196,12 @@ def main() -> None:
         figures |= trained
         for kind, value in highest.items():
             figures[f"training: {kind} memory, GiB"] = value
+        few = min(pairs, 200 * arguments.steps)
+        _, highest = watched(train, config, arguments.steps, few)
+        for kind, value in highest.items():
+            figures[f"training from a short list: {kind} memory, GiB"] = value
     for name, value in figures.items():
-        print(f"{name:36} {value:12,.{0 if value > 1000 else 3}f}")
+        print(f"{name:47} {value:12,.{0 if value > 1000 else 3}f}")
     path = Path(__file__).resolve().parent.parent / "results" / "loading.json"
     rounded = {name: round(value, 4) for name, value in figures.items()}
     environment = at.describe_environment()
