@@ -339,7 +339,7 @@ def test_a_spawned_worker_that_dies_ends_the_others_too(config, tmp_path):
     said = process.communicate(timeout=1200)[1]
     assert process.returncode == 2 and "Traceback" not in said
     (last,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert last.endswith("The same command goes on with the run.")
+    assert last.endswith("Run the same command again to resume.")
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
