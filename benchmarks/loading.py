@@ -159,6 +159,17 @@ def train(
     }
 
 
+def write(path: Path, figures: dict[str, Any]) -> None:
+    """Write figures and what they were made with."""
+    rounded = {
+        name: round(value, 4) if isinstance(value, float) else value
+        for name, value in figures.items()
+    }
+    environment = at.describe_environment()
+    environment["versions"]["datasets"] = importlib.metadata.version("datasets")
+    at.write_json(path, {**rounded, "environment": environment})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5_000_000)
@@ -187,9 +198,10 @@ def main() -> None:
         pairs, highest = watched(at.prepare_store, config, arguments.workers)
         figures["pairs"] = pairs
         if not known:
-            figures["seconds to prepare"] = time.perf_counter() - start
+            prepared = {"seconds to prepare": time.perf_counter() - start}
             for kind, value in highest.items():
-                figures[f"preparing: {kind} memory, GiB"] = value
+                prepared[f"preparing: {kind} memory, GiB"] = value
+            write(folder / "preparing.json", prepared)
         sizes = (file.stat().st_size for file in store.iterdir())
         figures["store, GiB"] = sum(sizes) / 2**30
         trained, highest = watched(train, config, arguments.steps)
@@ -200,13 +212,11 @@ def main() -> None:
         _, highest = watched(train, config, arguments.steps, few)
         for kind, value in highest.items():
             figures[f"training from a short list: {kind} memory, GiB"] = value
+        preparing = at.read_json(folder / "preparing.json")
     for name, value in figures.items():
         print(f"{name:47} {value:12,.{0 if value > 1000 else 3}f}")
     path = Path(__file__).resolve().parent.parent / "results" / "loading.json"
-    rounded = {name: round(value, 4) for name, value in figures.items()}
-    environment = at.describe_environment()
-    environment["versions"]["datasets"] = importlib.metadata.version("datasets")
-    at.write_json(path, {**rounded, "environment": environment})
+    write(path, figures | {"preparing": preparing})
 
 
 if __name__ == "__main__":

@@ -357,7 +357,7 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
 def test_a_store_has_no_batching_of_its_own(prepared, monkeypatch):
     """Chapter 3's function, when broken, breaks training from a store, too."""
 
-    def broken(lengths, batch_tokens):
+    def broken(*_):
         raise NotImplementedError
 
     monkeypatch.setattr(at, "token_budget_batches", broken)
