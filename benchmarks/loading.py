@@ -119,7 +119,7 @@ def train(
     opened = time.perf_counter()
     if few is not None:
         examples = [examples[i] for i in range(few)]
-    updates = at.count_steps(examples, config)
+    updates = at.count_updates(examples, config)
     counted = time.perf_counter()
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)

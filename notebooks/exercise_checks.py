@@ -1,6 +1,6 @@
 """The checks of the exercises: `from exercise_checks import check`.
 
-`check("1.3", answer)` says in one line whether an answer is right, and if not, what
+`check("1.2", answer)` says in one line whether an answer is right, and if not, what
 is wrong with it. It never stops a notebook. Each check is a function below that
 calls the answer with small inputs and asserts what must hold; the text behind an
 `assert` is what the reader sees, so it names the input and gives a hint.
@@ -141,7 +141,7 @@ def shapes(answer: Any) -> None:
         ).replace("memory don't", "memory does not")
 
 
-@exercise("1.2")
+@exercise("1.4")
 def wavelengths(answer: Any) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 2, (
         "two distances are asked for, as (for 10000, for 100)"
@@ -161,7 +161,7 @@ def wavelengths(answer: Any) -> None:
         )
 
 
-@exercise("1.3")
+@exercise("1.2")
 def masks_from_lengths(answer: Any) -> None:
     for lengths, size in (([3, 1], 3), ([0, 2, 5], 5), ([1], 4)):
         rows = [[s < length for s in range(size)] for length in lengths]
@@ -173,7 +173,7 @@ def masks_from_lengths(answer: Any) -> None:
         )
 
 
-@exercise("1.4")
+@exercise("1.5")
 def size_of_a_model(answer: Any) -> None:
     for vocab, N, d_model, d_ff in ((11, 1, 4, 8), (7, 3, 6, 10)):
         model = at.make_model(vocab, vocab, N, d_model, d_ff, 2, tie="all")
@@ -203,7 +203,7 @@ class Watch(TorchDispatchMode):
         return result
 
 
-@exercise("1.5")
+@exercise("1.6")
 def in_pieces(answer: Any) -> None:
     q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
     for size in (1, 4, 11, 20):
@@ -232,7 +232,7 @@ def outputs_of_heads(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
     return torch.stack(heads, dim=1)
 
 
-@exercise("1.6")
+@exercise("1.3")
 def mended_attention(answer: Any) -> None:
     x, w = torch.randn(2, 5, 12), torch.randn(3, 12, 12)
     mask = at.subsequent_mask(5)
@@ -299,7 +299,7 @@ def what_the_decoder_reads(answer):
     )
 
 
-@exercise("2.2")
+@exercise("2.4")
 def a_longer_warm_up(answer):
     pair = isinstance(answer, tuple | list) and len(answer) == 2
     assert pair and all(is_number(part) for part in answer), (
@@ -322,7 +322,7 @@ def a_longer_warm_up(answer):
     )
 
 
-@exercise("2.3")
+@exercise("2.2")
 def perplexity_of_a_test_set(answer):
     found = answer([6 * math.log(10)], [6])
     assert is_number(found), f"a plain number is needed, not {type(found).__name__}."
@@ -347,7 +347,7 @@ def perplexity_of_a_test_set(answer):
     )
 
 
-@exercise("2.4")
+@exercise("2.5")
 def half_a_cosine(answer):
     peak, warmup, total = 2.0, 10, 110
     given = f"with peak {peak}, warmup {warmup} and total {total}"
@@ -404,7 +404,7 @@ def gradient_step(divisor: Callable, answers: str = "tgt_y") -> Tensor:
     return moved(model, start)
 
 
-@exercise("2.5")
+@exercise("2.3")
 def one_update_from_many_batches(answer):
     model, compute, batches = small_setting()
     start = moved(model, torch.zeros(()))
@@ -607,7 +607,7 @@ def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
     return metric.corpus_score(ours, [theirs]).score
 
 
-@exercise("3.3")
+@exercise("3.5")
 def bleu_by_hand(answer):
     pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
 
@@ -647,7 +647,7 @@ def bleu_by_hand(answer):
     assert found(none) == 0, "where no word is shared, it is 0."
 
 
-@exercise("3.4")
+@exercise("3.3")
 def a_corpus_that_does_not_fit(answer):
     draw = torch.Generator().manual_seed(0)
     sizes = torch.randint(3, 30, (230, 2), generator=draw).tolist()
@@ -692,7 +692,7 @@ def a_corpus_that_does_not_fit(answer):
     )
 
 
-@exercise("3.5")
+@exercise("3.6")
 def the_nearest_training_sentence(answer):
     corpus = [
         line.split()
@@ -725,7 +725,7 @@ def the_nearest_training_sentence(answer):
         )
 
 
-@exercise("3.6")
+@exercise("3.4")
 def mended_collate(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     ids = {
@@ -778,7 +778,7 @@ def mended_collate(answer):
 # chapter 4
 
 
-@exercise("4.1")
+@exercise("4.2")
 def what_is_computed(answer):
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "three numbers are asked for, (without a cache, with a cache, source keys)."
@@ -805,7 +805,7 @@ def what_is_computed(answer):
     )
 
 
-@exercise("4.2")
+@exercise("4.3")
 def where_the_longer_one_wins(answer):
     assert is_number(answer), "one number is asked for, such as 0.6."
 
@@ -825,7 +825,7 @@ def where_the_longer_one_wins(answer):
     assert near(tenths, round(tenths)), f"{answer} is no whole number of tenths."
 
 
-@exercise("4.3")
+@exercise("4.1")
 def cut_by_merges(answer):
     merges = [("n", "d"), ("u", "nd"), ("Ġ", "h"), ("Ġh", "und")]
     cases = {
@@ -857,7 +857,7 @@ def cut_by_merges(answer):
         )
 
 
-@exercise("4.4")
+@exercise("4.6")
 def mean_of_probabilities(answer):
     p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]])
     found = answer(list(p.log()))
@@ -874,7 +874,7 @@ def mean_of_probabilities(answer):
     agree(found, expected, small, "torch.logsumexp takes the largest one out first")
 
 
-@exercise("4.5")
+@exercise("4.4")
 def what_it_would_have_said(answer):
     model = at.make_model(9, 9, N=1, d_model=16, d_ff=32, h=2, dropout=0.3)
     for p in model.parameters():
@@ -921,7 +921,7 @@ def surprises(model, src, mask, ids):
 
 
 class Table:
-    """A `step` for exercise 4.6: probabilities by what has been written."""
+    """A `step` for exercise 4.5: probabilities by what has been written."""
 
     def __init__(self, rows: dict[tuple[int, ...], list[float]]):
         self.rows = rows
@@ -947,7 +947,7 @@ class Table:
         return max(rated)[1][1:]
 
 
-@exercise("4.6")
+@exercise("4.5")
 def four_faults_of_a_search(answer):
     late = Table({(): [0.0, 0.4, 0.6, 0.0]})
     found = list(answer(late, 2, 4, 0.0))
@@ -1012,7 +1012,7 @@ def which_cell(answer):
     assert column == 3, f"column {column} is not `schläft`. Hint: {hint}."
 
 
-@exercise("5.2")
+@exercise("5.5")
 def which_map_makes_keys_alike(answer):
     why = {
         "queries": "queries are then all alike, and so are the rows, but not the keys",
@@ -1025,7 +1025,7 @@ def which_map_makes_keys_alike(answer):
     assert word == "keys", f"not the {word}: {why.get(word)}. Record and look."
 
 
-@exercise("5.3")
+@exercise("5.4")
 def entropy_of_rows(answer):
     sure = torch.eye(3).unsqueeze(0)
     agree(answer(sure), torch.zeros(1), "for weights of 0 and 1", "0 · log 0 is 0.")
@@ -1039,7 +1039,7 @@ def entropy_of_rows(answer):
     agree(answer(many), nats / torch.tensor(2.0).log(), "for maps (2, 5, 6, 7)", hint)
 
 
-@exercise("5.4")
+@exercise("5.3")
 def pieces_to_words(answer):
     weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
     given = f"for {show(weights)}, rows [0, 0] and columns [0, 1, 1]"
@@ -1056,7 +1056,7 @@ def pieces_to_words(answer):
     agree(found[..., 1, 3:], expected, "for the word of one piece", hint)
 
 
-@exercise("5.5")
+@exercise("5.6")
 def through_all_layers(answer):
     back = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     one = back.expand(1, 2, 3, 3)
@@ -1074,7 +1074,7 @@ def through_all_layers(answer):
     agree(found @ vectors, mixed, "for two layers, what is mixed of the words", hint)
 
 
-@exercise("5.6")
+@exercise("5.2")
 def cells_of_a_head(answer):
     attn = torch.zeros(2, 2, 3, 3)
     attn[0, 1, 0, 2], attn[1, 0] = 0.5, 0.9

@@ -142,7 +142,7 @@ def test_the_reference_sees_each_pair_about_once():
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
     text = at.prepare_text(config, at.load_pairs(config, "train"))
-    passes = module.STEPS / at.count_steps(
+    passes = module.STEPS / at.count_updates(
         at.load_examples(config, "train", text), config
     )
     assert 0.9 < passes < 1.2

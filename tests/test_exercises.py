@@ -154,7 +154,7 @@ def test_wrong_answers_get_a_complaint(each):
 
 
 def test_the_hint_of_1_6_asks_about_the_half_that_is_wrong():
-    split, join = (complaint("1.6", answer) for answer in WRONG["1.6"][:2])
+    split, join = (complaint("1.3", answer) for answer in WRONG["1.3"][:2])
     assert "joined wrong" in join and "joined" not in split
     assert "in each head" in split and "in each head" not in join
 

@@ -351,7 +351,7 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
         for one, two in zip(stored, listed, strict=True):
             for name in ("src", "tgt", "tgt_y", "src_mask", "tgt_mask"):
                 assert torch.equal(getattr(one, name), getattr(two, name))
-    assert at.count_steps(store, prepared) == at.count_steps(examples, prepared)
+    assert at.count_updates(store, prepared) == at.count_updates(examples, prepared)
 
 
 def test_a_store_has_no_batching_of_its_own(prepared, monkeypatch):

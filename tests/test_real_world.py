@@ -580,7 +580,7 @@ def test_training_leaves_figures_and_a_translator(trained):
     assert (
         records[-1]["step"]
         == config.epochs * batches
-        == at.count_steps(examples, config)
+        == at.count_updates(examples, config)
     )
     tokens = sum(len(tgt) - 1 for _, tgt in examples)
     for record in records:

@@ -75,20 +75,20 @@ WRONG["1.1"] = [
     ((2, 8, 4, 7), (2, 8, 4, 64), (7, 512)),
     (2, 8, 4, 7),
 ]
-WRONG["1.2"] = [(1, 1), (199, 199), (0.5, 0.5), 10]
-WRONG["1.3"] = [
+WRONG["1.4"] = [(1, 1), (199, 199), (0.5, 0.5), 10]
+WRONG["1.2"] = [
     lambda lengths, size: torch.arange(size) < lengths.unsqueeze(1),  # (B, size)
     lambda lengths, size: (torch.arange(size) <= lengths[:, None]).unsqueeze(1),
     lambda lengths, size: (torch.arange(size) >= lengths[:, None]).unsqueeze(1),
     lambda lengths, size: (torch.arange(size) < lengths[:, None]).unsqueeze(1).float(),
 ]
-WRONG["1.4"] = [matrices_only, three_tables, lambda *sizes: 3.5]
-WRONG["1.5"] = [
+WRONG["1.5"] = [matrices_only, three_tables, lambda *sizes: 3.5]
+WRONG["1.6"] = [
     mean_of_pieces,
     without_a_maximum,
     lambda query, key, value, size: at.attention(query, key, value)[0],
 ]
-WRONG["1.6"] = [cut_by_view, joined_by_reshape, causal_but_alone]
+WRONG["1.3"] = [cut_by_view, joined_by_reshape, causal_but_alone]
 
 
 # chapter 2
@@ -102,7 +102,7 @@ WRONG["2.1"] = [
     4,
 ]
 
-WRONG["2.2"] = [
+WRONG["2.4"] = [
     (0.125, 1.0),  # compares update 4,000 with update 4,000
     (0.25, 1.0),  # the peak inversely proportional to the warm-up
     (0.5, 0.5),  # the tail moves with the peak
@@ -121,7 +121,7 @@ def mean_of_perplexities(nll_sums, tokens):
     return sum(each) / len(each)
 
 
-WRONG["2.3"] = [
+WRONG["2.2"] = [
     mean_of_means,
     mean_of_perplexities,
     lambda nll_sums, tokens: 2 ** (sum(nll_sums) / sum(tokens)),
@@ -158,7 +158,7 @@ def quarter_wave(step, peak, warmup, total):
     return peak * math.cos(math.pi / 2 * share)
 
 
-WRONG["2.4"] = [
+WRONG["2.5"] = [
     cosine_from_the_start,
     cosine_that_rises_again,
     cosine_without_warm_up,
@@ -198,7 +198,7 @@ def update_of_nothing(batches, model, compute, optimizer):
     optimizer.step()
 
 
-WRONG["2.5"] = [
+WRONG["2.3"] = [
     update_by(lambda batch, batches: batch.ntokens * len(batches)),
     update_by(lambda batch, batches: batch.ntokens),
     update_by(words_in_all, each_batch=True),
@@ -304,7 +304,7 @@ def mean_of_sentences(translations, references):
     return sum(each) / len(each)
 
 
-WRONG["3.3"] = [
+WRONG["3.5"] = [
     some_bleu(clip=False),
     some_bleu(brevity=False),
     some_bleu(orders=2),
@@ -347,7 +347,7 @@ def in_given_order(stream, batch_tokens, pool):
     yield group
 
 
-WRONG["3.4"] = [
+WRONG["3.3"] = [
     pooled(shift=False),
     pooled(last=False),
     pooled(lazy=False),
@@ -371,7 +371,7 @@ def jaccard(one, two):
     return len({*one} & {*two}) / len({*one} | {*two})
 
 
-WRONG["3.5"] = [
+WRONG["3.6"] = [
     nearest_by(jaccard, last=True),
     nearest_by(lambda one, two: len({*one} & {*two}) / len({*one})),
     nearest_by(lambda one, two: len({*one} & {*two}) / max(len(one), len(two))),
@@ -382,7 +382,7 @@ WRONG["3.5"] = [
 
 
 def faulty_collate(apart=True, filled=at.START, cut=True, one_width=True):
-    """The function of 3.6 with some of its faults."""
+    """The function of 3.4 with some of its faults."""
 
     def collate(pairs, vocab_src, vocab_tgt, max_tokens):
         rows = [
@@ -404,7 +404,7 @@ def faulty_collate(apart=True, filled=at.START, cut=True, one_width=True):
     return collate
 
 
-WRONG["3.6"] = [
+WRONG["3.4"] = [
     faulty_collate(),
     faulty_collate(apart=True, filled=at.PAD, cut=False, one_width=False),
     faulty_collate(apart=False, filled=at.START, cut=False, one_width=False),
@@ -415,7 +415,7 @@ WRONG["3.6"] = [
 
 # chapter 4
 
-WRONG["4.1"] = [
+WRONG["4.2"] = [
     (400, 20, 12),  # the square in place of the triangle
     (190, 20, 12),  # one word too few
     (210, 210, 12),
@@ -423,7 +423,7 @@ WRONG["4.1"] = [
     210,
 ]
 
-WRONG["4.2"] = [
+WRONG["4.3"] = [
     1.0,  # one step too early
     1.2,  # not the first
     0.6,
@@ -464,7 +464,7 @@ def from_the_end(word, merges):
     return pieces.split(" ")
 
 
-WRONG["4.3"] = [
+WRONG["4.1"] = [
     from_the_end,
     longest_known,
     first_of_each,
@@ -473,7 +473,7 @@ WRONG["4.3"] = [
     lambda word, merges: ["Ġ" + word],
 ]
 
-WRONG["4.4"] = [
+WRONG["4.6"] = [
     lambda log_p: torch.stack(log_p).mean(0),  # a mean of logarithms
     lambda log_p: torch.stack(log_p).exp().mean(0).log(),  # minus infinity
     lambda log_p: torch.stack(log_p).logsumexp(0),  # not divided
@@ -483,7 +483,7 @@ WRONG["4.4"] = [
 
 
 def judging(end=True, mean=False, off=True, shift=True, number=True, restore=True):
-    """What 4.5 asks for, with faults by choice."""
+    """What 4.4 asks for, with faults by choice."""
 
     def log_probability(model, src, src_mask, ids, start, end_symbol):
         before = model.training
@@ -502,7 +502,7 @@ def judging(end=True, mean=False, off=True, shift=True, number=True, restore=Tru
     return log_probability
 
 
-WRONG["4.5"] = [
+WRONG["4.4"] = [
     judging(end=False),
     judging(mean=True),
     judging(off=False),
@@ -513,7 +513,7 @@ WRONG["4.5"] = [
 
 
 def plain_search(hasty=False, undead=False, start=False, raw=False):
-    """A beam search that has some of the faults of 4.6."""
+    """A beam search that has some of the faults of 4.5."""
 
     def search(step, width, max_len, alpha):
         live, ended = [(0.0, [0])], []
@@ -539,7 +539,7 @@ def plain_search(hasty=False, undead=False, start=False, raw=False):
     return search
 
 
-WRONG["4.6"] = [
+WRONG["4.5"] = [
     plain_search(True, True, True, True),  # as planted
     plain_search(hasty=True),
     plain_search(undead=True),
@@ -559,7 +559,7 @@ WRONG["5.1"] = [
     7,
 ]
 
-WRONG["5.2"] = ["queries", "values", "all three", 1]
+WRONG["5.5"] = ["queries", "values", "all three", 1]
 
 
 def entropy_in_nats(weights):
@@ -570,7 +570,7 @@ def entropy_with_nan(weights):
     return -(weights * weights.log2()).sum(-1).mean(-1)
 
 
-WRONG["5.3"] = [
+WRONG["5.4"] = [
     entropy_with_nan,
     entropy_in_nats,
     lambda weights: entropy_in_nats(weights).sum() / math.log(2),
@@ -593,7 +593,7 @@ def pieces_joined(weights, row_words, col_words, rows="mean", columns="sum"):
     return join(join(weights, col_words, columns).mT, row_words, rows).mT
 
 
-WRONG["5.4"] = [
+WRONG["5.3"] = [
     lambda w, r, c: pieces_joined(w, r, c, "sum", "sum"),
     lambda w, r, c: pieces_joined(w, r, c, "mean", "mean"),
     lambda w, r, c: pieces_joined(w, r, c, "sum", "mean"),
@@ -609,7 +609,7 @@ def rolled_out(weights, mix=0.5, left=True):
     return found
 
 
-WRONG["5.5"] = [
+WRONG["5.6"] = [
     lambda weights: rolled_out(weights, mix=0),
     lambda weights: rolled_out(weights, left=False),
     lambda weights: rolled_out(weights[:, :1]),
@@ -618,7 +618,7 @@ WRONG["5.5"] = [
 
 
 def faulty_cells(index=True, scale=True, places=True, turned=True):
-    """The function of 5.6 with some of its faults."""
+    """The function of 5.2 with some of its faults."""
 
     def cells(attn, head, rows, columns):
         weights = attn[head, 0] if index else attn[0, head]
@@ -638,7 +638,7 @@ def faulty_cells(index=True, scale=True, places=True, turned=True):
     return cells
 
 
-WRONG["5.6"] = [
+WRONG["5.2"] = [
     faulty_cells(),
     faulty_cells(index=False, scale=False, places=False),
     faulty_cells(scale=False, places=False, turned=False),

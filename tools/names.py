@@ -21,7 +21,7 @@ BORROWED = {  # name -> why the ground floor needs it
     "write_atomically": "the page of explain",
     "load_pairs": "the pairs that build_vocabulary counts when called as in 2022",
     "load_tensors": "the checkpoints that average_checkpoints reads",
-    "decode_rows": "Translator decodes its sentences in batches",
+    "search_rows": "Translator decodes its sentences in batches",
     "TrainingConfig": "the type of what a Translator knows about its training",
 }
 CHARTS = "94"  # any name of this appendix may be borrowed
