@@ -194,8 +194,11 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(
 def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
     flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
     before = (model / "model.safetensors").stat().st_mtime_ns
+    settings = (model / "config.json").read_bytes()
     assert main(["train", "--epochs", "2", *flags]) == 0
     assert "finished" in capfd.readouterr().err
+    assert main(["train", "--epochs", "2", *flags, "--average", "3"]) == 0
+    assert (model / "config.json").read_bytes() == settings
     error = refused(capfd, "train", "--epochs", "2", *flags, "--N", "2")
     assert "N (1 there, 2 now)" in error and "--restart" in error
     assert (model / "model.safetensors").stat().st_mtime_ns == before

@@ -19,14 +19,13 @@ NEEDED = {
     "safetensors": "at.save_tensors('x', {})",
     "pooch": "at._fetch_multi30k('val.de.gz')",
     "altair": "at.use_charts()",
-    "GPUtil": "at.gpu_report()",
     "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",
     "datasets": "at._datasets()",
     "ctranslate2": "at.load_exported('x')",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
 }
 # What torch brings along itself is blocked only for the functions.
-BLOCKED = [*NEEDED, "tqdm", "vl_convert", "IPython", "jupytext", "matplotlib"]
+BLOCKED = [*NEEDED, "GPUtil", "tqdm", "vl_convert", "IPython", "jupytext", "matplotlib"]
 
 
 def python(code, folder):

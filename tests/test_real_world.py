@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import random
+import sys
 import unicodedata
 import warnings
 from collections import Counter
@@ -497,6 +498,12 @@ def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
     ]
 
 
+def test_a_missing_gputil_is_named_and_ends_nothing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "GPUtil", None)
+    [line] = at.gpu_report()
+    assert line.endswith("Install it: pip install GPUtil setuptools")
+
+
 def test_gpu_report_without_a_gpu_is_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert at.gpu_report() == []
@@ -569,6 +576,22 @@ def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
     record = at.read_metrics(tmp_path / "r")[-1]
     assert first.startswith("epoch 1   train ") and last.startswith("epoch 2   train ")
     assert last.endswith(f"perplexity {record['perplexity']:.1f}")
+
+
+def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsys):
+    german = ["eins zwei drei vier"] * 24 + ["fremd zwei drei vier"]
+    (tmp_path / "de").write_text("\n".join(german) + "\n", "utf-8")
+    (tmp_path / "en").write_text("one two three four\n" * 25, "utf-8")
+    files = {"valid_src": str(tmp_path / "de"), "valid_tgt": str(tmp_path / "en")}
+    config = TrainingConfig("files", **files, min_freq=2)
+    text = at.prepare_text(config, [(line, line) for line in german])
+    at.load_examples(config, "valid", text)
+    [target] = capsys.readouterr().err.splitlines()
+    assert target.startswith("valid: 100.0% of the target tokens are unknown words")
+    assert "--bpe-size" in target
+    english = at.prepare_text(config, list(zip(german, ["one two three four"] * 25)))
+    at.load_examples(config, "valid", english)
+    assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 
 
 def test_training_leaves_figures_and_a_translator(trained):

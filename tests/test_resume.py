@@ -296,6 +296,19 @@ def test_another_vocabulary_is_refused_before_anything_is_written(tiny):
     assert (folder / "vocabulary.json").read_bytes() == before
 
 
+def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
+    config, _ = tiny
+    train_until(tiny, monkeypatch, (UPDATE, 9))
+    folder = Path(config.run_dir)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    lines = Path(config.train_src).read_text("utf-8").splitlines()
+    lines[0], lines[1] = lines[1], lines[0]  # as many tokens, in as many batches
+    Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(DataError, match="the training text has changed.*--restart"):
+        train(tiny)
+    assert all(path.read_bytes() == data for path, data in before.items())
+
+
 # how old a state may be
 
 
@@ -438,6 +451,12 @@ def test_a_half_written_metric_is_ignored_and_cut_off(tmp_path):
     assert read_metrics(tmp_path) == [{"epoch": 1}, {"epoch": 2}]
     Run(config).resume(model, optimizer, scheduler)
     assert (tmp_path / "metrics.jsonl").read_text() == '{"epoch": 1}\n'
+
+
+def test_a_damaged_line_among_metrics_is_refused(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"epoch": 1}\n{"ep\n{"epoch": 3}\n')
+    with pytest.raises(DataError, match="metrics.jsonl, line 2: is not JSON"):
+        read_metrics(tmp_path)
 
 
 def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
