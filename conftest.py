@@ -27,7 +27,7 @@ hypothesis.settings.load_profile("repeatable")
 
 
 def refuse_skip(report) -> None:
-    """Where everything is there to test with, a skipped test is a failed one."""
+    """Turn a skipped test into a failed one if everything it needs should be here."""
     if report.skipped and not MAY_SKIP and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if report.longrepr else "no reason given"
         report.outcome = "failed"

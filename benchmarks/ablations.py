@@ -1,12 +1,13 @@
-"""What each part of the system is worth: one change at a time, a short training each.
+"""Measure what each part contributes: one change and one short training run at a time.
 
     python benchmarks/ablations.py [--only NAME …] [--steps 600]
 
-Every variant is trained for the same number of updates on Multi30k, German to English,
-with one thread, and translates the *validation* split; the test split is not read.
-Each is compared with the reference over the same 1,000 resamples of the sentences.
-Translations and figures lie in runs/ablations/, a folder for each variant; what is
-there is not made again. results/ablations.json sums up; chapter 95 shows it.
+Every training run takes the same number of updates on Multi30k, German to English, with
+one thread. Each variant translates the *validation* split; the test split is not read.
+Each is compared with the reference on the same 1,000 resamples of the sentences.
+Translations and figures are kept in runs/ablations/, one folder per variant; what is
+already there is not computed again. Chapter 95 shows the summary in
+results/ablations.json.
 """
 
 import argparse
@@ -35,11 +36,12 @@ REFERENCE = dataclasses.replace(
 )  # fmt: skip
 STEPS = 600  # updates of each training
 DECODED_TOKENS = 4000  # positions in a batch when translating
-ROUNDS = 20  # parts of a training; the weights after the last few are averaged
-RESAMPLES, SEED = 1000, 12345  # of the bootstrap, as sacreBLEU's own
+ROUNDS = 20  # parts of a training run; the last few parts' weights are averaged
+RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 
-# name -> (group, what differs from the reference's configuration); two keys are ours:
-# share: part of the training pairs; average: rounds whose weights are averaged
+# name -> (group, what differs from the reference's configuration). Here, two keys mean:
+# share, the fraction of the training pairs; average, the number of rounds whose weights
+# are averaged.
 TRAININGS: dict[str, tuple[str, dict[str, Any]]] = {
     "reference": ("reference", {}),
     "another seed": ("chance", {"seed": 1}),
@@ -74,19 +76,19 @@ VARIANTS = {FIRST: TRAININGS[FIRST], **DECODINGS} | {n: TRAININGS[n] for n in OT
 
 
 def settings_of(name: str, steps: int) -> dict[str, Any]:
-    """All that a variant depends on; a result of other settings is made anew."""
+    """Return all settings that a variant depends on; if they change, it is rerun."""
     settings = dataclasses.asdict(REFERENCE) | {"steps": steps, "share": 1.0}
     return settings | VARIANTS[name][1]
 
 
 def training_pairs(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """The share of the training pairs: the same few of every ten."""
+    """Return a share of the training pairs: the same few out of every ten."""
     pairs = at.load_pairs(REFERENCE, "train")
     return [p for i, p in enumerate(pairs) if i % 10 < 10 * settings["share"]]
 
 
 def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
-    """A translator after its training, and its model after the last rounds."""
+    """Train; return the translator, and its model after each of the last rounds."""
     fields = {f.name for f in dataclasses.fields(at.TrainingConfig)}
     known = {name: value for name, value in settings.items() if name in fields}
     blind = known["positions"] == "none"
@@ -124,7 +126,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
 
 
 def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
-    """A variant's translator with averaged weights, and figures of its training."""
+    """Train a variant; return it with averaged weights, and figures on the training."""
     started, busy = time.perf_counter(), time.process_time()
     translator, last = train(settings_of(name, steps))
     figures = {
@@ -150,10 +152,10 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
 def compare(
     translations: list[str], other: list[str], references: list[str]
 ) -> dict[str, Any]:
-    """How much better than ``other``, over resamples of the sentences that both share.
+    """Measure how much better translations are than ``other``, on shared resamples.
 
-    ``difference`` in BLEU with the 95 % ``interval`` of its bootstrap, and ``p``, the
-    paired bootstrap's as sacreBLEU computes it.
+    ``difference`` is in BLEU, ``interval`` is the 95 % interval of its bootstrap, and
+    ``p`` is that of the paired bootstrap, as sacreBLEU computes it.
     """
     metric = sacrebleu.BLEU()
     draws = np.random.default_rng(SEED).choice(
@@ -181,18 +183,18 @@ def compare(
 
 
 def is_done(folder: Path, settings: dict[str, Any]) -> bool:
-    """Whether a folder holds the result of these settings."""
+    """Return whether a folder holds the result of these settings."""
     path = folder / "result.json"
     return path.exists() and completed(at.read_json(path)["settings"]) == settings
 
 
 def completed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Stored settings, with the defaults of those that have come since."""
+    """Return stored settings, with defaults for those that have been added since."""
     return dataclasses.asdict(at.TrainingConfig()) | settings
 
 
 def make(name: str, steps: int, runs: Path) -> None:
-    """Train or decode a variant, and leave its folder in ``runs``, result last."""
+    """Train or decode a variant, and write its folder in ``runs``, the result last."""
     folder, first = runs / name, runs / FIRST
     pairs = at.load_pairs(REFERENCE, "valid")
     sources, references = map(list, zip(*pairs, strict=True))
@@ -230,7 +232,7 @@ def make(name: str, steps: int, runs: Path) -> None:
 
 
 def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
-    """Write the figures of all variants that are done into one file."""
+    """Write the figures of all finished variants to one file, and return them."""
     done = [n for n in VARIANTS if is_done(runs / n, settings_of(n, steps))]
     records = [at.read_json(runs / name / "result.json") for name in done]
     reference, signature = records[0]["settings"], records[0]["signature"]
@@ -252,7 +254,7 @@ def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The figures as lines of text."""
+    """Format the figures as a table."""
     head = f"{'':22} {'BLEU':>6} {'difference, 95 %':>22} {'p':>6} {'CPU s':>6}"
     lines = [head]
     for r in records:
@@ -268,13 +270,13 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def run(names: list[str], steps: int, runs: Path, out: Path) -> None:
-    """Make each variant that is not done, and sum up after each."""
+    """Run each unfinished variant, and update the summary after each."""
     for name in dict.fromkeys([FIRST, *names]):
         folder = runs / name
         if is_done(folder, settings_of(name, steps)):
             continue
         at.log(f"{name} …")
-        shutil.rmtree(folder, ignore_errors=True)  # of other settings, or broken off
+        shutil.rmtree(folder, ignore_errors=True)  # from other settings, or interrupted
         make(name, steps, runs)
         sum_up(runs, steps, out)
     print(table(sum_up(runs, steps, out)))
@@ -290,14 +292,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=out)
     given = parser.parse_args()
     if given.steps < ROUNDS:
-        parser.error(f"--steps: at least {ROUNDS}, a step a round")
+        parser.error(f"--steps must be at least {ROUNDS}, one step per round")
     torch.set_num_threads(REFERENCE.threads)
     at.keep_freed_memory()
     try:
         with at.raise_on_signal():
             run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
     except KeyboardInterrupt as stop:
-        at.log("Stopped. The same command goes on; what is done is kept.")
+        at.log("Stopped. Run the same command to continue; finished variants are kept.")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return 0
 

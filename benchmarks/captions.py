@@ -2,8 +2,8 @@
 
     python benchmarks/captions.py [--model DIR] [--out results/captions.json]
 
-The parts are those of data/captions/test.kind: sentences whose words and orders
-training has shown together, verbs with unseen objects, and unseen word orders.
+The parts are those of data/captions/test.kind: sentences with combinations and word
+orders that training has shown, verbs with unseen objects, and unseen word orders.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def load_grammar() -> ModuleType:
 
 
 def lost_objects(grammar: ModuleType, corpus, wrong: list[tuple]) -> int:
-    """Count wrong translations that don't have the noun of the unseen combination."""
+    """Count wrong translations that lack the noun of the unseen combination."""
     lost = 0
     for sentence, translation in wrong:
         _, lemma = sorted(sentence.objects & corpus.held_out)[0]

@@ -1,4 +1,4 @@
-"""The same trained weights in the decoders that people would use instead."""
+"""Our trained weights in the decoders that people would use instead."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import annotated_transformer as at
 
 
 def as_m2m100(translator: at.Translator) -> nn.Module:
-    """Our weights in transformers' pre-norm model, for its ``generate``."""
+    """Load our weights into transformers' pre-norm model, for its ``generate``."""
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     ours, config = translator.model, translator.config
@@ -41,13 +41,13 @@ def as_m2m100(translator: at.Translator) -> nn.Module:
 
 
 def positions(model: at.EncoderDecoder) -> Tensor:
-    """The sinusoids that a model adds, (positions, D)."""
+    """Return the sinusoids that a model adds, (positions, D)."""
     embedding: Any = model.tgt_embed
     return embedding[1].pe[0]
 
 
 def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Our weights under the names that transformers gives them."""
+    """Return our weights under the names that transformers gives them."""
     norms = {"encoder": ("self_attn_layer_norm", "final_layer_norm")}
     norms["decoder"] = (
         norms["encoder"][0],
@@ -84,7 +84,7 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
 
 
 def ctranslate2_of(folder: str, batches: int, threads: int) -> Any:
-    """Load an exported folder: so many batches at once, so many threads for each."""
+    """Load an exported folder, for this many parallel batches and threads for each."""
     import ctranslate2
 
     return ctranslate2.Translator(

@@ -1,10 +1,11 @@
-"""Decoding speed beside what people would use instead, in sentences per second.
+"""Compare the speed of decoding with other tools, in sentences per second.
 
     python benchmarks/decoding.py [--model models/multi30k] [--rounds 5]
 
-Sentences of test_2016_flickr, each until it ends by itself; the same trained weights
-in every system. All of them greedily in batches of 100, and by beam 5 in batches of
-50; forty one after the other; three by the older post's way, always to 72 places.
+Every system has the same trained weights and decodes test_2016_flickr, each sentence
+until it ends by itself: all of them greedily in batches of 100, and with a beam of 5 in
+batches of 50; forty of them one by one; and three in the older post's way, always to 72
+positions.
 """
 
 import argparse
@@ -28,13 +29,13 @@ THREADS = {  # batches at once, threads for each
 
 
 def groups(rows: Sequence, size: int) -> list[list]:
-    """Rows by length, cut into batches; the longest first, as CTranslate2 does."""
+    """Cut rows into batches by length, the longest first, as CTranslate2 does."""
     ordered = sorted(rows, key=len, reverse=True)
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
 
 def ours(model, rows: Sequence, beam_size: int) -> list[list[int]]:
-    """Beam search of chapter 4 over one batch of id rows."""
+    """Run chapter 4's beam search on one batch of id rows."""
     src = at.padded(rows)
     found = at.beam_search(
         model, src, (src != at.PAD).unsqueeze(-2), 128, at.START,
@@ -44,7 +45,7 @@ def ours(model, rows: Sequence, beam_size: int) -> list[list[int]]:
 
 
 def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
-    """transformers' generate over one batch."""
+    """Run transformers' ``generate`` on one batch."""
     src = at.padded(rows)
     with torch.inference_mode():
         out = model.generate(
@@ -55,8 +56,8 @@ def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
 
 
 def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
-    """A step that gives CTranslate2 all batches at once, to share out as it likes."""
-    # The engine adds the symbols of start and end by itself.
+    """Return a step that gives CTranslate2 all batches, to distribute as it likes."""
+    # The engine adds the start and end symbols itself.
     tokens = [words.tokens(row[1:-1]) for batch in batches for row in batch]
 
     def step() -> int:
@@ -70,7 +71,7 @@ def at_once(engine, words, batches: list, beam_size: int) -> Callable[[], int]:
 
 
 def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
-    """The same weights must write the same, in at least 95 of 100 sentences."""
+    """Assert that at least 95 % of greedy outputs are alike in all three decoders."""
     engine, alike = next(iter(fast.values())), 0
     for batch in groups(rows, 50):
         done = engine.translate_batch(
@@ -80,22 +81,22 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
         theirs = [words(result.hypotheses[0]) for result in done]
         outputs = ours(model, batch, 1), generate(hugging, batch, 1), theirs
         alike += sum(a == b == c for a, b, c in zip(*outputs, strict=True))
-    at.log(f"greedy outputs alike in all three: {alike} of {len(rows)}")
+    at.log(f"identical greedy outputs in all three: {alike} of {len(rows)}")
     assert alike >= 0.95 * len(rows)
 
 
 def as_2022(translator: at.Translator) -> torch.nn.Module:
-    """The post's model with our weights."""
+    """Return the post's model with our weights."""
     model = peers.model_of_2022(translator.config, len(translator.text.vocab_tgt))
     model.load_state_dict(translator.model.state_dict())
     return model.eval()
 
 
 def old(model, row: Sequence[int]) -> None:
-    """The post's greedy_decode as its examples call it.
+    """Run the post's greedy_decode as its examples call it.
 
-    A sentence of 72 places, 72 steps, each over all words so far; the gradients'
-    graph is built, too.
+    It pads the sentence to 72 positions and always writes 72, decoding all words so far
+    at each step; it builds the graph for gradients, too.
     """
     src = torch.full((1, peers.WIDTH_2022), at.PAD)
     src[0, : len(row)] = torch.tensor(row)
@@ -109,9 +110,9 @@ def old(model, row: Sequence[int]) -> None:
 
 
 def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
-    """A step that decodes all batches; the sentences it did.
+    """Return a step that decodes all batches and returns the number of sentences.
 
-    It asks for its threads anew: a new engine of CTranslate2 sets PyTorch's too.
+    It sets its number of threads anew: a new engine of CTranslate2 sets PyTorch's, too.
     """
 
     def step() -> int:
@@ -124,7 +125,7 @@ def over(batches: list, decode: Callable, threads: int) -> Callable[[], int]:
 
 
 def together(batches: list, decode: Callable) -> Callable[[], int]:
-    """A step that decodes all batches as `translate` does, two at a time."""
+    """Return a step that decodes all batches as `translate` does, two at a time."""
 
     def step() -> int:
         torch.set_num_threads(2)
@@ -136,7 +137,7 @@ def together(batches: list, decode: Callable) -> Callable[[], int]:
 
 
 def search_quality(translator: at.Translator) -> dict[str, float]:
-    """How a beam of 5 rates its outputs beside greedy decoding, on validation."""
+    """Compare the ratings of beam-5 outputs and greedy ones, on the validation set."""
     pairs = at.load_pairs(at.CONFIGS["small"], "valid")
     ratings: dict[int, list[float]] = {1: [], 5: []}
     for batch in groups([translator.check(src) for src, _ in pairs], 50):
@@ -179,7 +180,7 @@ def main() -> None:
         }
 
         def systems(batches: list, beam: int) -> dict[str, Callable[[], int]]:
-            """What takes turns: each decodes all batches."""
+            """Return the systems that take turns; each decodes all batches."""
             made = {"ours": together(batches, lambda b: ours(model, b, beam))}
             for name, threads in {"1 thread": 1, "2 threads": 2}.items():
                 made[f"generate of transformers, {name}"] = over(
@@ -220,7 +221,7 @@ def main() -> None:
         print(f"\n{name}", end="")
         turns.report(table, "sentences")
     quality = search_quality(translator)
-    print("\non validation:")
+    print("\non the validation set:")
     for name, value in quality.items():
         print(f"  {name} {value}")
     turns.save("decoding", {**tables, "search": quality})

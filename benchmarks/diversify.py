@@ -1,11 +1,11 @@
-"""More training pairs out of the same sentences (chapter 95).
+"""Make more training pairs from the same sentences (chapter 95).
 
     python benchmarks/diversify.py [--there runs/multi30k-small]
         [--back runs/multi30k-en-de] [--into runs/diversified]
 
-Writes train.de and train.en, three times the pairs of Multi30k's training split: as
-they are, each German sentence with what the model ``there`` makes of it, and what the
-model ``back`` makes of each English one, with that sentence.
+Writes train.de and train.en, with three times as many pairs as Multi30k's training
+split: the originals, each German sentence with its translation by the model ``there``,
+and each English sentence with its translation by the model ``back``.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import annotated_transformer as at
 def diversified(
     german: list[str], english: list[str], there: at.Translator, back: at.Translator
 ) -> dict[str, list[str]]:
-    """Three times the pairs, as the lines of each side."""
+    """Return three times as many pairs, as the lines of each side."""
     return {
         "de": german + german + back.translate(english),
         "en": english + there.translate(german) + english,

@@ -1,11 +1,12 @@
-"""Our decoder beside the model that `export` writes: outputs, BLEU, speed, size.
+"""Compare our decoder with the model that `export` writes: outputs, BLEU, speed, size.
 
     python benchmarks/engine.py [--model models/multi30k] [--rounds 5]
 
-Both translate test_2016_flickr, greedily and by beam 5. It prints how many lines differ
-from ours, and for beam 5 what becomes of them with CTranslate2's own length penalty and
-with its own rule for stopping. No choice is made by these figures (the settings of
-`ExportedTranslator` were chosen on the validation split), so no look is noted.
+Both translate test_2016_flickr, greedily and with a beam of 5. The program prints how
+many lines differ from ours, and for the beam how many would differ with CTranslate2's
+own length penalty and its own stopping rule. No choice is based on these figures (the
+settings of `ExportedTranslator` were chosen on the validation split), so this look at
+the test set is not logged.
 """
 
 import argparse
@@ -22,12 +23,12 @@ THREADS = 2
 
 
 def megabytes(folder: Path) -> float:
-    """Size of a folder's files."""
+    """Return the size of a folder's files."""
     return round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6, 1)
 
 
 def beside(ours: Sequence[str], theirs: Sequence[str], references: Sequence[str]):
-    """How many lines differ, and BLEU."""
+    """Count the lines that differ, and compute BLEU."""
     differ = sum(a != b for a, b in zip(ours, theirs, strict=True))
     return {"lines that differ": differ, "bleu": at.score(theirs, references)["bleu"]}
 
@@ -35,7 +36,7 @@ def beside(ours: Sequence[str], theirs: Sequence[str], references: Sequence[str]
 def by_its_own_rules(
     engine: at.ExportedTranslator, sentences: Sequence[str], alpha: float
 ) -> dict[str, list[str]]:
-    """Translations by beam 5 with its own penalty, and with its own stopping."""
+    """Translate by beam 5 with the engine's stopping, and with its penalty or ours."""
     rows = [engine.text.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
     found: dict[str, list[str]] = {"its own penalty and stopping": []}
     found["our penalty, its own stopping"] = []
@@ -60,7 +61,7 @@ def by_its_own_rules(
 
 
 def step(translator: at.Translator, sentences: Sequence[str], beam: int) -> Callable:
-    """A step that translates the sentences."""
+    """Return a step that translates the sentences."""
 
     def translate() -> int:
         torch.set_num_threads(THREADS)

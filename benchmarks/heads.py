@@ -1,13 +1,13 @@
-"""What each head of a captions model finds, looks at and is worth.
+"""Measure what each head of a captions model finds, looks at, and contributes.
 
     python benchmarks/heads.py [--model models/captions] [--out results/heads.json]
 
-Alignment error rates and roles over the test set while the decoder reads the
-references; BLEU of greedy translations with each head silent and with each attention
-uniform. The threshold for alignments is chosen on the validation set. Intervals are
-95 % of a bootstrap over the sentences: of each error rate, and of the BLEU that each
-silent head costs, on the same draws with and without it. Chapter 5 says what all this
-means and shows it.
+Alignment error rates and roles are measured on the test set while the decoder reads the
+references; BLEU is that of greedy translations with each head silenced and with each
+attention made uniform. The threshold for alignments is chosen on the validation set.
+Intervals are 95 % bootstrap intervals over the sentences: of each error rate, and of
+the BLEU that silencing each head costs, on the same draws with and without it.
+Chapter 5 shows the results and explains them.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ENDS = torch.tensor([0.025, 0.975], dtype=torch.double)  # of a 95 % interval
 
 
 def corpus(translator: at.Translator, split: str) -> list[tuple]:
-    """(pair, cross-attention with its mean, gold links) for each sentence."""
+    """Return (pair, cross-attention with its mean, gold links) for each sentence."""
     pairs = at.load_pairs(translator.config, split)
     path = at.data_file(translator.config.dataset, f"{split}.align")
     found = []
@@ -38,7 +38,7 @@ def corpus(translator: at.Translator, split: str) -> list[tuple]:
 
 
 def counted(sentences: list[tuple], **how) -> torch.Tensor:
-    """Links of each sentence, head and layer's mean: (sentences, N, h + 1, 3)."""
+    """Count links of each sentence, head, and layer mean: (sentences, N, h + 1, 3)."""
     return torch.stack(
         [
             at.count_links(at.links_found(maps, **how), gold)
@@ -48,12 +48,12 @@ def counted(sentences: list[tuple], **how) -> torch.Tensor:
 
 
 def error_rates(sentences: list[tuple], **how) -> torch.Tensor:
-    """Alignment error rate of each head and of each layer's mean: (N, h + 1)."""
+    """Return the alignment error rate of each head and layer mean: (N, h + 1)."""
     return at.alignment_error_rate(counted(sentences, **how).sum(0))
 
 
 def alignment(translator: at.Translator) -> dict:
-    """Error rates on the test set by largest weight and by threshold, and guesses."""
+    """Return test-set error rates by largest weight, by threshold, and of guesses."""
     valid, test = corpus(translator, "valid"), corpus(translator, "test")
     best = min(THRESHOLDS, key=lambda t: error_rates(valid, threshold=t).min().item())
     guesses = [at.guessed_links(gold) for _, _, gold in test]
@@ -77,9 +77,9 @@ def alignment(translator: at.Translator) -> dict:
 def roles(
     translator: at.Translator, pairs: list[tuple[str, str]], even: bool = False
 ) -> dict:
-    """Kind -> role -> score of each layer and head, over the pairs.
+    """Score each layer and head over the pairs: kind -> role -> scores.
 
-    With ``even``, of weights that are uniform over all keys that may be seen.
+    With ``even``, score weights that are uniform over all keys that may be seen.
     """
     sums: dict[str, dict[str, list]] = {kind: {} for kind in at.KINDS}
     for pair in pairs:
@@ -101,7 +101,7 @@ def roles(
 
 
 def attentions(model: at.EncoderDecoder) -> dict[str, list[at.MultiHeadedAttention]]:
-    """Kind -> the attention of each layer."""
+    """Return the attention of each layer, by kind."""
     uses = [
         [layer.self_attn for layer in model.encoder.layers],
         [layer.self_attn for layer in model.decoder.layers],
@@ -111,7 +111,7 @@ def attentions(model: at.EncoderDecoder) -> dict[str, list[at.MultiHeadedAttenti
 
 
 def importance(translator: at.Translator, pairs: list[tuple[str, str]]) -> dict:
-    """BLEU as it is, with each head silent, and with each attention uniform."""
+    """Measure BLEU as is, with each head silenced, and with each attention uniform."""
     sources, references = map(list, zip(*pairs, strict=True))
     uses = attentions(translator.model)
     turns = 1 + sum(1 + layer.h for layers in uses.values() for layer in layers)
@@ -147,7 +147,7 @@ def importance(translator: at.Translator, pairs: list[tuple[str, str]]) -> dict:
 
 
 def of_heads(heads: dict[str, list[list[dict]]], take: Callable[[dict], Any]) -> dict:
-    """Kind -> what ``take`` finds in the comparison of each layer and head."""
+    """Return what ``take`` finds in the comparison of each layer and head, by kind."""
     return {
         kind: [[take(head) for head in row] for row in layers]
         for kind, layers in heads.items()
@@ -155,13 +155,13 @@ def of_heads(heads: dict[str, list[list[dict]]], take: Callable[[dict], Any]) ->
 
 
 def lost(interval: list[float]) -> list[float]:
-    """The interval of a difference in BLEU as one of what was lost."""
+    """Turn the interval of a difference in BLEU into the interval of the loss."""
     low, high = interval
     return [-high, -low]
 
 
 def rounded(values: torch.Tensor) -> list | float:
-    """As lists of numbers with four digits, or as one."""
+    """Round to four decimals; return nested lists, or a single number."""
     return (values.double() * 1e4).round().div(1e4).tolist()
 
 
@@ -186,7 +186,7 @@ def main() -> None:
         "roles of uniform weights": roles(translator, test, even=True),
     }
     at.write_json(arguments.out, result)
-    at.log(f"{arguments.out} is written; `make notebooks` shows it in chapter 5.")
+    at.log(f"Wrote {arguments.out}; `make notebooks` shows it in chapter 5.")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""A corpus of WMT 2014's size from disk: memory, and the time spent waiting for data.
+"""Measure memory and time spent waiting for data, for a corpus of WMT 2014's size.
 
     python benchmarks/loading.py [--pairs 5000000] [--words 25] [--workers 2]
 
-Writes a text of random words (their frequencies by Zipf's law, sentences of very
-different length), prepares it as chapter 92 does, and trains some steps from the store,
-each in a process of its own whose memory is watched, and that of its workers.
-Needs 6 GB of disk for 5 million pairs of 25 words a side; the folder is deleted at the
-end, unless --folder names one.
+Writes a text of random words (with frequencies by Zipf's law, and sentences of very
+different lengths), prepares it as chapter 92 does, and trains for some steps from the
+store on disk. Preparation and training each run in a separate process; its memory and
+that of its workers are watched. Needs 6 GB of disk for 5 million pairs of 25 words a
+side; the folder is deleted at the end unless --folder names one.
 """
 
 import argparse
@@ -33,9 +33,9 @@ SPREAD = 0.6  # standard deviation of the logarithm of a sentence's length
 
 
 def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
-    """Two files of random sentences, line by line of similar length; their paths.
+    """Write two files of random sentences whose lengths are similar line by line.
 
-    Files that are there already are taken as they are.
+    Return their paths. Files that already exist are used as they are.
     """
     paths = [folder / f"{pairs}x{mean:g}.{side}" for side in ("src", "tgt")]
     if all(path.exists() for path in paths):
@@ -67,7 +67,7 @@ def write_corpus(folder: Path, pairs: int, mean: float) -> list[str]:
 
 
 def descendants(of: int) -> set[int]:
-    """The processes that a process has started, and those that they have."""
+    """Return the processes that a process has started, directly or indirectly."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def descendants(of: int) -> set[int]:
 
 
 def memory(pid: int) -> dict[str, float]:
-    """GiB that only this process has written (private), and its share of all (PSS)."""
+    """Return a process's private memory (written by it alone) and its PSS, in GiB."""
     found = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()
@@ -89,9 +89,9 @@ def memory(pid: int) -> dict[str, float]:
 
 
 def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]:
-    """Call a function in a process of its own; its result, and the highest memory.
+    """Call a function in a process of its own; return its result and peak memory.
 
-    That of any single process: of this one or of those that it starts.
+    The peak is that of any single process: that one, or one that it starts.
     """
     highest = {"private": 0.0, "PSS": 0.0}
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
@@ -107,9 +107,10 @@ def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]
 def train(
     config: at.TrainingConfig, steps: int, few: int | None = None
 ) -> dict[str, float]:
-    """Take some steps of training from the store; return what they took.
+    """Take some training steps from the store; return how long everything took.
 
-    With ``few`` from a list of its first pairs instead, to see what the model needs.
+    With ``few``, train on a list of its first pairs instead, to see what the model
+    itself needs.
     """
     torch.set_num_threads(config.threads)
     at.keep_freed_memory()
@@ -160,7 +161,7 @@ def train(
 
 
 def write(path: Path, figures: dict[str, Any]) -> None:
-    """Write figures and what they were made with."""
+    """Write figures and the environment that they were measured in."""
     rounded = {
         name: round(value, 4) if isinstance(value, float) else value
         for name, value in figures.items()
@@ -173,13 +174,13 @@ def write(path: Path, figures: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5_000_000)
-    parser.add_argument("--words", type=float, default=25, help="in a sentence, mean")
+    parser.add_argument("--words", type=float, default=25, help="mean per sentence")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--bpe-size", type=int, default=37_000)
     parser.add_argument("--config", default="small")
-    parser.add_argument("--folder", help="keep text and store here, and use them again")
+    parser.add_argument("--folder", help="keep the text and the store here, for reuse")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as path:
         folder = Path(arguments.folder or path)

@@ -1,4 +1,4 @@
-"""What people would use instead, each with the same sizes and dropout sites."""
+"""What people would use instead, all with the same sizes and dropout sites."""
 
 import itertools
 import math
@@ -12,11 +12,11 @@ import annotated_transformer as at
 
 WIDTH_2022 = 72  # to which the post pads every row
 ROWS_2022 = 32  # sentences in one of its batches
-ACCUM_2022 = 10  # batches to one step of its optimizer
+ACCUM_2022 = 10  # batches per step of its optimizer
 
 
 class LayerNorm2022(nn.Module):
-    """The post's layer norm: deviation with N - 1, epsilon outside of the root."""
+    """The post's layer norm: deviation with N - 1, epsilon outside the root."""
 
     def __init__(self, features: int, eps: float = 1e-6):
         super().__init__()
@@ -30,7 +30,7 @@ class LayerNorm2022(nn.Module):
 
 
 def attention_2022(query, key, value, mask=None, dropout=None):
-    """The post's attention: returns the weights after dropout, with their graph."""
+    """Compute the post's attention; return weights after dropout, with their graph."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
         scores = scores.masked_fill(mask == 0, -1e9)
@@ -41,7 +41,7 @@ def attention_2022(query, key, value, mask=None, dropout=None):
 
 
 class LabelSmoothing2022(nn.Module):
-    """The post's criterion: the whole smoothed target is written out, and copied."""
+    """The post's criterion: it writes out the whole smoothed target, and copies it."""
 
     def __init__(self, size: int, smoothing: float):
         super().__init__()
@@ -56,7 +56,7 @@ class LabelSmoothing2022(nn.Module):
 
 
 def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
-    """Our model with the post's layer norm and attention in the places of ours."""
+    """Build our model with the post's layer norm and attention in place of ours."""
     model = at.make_model(
         words, words, config.N, config.d_model, config.d_ff, config.h, config.dropout,
         tie=config.tie,
@@ -73,7 +73,7 @@ def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
 def way_of_2022(
     config: at.TrainingConfig, words: int, examples: Sequence
 ) -> tuple[nn.Module, Callable[[], int]]:
-    """The post's training step: rows in the order of the data, all padded alike."""
+    """Return the post's model and training step: rows in order, all padded alike."""
     model = model_of_2022(config, words)
     criterion = LabelSmoothing2022(words, config.smoothing)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98))
@@ -102,7 +102,7 @@ def way_of_2022(
 
 
 class TorchTransformer(nn.Module):
-    """nn.Transformer with our embeddings, positions and tied output around it."""
+    """nn.Transformer with our embeddings, positions, and tied output around it."""
 
     def __init__(self, config: at.TrainingConfig, words: int):
         super().__init__()
@@ -156,7 +156,7 @@ class Marian(nn.Module):
 def by_logits(
     model: nn.Module, batches: Sequence[at.Batch], smoothing: float
 ) -> Callable[[], int]:
-    """A training step of a model that gives logits, as its users write it."""
+    """Return a training step for a model that gives logits, as its users write it."""
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True
     )

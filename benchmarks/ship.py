@@ -1,10 +1,10 @@
-"""Pack a finished training on Multi30k into models/multi30k, at half precision.
+"""Pack a finished run on Multi30k into models/multi30k, at half precision.
 
     python benchmarks/ship.py runs/multi30k [--into models/multi30k] [--scores FILE]
 
 FILE, by default evaluate.json in the run's folder, is what `evaluate --model
-runs/multi30k --dataset multi30k --split test` printed. Both the weights as they are
-and the packed ones translate the validation split; the card says what that changed.
+runs/multi30k --dataset multi30k --split test` printed. Both the original weights and
+the packed ones translate the validation split; the card says what packing changed.
 """
 
 import argparse
@@ -68,9 +68,9 @@ Flickr30K Dataset*).
 
 
 def packed_model(model: at.EncoderDecoder) -> at.EncoderDecoder:
-    """A copy at half precision; what is tied stays tied.
+    """Return a copy at half precision, in which tied weights stay tied.
 
-    Raises DataError where a weight is too large for float16.
+    Raises DataError if a weight is too large for float16.
     """
     half = copy.deepcopy(model).half()
     if not all(weights.isfinite().all() for weights in half.parameters()):
@@ -80,14 +80,14 @@ def packed_model(model: at.EncoderDecoder) -> at.EncoderDecoder:
 
 
 def without_paths(command: str) -> str:
-    """A command line in which folders are named from the project on."""
+    """Return a command line in which folders are named relative to the project."""
     return re.sub(
         r"(?<![\w.])/(?:[^\s/]+/)*?(runs/\S+|[^\s/]+)(?=\s|$)", r"\1", command
     )
 
 
 def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
-    """What config.json is to say: the run's, with no folder of this machine."""
+    """Return the run's settings for config.json, without folders of this machine."""
     shipped = dataclasses.replace(config, run_dir="runs/multi30k")
     starts = at.run_settings(run)["starts"]
     for start in starts:
@@ -96,9 +96,9 @@ def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
 
 
 def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> str:
-    """What the training pairs are: those of ``people``, or what diversify.py makes.
+    """Describe the training pairs: those of ``people``, or what diversify.py makes.
 
-    Raises DataError for any other.
+    Raises DataError for any others.
     """
     count = len(people)
     if pairs == people:
@@ -107,7 +107,7 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
     halves = [source for source, _ in there], [target for _, target in back]
     if pairs[:count] != people or halves != tuple(map(list, zip(*people, strict=True))):
         what = "holds other pairs than Multi30k's and what benchmarks/diversify.py adds"
-        raise at.DataError("train split", what, "Name a run whose data is these.")
+        raise at.DataError("train split", what, "Name a run on those pairs.")
     return (
         f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
         f"sentences, German and English, beside what another model, trained on the "
@@ -118,7 +118,7 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
 def compare(
     translator: at.Translator, packed: at.Translator
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The packed model's scores on validation, and how far they are the other's."""
+    """Score both on validation; return the packed one's scores and a comparison."""
     sources, references = zip(*at.load_pairs(packed.config, "valid"), strict=True)
     said = [each.translate(sources) for each in (translator, packed)]
     scores = [at.score(lines, references) for lines in said]
@@ -128,7 +128,7 @@ def compare(
 
 
 def checked_scores(path: Path) -> dict[str, Any]:
-    """The scores on the test split; DataError where they are not of all of it."""
+    """Return the scores on the test split; raise DataError if one is missing."""
     scores = at.read_json(path)
     wanted = {"bleu", "interval", "chrf", "sentences", "signature"}
     if not isinstance(scores, dict) or not wanted <= scores.keys():
@@ -138,7 +138,7 @@ def checked_scores(path: Path) -> dict[str, Any]:
 
 
 def row(split: str, scores: dict[str, Any]) -> str:
-    """A line of the card's table."""
+    """Format a row of the card's table."""
     low, high = scores["interval"]
     bleu = f"{scores['bleu']:.1f} ({low:.1f}–{high:.1f})"
     return f"| {split} | {scores['sentences']:,} | {bleu} | {scores['chrf']:.1f} |"
@@ -152,7 +152,7 @@ def card(
     scores: dict[str, Any],
     parity: dict[str, Any],
 ) -> str:
-    """The text of README.md; ``pairs`` says what the model was trained on."""
+    """Return the text of README.md; ``pairs`` says what the model was trained on."""
     config, metrics = model.config, at.read_metrics(run)
     examples = at.load_examples(at.CONFIGS["small"], "train", model.text)
     start = at.run_settings(into)["starts"][0]
@@ -185,12 +185,12 @@ def card(
 
 
 def ship(run: Path, into: Path, scores: Path) -> str:
-    """Write the model's folder; returns its card."""
+    """Write the model's folder, and return its card."""
     test = checked_scores(scores)
     translator = at.load_translator(run, "cpu")
     config = translator.config
     if config.dataset != "multi30k":
-        what = f"was trained on {config.dataset}, and the card tells of Multi30k"
+        what = f"was trained on {config.dataset}, and the card is about Multi30k"
         raise at.DataError(run, what, "Name a run on Multi30k.")
     people = at.load_pairs(at.CONFIGS["small"], "train")
     pairs = described(at.load_pairs(config, "train"), people)

@@ -1,11 +1,12 @@
-"""What each measure of chapter 93 buys: the same work with it and without it.
+"""Time the same work with and without each measure of chapter 93.
 
     python benchmarks/step.py [--pairs 9] [--part small …] [--only loss …]
 
-Training steps on random batches of 3,000 positions, source and target together, and
-translations by the shipped model. The two ways are two processes that take turns, and
-each turn does the same work in both. What counts is the median over the pairs of turns,
-in elapsed and in processor time. One thread, unless the measure is about threads.
+The work is training steps on random batches of 3,000 positions, source and target
+together, and translations by the shipped model. The two ways of doing it are two
+processes that take turns, and each turn does the same work in both. The result is the
+median over the pairs of turns, in elapsed and in processor time. Everything runs on one
+thread unless the measure is about threads.
 """
 
 import argparse
@@ -28,7 +29,7 @@ CPU = torch.device("cpu")
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """How to do the work: chapter 93's way, but for what is said otherwise."""
+    """How to do the work: as chapter 93 does, except where a field says otherwise."""
 
     size: str = "small"  # of the training step; "" to translate
     beam_size: int = 1
@@ -37,10 +38,10 @@ class Way:
     dropout: bool = True
     loss: bool = True
     attention: bool = True
-    products: bool = False  # oneDNN's, whatever the processor
+    products: bool = False  # oneDNN's, on any processor
     adam: bool = True
     memory: bool = True
-    giving_back: bool = True  # of memory that lies idle
+    giving_back: bool = True  # of idle memory
     vocab: int = 8000
     heap: bool = True
     threads: int = 1
@@ -49,22 +50,22 @@ class Way:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """The two ways that a measure of the chapter is judged by."""
+    """The two ways of working that a measure of the chapter is judged by."""
 
     with_it: Way
     without: Way
-    pairs: int = 0  # 0: as many as asked for
+    pairs: int = 0  # 0: as many as --pairs says
 
 
 def taken_away(name: str, way: Way, pairs: int = 0) -> Measure:
-    """The measure that a field of Way installs."""
+    """Return the measure that a field of Way turns on."""
     installed, missing = ({name: value} for value in (True, False))
     replace = dataclasses.replace
     return Measure(replace(way, **installed), replace(way, **missing), pairs)
 
 
 def measures(part: str) -> dict[str, Measure]:
-    """The measures of a training step of this size, or of translating."""
+    """Return the measures for a training step of this size, or for translating."""
     if part != "translating":
         exact = Way(part, precision="float32")
         names = ("dropout", "loss", "attention", "adam", "memory")
@@ -86,7 +87,7 @@ def measures(part: str) -> dict[str, Measure]:
 
 
 def exchange(model: nn.Module, kind: type, make: Callable[[Any], nn.Module]) -> None:
-    """Put make(module) in the place of each module of this kind."""
+    """Replace each module of this kind by make(module)."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if type(child) is kind:
@@ -94,14 +95,14 @@ def exchange(model: nn.Module, kind: type, make: Callable[[Any], nn.Module]) -> 
 
 
 def plain_linear(linear: nn.Linear) -> nn.Linear:
-    """A linear layer of PyTorch's own with another's parameters."""
+    """Return one of PyTorch's own linear layers, with another one's parameters."""
     own = nn.Linear(1, 1, device="meta")
     own.weight, own.bias = linear.weight, linear.bias
     return own
 
 
 def prepare(model: nn.Module, way: Way) -> None:
-    """Install what the way asks for in a model."""
+    """Set up a model in the way asked for."""
     at.optimize_for_cpu(model)
     if not way.dropout:
         exchange(model, at.CheapDropout, lambda dropout: nn.Dropout(dropout.p))
@@ -114,7 +115,7 @@ def prepare(model: nn.Module, way: Way) -> None:
 
 
 def random_batches(vocab: int) -> Iterator[at.Batch]:
-    """Batches of about 1,500 positions a side, of many shapes, without an end."""
+    """Yield batches of about 1,500 positions a side, of many shapes, endlessly."""
     draw = torch.Generator().manual_seed(0)
     lengths = itertools.cycle([16, 10, 24, 13, 19, 8, 29, 12, 21, 15])
     for length in lengths:
@@ -125,7 +126,7 @@ def random_batches(vocab: int) -> Iterator[at.Batch]:
 
 
 def training(way: Way) -> Callable[[], None]:
-    """A turn of training: one step of base, two of small."""
+    """Return a turn of training: one step of base, or two of small."""
     config = dataclasses.replace(at.CONFIGS[way.size], dropout=0.1)
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, way.vocab))])
     model = at.build_model(config, words, words)
@@ -149,7 +150,7 @@ def training(way: Way) -> Callable[[], None]:
 
 
 def translating(way: Way) -> Callable[[], None]:
-    """A turn of translating captions with the shipped model."""
+    """Return a turn of translating captions with the shipped model."""
     translator = at.load_translator(MODEL, "cpu")
     prepare(translator.model, way)
     lines = itertools.cycle(at.read_lines(at.data_file("captions", "test.de")))
@@ -172,7 +173,7 @@ def translating(way: Way) -> Callable[[], None]:
 
 
 def work(way: Way) -> None:
-    """Be the process of a way."""
+    """Do the work in one way, as a process that takes turns."""
     torch.manual_seed(0)
     torch.set_num_threads(way.threads)
     if way.memory and way.size:
@@ -183,7 +184,7 @@ def work(way: Way) -> None:
 
 
 def compared(measure: Measure, pairs: int) -> dict[str, Any]:
-    """How much more the work takes without the measure, over pairs of turns."""
+    """Compare the work without a measure with that with it, over pairs of turns."""
     with_it, without = turns.ask_in_turn(
         [
             turns.Worker([__file__, "--work", json.dumps(dataclasses.asdict(way))])
@@ -202,7 +203,9 @@ def compared(measure: Measure, pairs: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=9)
-    parser.add_argument("--only", nargs="+", default=[""], help="starts of names")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="what the measures' names start with"
+    )
     parser.add_argument("--part", nargs="+", default=["small", "base", "translating"])
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

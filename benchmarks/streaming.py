@@ -1,10 +1,10 @@
-"""Does `translate` need more memory for a longer text? And when does it answer?
+"""Measure whether `translate` needs more memory for longer texts, and when it answers.
 
     python benchmarks/streaming.py [--lines 1000 100000]
 
-Captions of our own through a pipe, greedily. Prints the peak of resident memory
-for each number of lines, and shows that the first answer comes before the last
-line has been sent.
+Sends our own captions through a pipe, to be translated greedily. Prints the peak
+resident memory for each number of lines, and checks that the first answer comes before
+the last line has been sent.
 """
 
 import argparse
@@ -22,7 +22,7 @@ MODEL = PROGRAM.parent / "models" / "captions"
 
 
 def peak_memory(process: subprocess.Popen) -> float:
-    """The most resident memory that a running process has had, in MiB (Linux)."""
+    """Return a running process's peak resident memory so far, in MiB (Linux only)."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
@@ -32,7 +32,7 @@ PATIENCE = 60  # seconds to wait for a first answer before the last line is sent
 
 
 def translate(lines: int) -> tuple[float, float, bool]:
-    """Peak memory in MiB, lines per second, and whether answers came meanwhile."""
+    """Return peak memory in MiB, lines per second, and whether an answer came early."""
     sentences = at.read_lines(at.data_file("captions", "test.de"))
     command = [sys.executable, str(PROGRAM), "translate", "--model", str(MODEL)]
     with subprocess.Popen(
@@ -68,7 +68,7 @@ def main() -> None:
     arguments, peaks = parser.parse_args(), {}
     if min(arguments.lines) < 2:
         parser.error(
-            "--lines: the last line is sent after an answer, so give 2 at least"
+            "--lines must be at least 2: the last line is sent after an answer"
         )
     for lines in arguments.lines:
         peaks[lines], rate, early = translate(lines)

@@ -1,10 +1,11 @@
-"""Training speed beside what people would use instead, in tokens per second.
+"""Compare the speed of training with other tools, in tokens per second.
 
     python benchmarks/training.py [--config small|base] [--rounds 7] [--seconds 4]
 
-Target tokens without padding; forward, backward and step of the optimizer, from
-batches that are ready. All in one process at two threads, so all profit from the
-memory that it keeps (chapter 93). Multi30k, 8,000 subwords, dropout 0.1.
+Counts target tokens without padding, and times the forward pass, the backward pass,
+and the optimizer's step, on batches made beforehand. Everything runs in one process
+with two threads, so all systems profit from the memory that it keeps (chapter 93). The
+data is Multi30k, with 8,000 subwords; dropout is 0.1.
 """
 
 import argparse
@@ -19,13 +20,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
 
-PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}  # of the feed-forward
+# Rows, inputs, and outputs of a product in the feed-forward net.
+PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}
 
 
 def ours(
     config: at.TrainingConfig, words: at.Vocabulary, batches: Sequence, precision: str
 ) -> tuple[torch.nn.Module, Callable[[], int]]:
-    """Our model and a training step by ``run_epoch``, as ``train`` takes it."""
+    """Return our model and a training step by ``run_epoch``, as ``train`` takes it."""
     device = torch.device("cpu")
     model = at.build_model(config, words, words)
     at.optimize_for_cpu(model)
@@ -45,7 +47,7 @@ def ours(
 
 
 def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[], int]:
-    """A matrix product of the model's own size; its floating-point operations."""
+    """Return a matrix product of the model's size; it returns its operation count."""
     layer = torch.nn.Sequential(torch.nn.Linear(inner, columns, dtype=dtype))
     at.optimize_for_cpu(layer)
     x = torch.randn(rows, inner, dtype=dtype)
@@ -59,7 +61,7 @@ def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[]
 
 
 def operations(config: at.TrainingConfig, words: at.Vocabulary, batches: list) -> float:
-    """Floating-point operations of all matrix products of a step, a target token."""
+    """Count the operations of all matrix products of a step, per target token."""
     model = at.build_model(config, words, words)
     with FlopCounterMode(display=False) as counter:
         for batch in batches:
@@ -120,7 +122,10 @@ def main() -> None:
         for name in table
         if name.startswith("ours")
     }
-    print(f"\n{each / 1e6:.1f} million operations a token, of the float32 peak", shares)
+    print(
+        f"\n{each / 1e6:.1f} million operations per token; share of the float32 peak:",
+        shares,
+    )
     turns.save(
         f"training {arguments.config}",
         {**tables, "matrix products": limits, "share of the float32 peak": shares},

@@ -1,8 +1,9 @@
-"""Timing on a machine that others use too: systems take turns, in rounds.
+"""Timing on a machine that others use, too: systems take turns, in rounds.
 
 A busy neighbor slows whatever runs at that moment. So each system works for a
-few seconds, then the next, round after round; systems are compared within a
-round, and the figure is the median of these ratios, with the lowest and highest.
+few seconds, then the next one does, round after round; systems are compared
+within a round, and the figure is the median of these ratios, with the lowest and
+the highest.
 """
 
 import json
@@ -38,7 +39,7 @@ class Turn:
 
 
 def busy_seconds() -> float:
-    """Processor seconds that all processes have used; 0 where it is not known."""
+    """Return the processor seconds that all processes have used; 0 if unknown."""
     try:
         user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
     except OSError:
@@ -47,7 +48,7 @@ def busy_seconds() -> float:
 
 
 def turn(step: Callable[[], int], seconds: float) -> Turn:
-    """Call ``step``, which returns the units it did, once and on for these seconds."""
+    """Call ``step``, which returns the units it did, repeatedly for these seconds."""
     busy, own, start = busy_seconds(), time.process_time(), time.perf_counter()
     units = step()
     while time.perf_counter() - start < seconds:
@@ -60,7 +61,7 @@ def turn(step: Callable[[], int], seconds: float) -> Turn:
 def take_turns(
     systems: dict[str, Callable[[], int]], seconds: float, rounds: int
 ) -> dict[str, list[Turn]]:
-    """``rounds`` turns of each system; one step of each comes before, uncounted."""
+    """Give each system ``rounds`` turns, after one uncounted step each."""
     for step in systems.values():
         step()
     turns: dict[str, list[Turn]] = {name: [] for name in systems}
@@ -75,9 +76,9 @@ def take_turns(
 
 
 def compare(turns: dict[str, list[Turn]], ours: str) -> dict[str, Any]:
-    """Rates, and how many times as fast ``ours`` is, round by round.
+    """Return rates, and how many times as fast ``ours`` is, round by round.
 
-    Rounds in which other programs were busy are left out, if three others remain.
+    Rounds in which other programs were busy are left out if three others remain.
     """
     rounds = range(len(turns[ours]))
     quiet = [i for i in rounds if all(t[i].others < QUIET for t in turns.values())]
@@ -120,12 +121,12 @@ def save(name: str, tables: dict[str, Any], file: str = "bench.json") -> None:
     at.write_json(path, known)
 
 
-# Threads, memory and the module itself belong to a process. Where two ways differ in
-# one of these, each is a process of its own, and they are asked in turn.
+# Threads, memory, and the module itself belong to a process. Where two ways differ in
+# one of these, each gets a process of its own, and they take turns.
 
 
 class Worker:
-    """A process that does a turn of its work whenever it is asked to."""
+    """A process that does a turn of its work whenever asked."""
 
     def __init__(self, argv: Sequence[str], environment: dict[str, str] | None = None):
         self.process = subprocess.Popen(
@@ -134,7 +135,7 @@ class Worker:
         )  # fmt: skip
 
     def ask(self) -> dict[str, float]:
-        """Let it do one turn: seconds, seconds of the processor, and peak of MiB."""
+        """Let it do one turn; return the seconds, processor seconds, and peak MiB."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -146,7 +147,7 @@ class Worker:
 
 
 def answer(work: Callable[[], Any]) -> None:
-    """Be a worker: do ``work`` once for each line of standard input, and time it."""
+    """Act as a worker: time ``work`` once for each line of standard input."""
     for _ in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
         work()
@@ -156,9 +157,9 @@ def answer(work: Callable[[], Any]) -> None:
 
 
 def ask_in_turn(workers: Sequence[Worker], rounds: int) -> list[list[dict[str, float]]]:
-    """Turns of each worker; two of each come before, uncounted.
+    """Ask each worker for ``rounds`` turns, after two uncounted ones each.
 
-    Every other round goes the other way around, so that none is always the first.
+    Every other round goes in reverse order, so that no worker is always first.
     """
     for worker in workers:
         worker.ask()
@@ -176,7 +177,7 @@ def ask_in_turn(workers: Sequence[Worker], rounds: int) -> list[list[dict[str, f
 def ratios(
     ours: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
 ) -> dict[str, list[float]]:
-    """How many times as long the others took: median, lowest and highest."""
+    """Return how many times as long the others took: median, lowest, and highest."""
     found = {}
     for kind in ("seconds", "processor"):
         pairs = [b[kind] / a[kind] for a, b in zip(ours, others, strict=True)]

@@ -1,11 +1,11 @@
-"""This version beside an older one, on one machine, in turns.
+"""Compare this version with an older one, on one machine, in turns.
 
     python benchmarks/versions.py [--against 761f70e] [--rounds 9] [--part small …]
 
-Training steps of `small` and `base` on random batches, and the shipped model
-translating Multi30k's test sentences: greedily, by beam 5, and one by one, the last
-beside `generate` of transformers, too. Each version is a process of its own. A figure
-above 1 says that the older version, or `generate`, takes so many times as long.
+Both take training steps of `small` and `base` on random batches, and translate
+Multi30k's test sentences with the shipped model: greedily, with a beam of 5, and one by
+one, the last also compared with `generate` of transformers. Each version is a process
+of its own. A figure is how many times as long the older version, or `generate`, takes.
 """
 
 import argparse
@@ -31,7 +31,7 @@ VOCAB, CPU = 8000, torch.device("cpu")
 
 
 def training(size: str) -> Callable[[], None]:
-    """Training steps: two of base, eight of small."""
+    """Return a turn of training: two steps of base, or eight of small."""
     config = dataclasses.replace(at.CONFIGS[size], dropout=0.1)
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
     at.keep_freed_memory()
@@ -57,7 +57,7 @@ def training(size: str) -> Callable[[], None]:
 
 
 def translating(kind: str, generate: bool) -> Callable[[], None]:
-    """The next test sentences, all at once or one by one."""
+    """Return a turn that translates the next test sentences, together or one by one."""
     translator = at.load_translator(ROOT / "models" / "multi30k", "cpu")
     pairs = at.load_pairs(at.CONFIGS["small"], "test")
     size = {"greedy": 400, "beam 5": 100, "one sentence": 40}[kind]

@@ -2,7 +2,7 @@
 
     python images/draw.py
 
-Boxes are placed by hand on a grid of pixels; everything else (arrows, colours,
+Boxes are placed by hand on a grid of pixels; everything else (arrows, colors,
 letters) comes from the few helpers below, which refuse text that leaves its box or
 touches other text or a line. Standard library only.
 """
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 FOLDER = Path(__file__).parent
 WIDTH = 720  # about that of a notebook's column
 INK, LINE, PAPER = "#1a1a1a", "#4d4d4d", "#ffffff"
-OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; those of the charts
+OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; the colors of the charts
 FADED = "#d3d9de"  # arrows that are not the point
 FILL = {
     "attention": "#cfe6f5",
@@ -30,7 +30,7 @@ FILL = {
     "group": "#f7f7f7",
     "layer": "#efefef",
 }
-HEADS = ("#56b4e9", "#e69f00", "#009e73")  # told apart by colour-blind readers
+HEADS = ("#56b4e9", "#e69f00", "#009e73")  # color-blind readers can tell them apart
 # The section of chapter 1 that builds each class; tests/test_text.py compares.
 SECTION = {
     "MultiHeadedAttention": "1.4",
@@ -51,7 +51,7 @@ NARROW = frozenset("ijlt.,:;|!()[]{}' fr-Ił·")
 
 
 def text_width(words: str, size: float, bold: bool = False) -> float:
-    """About how wide words are, in pixels; rather too wide than too narrow."""
+    """Estimate how wide words are, in pixels; rather too wide than too narrow."""
     plain = re.sub(
         r"[_^]\{([^}]*)\}", lambda m: m[1][: (2 * len(m[1]) + 2) // 3], words
     )
@@ -74,7 +74,7 @@ class Figure:
         self.drawn: list[tuple[tuple[float, float], tuple[float, float]]] = []
 
     def box(self, x, y, w, h, text="", fill="plain", size=14, bold=False, dash=False):
-        """A rounded box with centred lines of text."""
+        """Draw a rounded box with centered lines of text."""
         style = ' stroke-dasharray="5 4"' if dash else ""
         self.parts.append(
             f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="7" '
@@ -92,7 +92,7 @@ class Figure:
         self, x, y, words, size=13, anchor="middle", bold=False, colour=INK,
         ground=False,
     ):  # fmt: skip
-        """Words whose middle line is at y; a ``ground`` below them hides lines."""
+        """Write words vertically centered at y; a ``ground`` below them hides lines."""
         width = text_width(words, size, bold)
         left = x - {"start": 0, "middle": 0.5, "end": 1}[anchor] * width
         self.occupy(left, y - 0.45 * size, left + width, y + 0.45 * size, words)
@@ -105,7 +105,7 @@ class Figure:
         )
 
     def occupy(self, left, top, right, bottom, words) -> None:
-        """Note where words stand; no others may stand there."""
+        """Reserve the space of words, which no others may touch."""
         if left < 4 or right > WIDTH - 4 or top < 4 or bottom > self.height - 4:
             raise ValueError(f"{self.path.stem}: {words!r} leaves the panel")
         for x, y, x_end, y_end, other in self.written:
@@ -114,7 +114,7 @@ class Figure:
         self.written.append((left, top, right, bottom, words))
 
     def refuse_crossing(self, segments, written) -> None:
-        """No upright or level line may run through words."""
+        """Refuse vertical and horizontal lines that run through words."""
         for (x, y), (x_end, y_end) in segments:
             for left, top, right, bottom, words in written:
                 beside = max(x, x_end) < left or right < min(x, x_end)
@@ -123,19 +123,19 @@ class Figure:
                     raise ValueError(f"{self.path.stem}: a line crosses {words!r}")
 
     def part(self, kind, **attributes):
-        """Any other element of SVG; `stroke_width` stands for `stroke-width`."""
+        """Add any other SVG element; `stroke_width` stands for `stroke-width`."""
         listed = (f'{key.replace("_", "-")}="{v}"' for key, v in attributes.items())
         self.parts.append(f"<{kind} {' '.join(listed)}/>")
 
     def slanted(self, x, y, words, size=13):
-        """Words that rise to the right from (x, y), as heads of narrow columns."""
+        """Write words rising to the right from (x, y), as heads of narrow columns."""
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{INK}" '
             f'transform="rotate(-45 {x:g} {y:g})">{escape(words)}</text>'
         )
 
     def badge(self, x, y, name):
-        """The number of the section that builds a class, centred on (x, y)."""
+        """Draw the number of the section that builds a class, centered on (x, y)."""
         number = SECTION[name]
         width = 32 if len(number) < 4 else 40
         self.parts.append(
@@ -145,12 +145,12 @@ class Figure:
         self.text(x, y, number, 13, bold=True, colour=PAPER, ground=True)
 
     def named(self, x, y, w, h, name, below="", fill="plain"):
-        """A box with a class's name, the number of its section at its corner."""
+        """Draw a box with a class's name, and the number of its section at a corner."""
         self.box(x, y, w, h, name + (f"\n{below}" if below else ""), fill, 14, True)
         self.badge(x + 4, y - 3, name)
 
     def line(self, *points, arrow=True, dash=False):
-        """A path through points, with an arrow at its end."""
+        """Draw a path through points, with an arrow at its end."""
         segments = list(itertools.pairwise(points))
         self.refuse_crossing(segments, self.written)
         self.drawn += segments
@@ -163,7 +163,7 @@ class Figure:
         )
 
     def grid(self, x, y, fills, cell=16, stroke=LINE):
-        """A matrix as small squares; `fills` holds a colour for each, row by row."""
+        """Draw a matrix as small squares; `fills` holds their colors, row by row."""
         for i, row in enumerate(fills):
             for j, fill in enumerate(row):
                 self.parts.append(
@@ -173,7 +173,7 @@ class Figure:
                 )
 
     def plus(self, x, y):
-        """The circle where a residual is added."""
+        """Draw the circle where a residual is added."""
         self.parts.append(
             f'<circle cx="{x}" cy="{y}" r="10" fill="{PAPER}" stroke="{LINE}" '
             'stroke-width="1.3"/>'
@@ -199,7 +199,7 @@ class Figure:
 
 
 def marked(words: str, size: float) -> str:
-    """Words with their indices and exponents set lower and higher."""
+    """Set words as SVG, with indices lowered and exponents raised."""
     small, drop = round(size * 0.72, 1), round(size * 0.25, 1)
     text, shift = "", 0.0
     for piece in filter(None, re.split(r"([_^]\{[^}]*\})", words)):
@@ -217,7 +217,7 @@ def marked(words: str, size: float) -> str:
 
 
 def transformer() -> Figure:
-    """The whole model, as the paper's Figure 1, each box with the name of its class."""
+    """Draw the whole model like the paper's Figure 1, with a class name in each box."""
     f = Figure("transformer", 760, "The Transformer with the names of its classes")
     f.badge(40, 34, "EncoderDecoder")
     f.text(66, 34, "EncoderDecoder", 19, "start", bold=True)
@@ -266,7 +266,7 @@ def transformer() -> Figure:
 
 
 def sublayer(f, middle, y, name, below, fill, side) -> int:
-    """A sub-layer and its residual connection, from y up; returns where it ends."""
+    """Draw a sub-layer and its residual connection from y up; return where it ends."""
     f.line((middle, y), (middle, y - 22))
     f.named(middle - 114, y - 70, 228, 46, name, below, fill)
     f.line((middle, y - 70), (middle, y - 82))
@@ -282,7 +282,7 @@ def sublayer(f, middle, y, name, below, fill, side) -> int:
 
 
 def attention() -> Figure:
-    """Scaled dot-product attention: three matrices become one."""
+    """Draw scaled dot-product attention: three matrices become one."""
     f = Figure("attention", 256, "Scaled dot-product attention as matrices")
     f.text(360, 28, "Attention(Q, K, V) = softmax(scores) V", 17, bold=True)
     middle, cell = 136, 16
@@ -317,19 +317,19 @@ def attention() -> Figure:
 
 
 def shade(weight: float) -> str:
-    """The blue of a weight: the more, the darker."""
+    """Return the blue of a weight: the larger, the darker."""
     light, dark = (0xFF, 0xFF, 0xFF), (0x00, 0x72, 0xB2)
     mixed = (round(a + (b - a) * weight) for a, b in zip(light, dark, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def multi_head() -> Figure:
-    """Multi-head attention: how the shapes flow."""
+    """Draw multi-head attention: how the shapes flow."""
     f = Figure("multi_head", 356, "Multi-head attention as shapes")
     cell, heads = 13, [colour for colour in HEADS for _ in range(2)]
 
     def cut(x, y, length):
-        """Three heads of width two, side by side."""
+        """Draw three heads of width two, side by side."""
         for h, colour in enumerate(HEADS):
             f.grid(x + 34 * h, y, [[colour] * 2] * length, cell)
 
@@ -370,7 +370,7 @@ def multi_head() -> Figure:
 
 
 def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
-    """One layer from below to above around column c, with its residuals."""
+    """Draw one layer from the bottom up around column c, with its residuals."""
     f.text(c, 50, manner, 14)
     y, end = 514, 514 - 124 * len(parts)
     f.line((c, 532), (c, end - 20))
@@ -399,7 +399,7 @@ def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
 
 
 def layers() -> Figure:
-    """Encoder and decoder layer, pre-norm and post-norm."""
+    """Draw the encoder and decoder layers, pre-norm and post-norm."""
     f = Figure("layers", 568, "Encoder and decoder layer, pre-norm and post-norm")
     encoder = ("self_attn", "feed_forward")
     decoder = ("self_attn", "src_attn", "feed_forward")
@@ -420,7 +420,7 @@ def layers() -> Figure:
 
 
 def three_uses() -> Figure:
-    """The three uses of attention: who asks whom."""
+    """Draw the three uses of attention: which positions ask which."""
     f = Figure("three_uses", 366, "The three uses of attention")
     src = ["Ein", "Hund", "läuft", "."]
     tgt = ["<s>", "A", "dog", "runs", "."]
@@ -458,7 +458,7 @@ def three_uses() -> Figure:
 
 
 def token_grid(f, x, y, may, columns, rows, cell) -> None:
-    """A mask with its tokens: blue where a row may read a column."""
+    """Draw a mask with its tokens: blue where a row may read a column."""
     f.grid(x, y, [[OPEN if ok else HIDDEN for ok in row] for row in may], cell, PAPER)
     for j, token in enumerate(columns):
         f.slanted(x + cell * (j + 0.45), y - 6, token)
@@ -467,7 +467,7 @@ def token_grid(f, x, y, may, columns, rows, cell) -> None:
 
 
 def masks() -> Figure:
-    """A padded batch and its two masks."""
+    """Draw a padded batch and its two masks."""
     f = Figure("masks", 434, "Batches and masks")
     src = [["Ein", "Hund", "läuft", ".", "</s>"], ["Eine", "Katze", "</s>"]]
     f.text(20, 26, "src (B, S)", 14, "start", bold=True)
@@ -514,11 +514,11 @@ def masks() -> Figure:
 
 
 def schedule() -> Figure:
-    """The learning rate of the paper, in words."""
+    """Draw the paper's learning rate, explained in words."""
     f = Figure("schedule", 396, "The learning rate: warm-up, peak, decay")
 
     def at(u):
-        """Pixels of the rate at u times the warm-up; the peak is at u = 1."""
+        """Return the point of the rate at u times the warm-up; the peak is at u = 1."""
         return 60 + 125 * u, round(250 - 180 * min(u, max(u, 1e-9) ** -0.5), 1)
 
     left, base = at(0)
@@ -572,7 +572,7 @@ fixed beforehand.""".split("\n")
 
 
 def teacher_forcing() -> Figure:
-    """What the decoder reads and what it is asked for; one position is picked out."""
+    """Draw what the decoder reads and is asked for, with one position picked out."""
     f = Figure("teacher_forcing", 252, "Teacher forcing: tgt against tgt_y")
     tgt = ["<s>", "A", "dog", "is", "running", "."]
     tgt_y = ["A", "dog", "is", "running", ".", "</s>"]
@@ -601,7 +601,7 @@ def teacher_forcing() -> Figure:
 
 
 def text_to_score() -> Figure:
-    """The way of the data, from two files to a score, with section numbers."""
+    """Draw the path of the data from two files to a score, with section numbers."""
     f = Figure("text_to_score", 292, "From two files to a score")
 
     def station(x, y, number, name, below, fill):
@@ -649,13 +649,13 @@ def text_to_score() -> Figure:
 
 
 def pill(f, x, y, number) -> None:
-    """The number of a section at a corner of a box."""
+    """Draw the number of a section at a corner of a box."""
     f.part("rect", x=x - 17, y=y - 10, width=34, height=20, rx=10, fill=INK)
     f.text(x, y, number, 13, bold=True, colour=PAPER)
 
 
 def one_update() -> Figure:
-    """What one update is made of: a window of batches, two precisions, a step."""
+    """Draw what makes up one update: a window of batches, two precisions, a step."""
     f = Figure("one_update", 372, "One update from a window of batches")
     f.text(20, 24, "a window of three batches", 13, "start", colour=LINE)
     for i, (rows, columns) in enumerate(((7, 4), (5, 6), (3, 9))):

@@ -14,7 +14,7 @@ from draw import FILL, HEADS, LINE, Figure, write  # noqa: E402
 
 
 def cache() -> Figure:
-    """One step of decoding: what is computed, and what is only read."""
+    """Draw one step of decoding: what is computed, and what is only read."""
     f = Figure("cache", 330, "One step of decoding with a cache")
     f.text(120, 26, "computed: position t alone", 14, bold=True)
     f.text(530, 26, "stored: a pair for each layer", 14, bold=True)
@@ -30,7 +30,7 @@ def cache() -> Figure:
     f.text(274, 172, "read", 13)
     f.text(484, 178, "keys, values of the source:", 13, "start")
     f.text(484, 196, "once, for all hypotheses", 13, "start")
-    # the target: one column a step
+    # the target: one column per step
     stored = [FILL["attention"]] * 5 + [HEADS[1]]
     f.grid(334, 222, [stored] * 2, 19)
     f.line((330, 234), (218, 234))
@@ -44,7 +44,7 @@ def cache() -> Figure:
 
 
 def r_drop() -> Figure:
-    """A batch that holds all twice, two criteria and a divergence."""
+    """Draw a batch that holds everything twice, two criteria, and a divergence."""
     f = Figure("r_drop", 236, "R-Drop: one batch, two draws of dropout")
     f.text(92, 26, "one batch, all twice", 14, bold=True)
     for y, name in ((46, "N sentences"), (134, "the same again")):

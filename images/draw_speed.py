@@ -1,4 +1,4 @@
-"""Draw what results/bench.json holds, in the style of draw.py: how we compare.
+"""Draw how our speed compares, from results/bench.json, in the style of draw.py.
 
 python images/draw_speed.py
 """
@@ -27,7 +27,7 @@ LEFT, RIGHT, LOWEST, HIGHEST = 300, 590, 0.25, 1024.0
 
 
 def place(ratio: float) -> float:
-    """Where a ratio stands: each doubling is as wide as any other."""
+    """Return where a ratio stands: each doubling is as wide as any other."""
     share = math.log(ratio / LOWEST) / math.log(HIGHEST / LOWEST)
     return LEFT + share * (RIGHT - LEFT)
 
@@ -44,12 +44,12 @@ def compared(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def short(processor: str) -> str:
-    """Return the maker and the family of a processor: Intel Xeon."""
+    """Return the maker and the family of a processor, such as Intel Xeon."""
     return " ".join(processor.split(",")[0].replace("(R)", "").split()[:2])
 
 
 def speed() -> Figure:
-    """How many times as fast ours is: a bar to the median, a line over all rounds."""
+    """Draw how many times as fast ours is: the median as a bar, the range as a line."""
     bench = json.loads(BENCH.read_text(encoding="utf-8"))
     tables = {
         f"{title}: {short(processor)}": compared(parts[part][table])

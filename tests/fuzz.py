@@ -1,11 +1,11 @@
-"""Bad input of many kinds through the command line: a clear line each, nothing lost.
+"""Give the command line many kinds of bad input: a clear line each, nothing lost.
 
 python tests/fuzz.py           2,000 cases in this process, and 20 as real processes
 python tests/fuzz.py 3         three cases of each kind, none as a real process
-python tests/fuzz.py 3 gzip    … of the kinds whose name holds one of the words
+python tests/fuzz.py 3 gzip    … of the kinds whose name contains one of the words
 
 Cases are drawn at random, but the same ones every time; SEED=2 draws others. Each must
-end within seconds with a non-zero status and one line of error that names the culprit,
+end within seconds with a non-zero status and a one-line error that names the culprit,
 without a traceback; every file that was there must still be there, unchanged.
 """
 
@@ -34,7 +34,7 @@ from small_runs import SIX as PAIRS  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 
-TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, of them real processes, seconds each
+TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, those run as processes, seconds each
 SMALL = {
     "bpe_size": 280, "N": 1, "d_model": 16, "d_ff": 16, "h": 2, "tie": "all",
     "batch_tokens": 60, "max_tokens": 40, "warmup": 3, "base_lr": 0.01,
@@ -63,9 +63,9 @@ class Place:
     written: bool = False  # whether the texts are there
 
     def copied(self, name: str) -> Path:
-        """A copy of a template: model, words (by words), or run (unfinished)."""
+        """Copy a template: model, words (by words), or run (unfinished); return it."""
         shutil.copytree(self.templates / name, self.folder / name)
-        if name == "run":  # it belongs to the files of this case
+        if name == "run":  # make it use the files of this case
             settings = self.folder / name / "config.json"
             text = settings.read_text("utf-8")
             text = text.replace(f"{self.templates}/model", f"{self.folder}/run")
@@ -74,7 +74,7 @@ class Place:
         return self.folder / name
 
     def texts(self) -> dict[str, Path]:
-        """The four files of a training, by their flags."""
+        """Write the four files of a training run; return them by their flags."""
         files = {}
         self.written = True
         for side, suffix, index in (("src", "de", 0), ("tgt", "en", 1)):
@@ -85,7 +85,7 @@ class Place:
         return files
 
     def train(self, words: list[str], *, run: str = "run", **changes) -> Case:
-        """A training of the files, with some settings changed."""
+        """Return a case that trains on the files, with some settings changed."""
         if not self.written:
             self.texts()
         given = {"run_dir": self.folder / run}
@@ -100,11 +100,11 @@ class Place:
         return Case(argv, words)
 
     def translate(self, model: Path, words: list[str], *flags: str) -> Case:
-        """A translation of a sentence with a model."""
+        """Return a case that translates a sentence with a model."""
         return Case(["translate", "--model", str(model), *flags, "Ein Hund."], words)
 
     def pick(self) -> Path:
-        """One of the files of a training, with which something is wrong."""
+        """Draw the training file that will have something wrong with it."""
         return self.draw.choice(list(self.texts().values()))
 
     def word(self, letters: str = string.ascii_lowercase) -> str:
@@ -192,7 +192,7 @@ def _(place):
 
 
 def gzipped(place: Place) -> tuple[Path, bytearray, dict]:
-    """A training text as gzip: path, content, the changed flag."""
+    """Return a training text as gzip: its path, its content, and the changed flag."""
     files = place.texts()
     name = place.draw.choice(list(files))
     path = files[name].with_name(files[name].name + ".gz")
@@ -303,7 +303,7 @@ def _(place):
 
 
 def outside(place: Place, names: list[str]) -> tuple[str, object]:
-    """A setting and a value of the right type that is out of its limits."""
+    """Draw a setting, and a value of the right type that is outside its limits."""
     name = place.draw.choice(names)
     low, high = at.LIMITS[name]
     if name in INTEGERS:
@@ -382,7 +382,7 @@ def _(place):
 
 
 def any_json(draw: random.Random) -> str:
-    """A JSON text that none of our files could hold."""
+    """Draw a JSON text that none of our files could hold."""
     values = ["{}", "[]", "null", "1", '"text"', "NaN", "[1, {}]", '{"name": "other"}',
               '{"config": [], "starts": {}}', '{"config": null, "starts": []}',
               '{"config": {}}', "1" * 400, '{"source": 1, "target": 2, "merges": 3}',
@@ -391,7 +391,7 @@ def any_json(draw: random.Random) -> str:
 
 
 def broken_json(draw: random.Random, good: bytes) -> bytes:
-    """A JSON text that is damaged."""
+    """Return a damaged JSON text."""
     return draw.choice(
         [
             good[: draw.randrange(len(good) - 2)],
@@ -525,7 +525,7 @@ def _(place):
 
 
 def edited(place: Place, name: str, change: Callable) -> Case:
-    """A translation with a model, one of whose JSON files was changed."""
+    """Return a case that translates with a model after changing its JSON file."""
     model = place.copied(place.draw.choice(["model", "words"]))
     content = json.loads((model / name).read_text("utf-8"))
     words = change(content)
@@ -634,7 +634,7 @@ def _(place):
 
 
 def broken_tensors(draw: random.Random, good: bytes) -> bytes:
-    """A safetensors file that is damaged."""
+    """Return a damaged safetensors file."""
     how = draw.randrange(5)
     if how == 0:
         return good[: draw.randrange(len(good))]
@@ -700,7 +700,7 @@ def _(place):
 
 
 def lines(place: Place, bad: bytes, words: list[str]) -> Case:
-    """Good lines with a bad one among them: status 1, and as many lines out."""
+    """Return a case of good lines and a bad one: status 1, and as many lines out."""
     number = place.draw.randrange(4)
     good = [b"Ein Hund."] * 3
     good.insert(number, bad)
@@ -799,7 +799,7 @@ class Hang(BaseException):
 
 
 def make_templates(folder: Path) -> None:
-    """A trained model, one by words, and a run that is not finished."""
+    """Make a trained model, an untrained one by words, and an unfinished run."""
     place = Place(folder, folder, random.Random(0))
     case = place.train([], run="model")
     with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -818,7 +818,7 @@ def make_templates(folder: Path) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files of a folder, by name."""
+    """Return the contents of all files in a folder, by name."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -827,13 +827,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def what_was_lost(before: dict[str, bytes], after: dict[str, bytes]) -> str:
-    """Which file is gone or changed, or was made outside the run's folder."""
+    """Say which file is gone or changed, or was made outside the run's folder."""
     for name, data in before.items():
         if name not in after:
             return f"{name} is gone"
         if after[name] != data and name != "run/config.json":
             return f"{name} was changed"
-        if after[name] != data:  # only a start may have been noted
+        if after[name] != data:  # only a start may have been added
             old, new = json.loads(data), json.loads(after[name])
             if old["config"] != new["config"]:
                 return "the run's configuration was changed"
@@ -842,7 +842,7 @@ def what_was_lost(before: dict[str, bytes], after: dict[str, bytes]) -> str:
 
 
 def run_here(case: Case) -> tuple[int, str, bytes]:
-    """Status, standard error and standard output of a case in this process."""
+    """Run a case in this process; return its status, error output, and output."""
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
 
     def too_long(*_):
@@ -866,7 +866,7 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
 
 
 def run_there(case: Case) -> tuple[int, str, bytes]:
-    """The same as a process of its own."""
+    """Run a case as a process of its own; return the same."""
     done = subprocess.run(
         [sys.executable, at.__file__, *case.argv], input=case.stdin,
         capture_output=True, timeout=60,
@@ -875,7 +875,7 @@ def run_there(case: Case) -> tuple[int, str, bytes]:
 
 
 def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
-    """What is wrong with how a case ended, if anything; and the line it printed."""
+    """Say what is wrong with how a case ended, if anything, and the line it printed."""
     before = contents(folder)
     try:
         status, said, out = run(case)
@@ -906,7 +906,7 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
 
 
 def try_kind(name: str, number: int, templates: Path, run=run_here):
-    """One case of a kind: what is wrong, the line it printed, the case."""
+    """Run one case; return what is wrong, the line it printed, and the case."""
     draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
     with tempfile.TemporaryDirectory() as folder:
         place = Place(Path(folder), templates, draw)
@@ -916,7 +916,7 @@ def try_kind(name: str, number: int, templates: Path, run=run_here):
 
 
 def main(words: list[str]) -> int:
-    """Print a line for each kind; 0 if every case ended as it should."""
+    """Print a line for each kind; return 0 if every case ended as it should."""
     chosen = [k for k in KINDS if not words[1:] or any(w in k for w in words[1:])]
     each = int(words[0]) if words else -(-TOTAL // len(chosen))
     failed, cases = [], 0
@@ -948,7 +948,7 @@ def main(words: list[str]) -> int:
 
 
 def as_process(name: str, number: int, templates: Path) -> bool:
-    """Whether a case can be given at a shell."""
+    """Return whether a case can be given to a shell."""
     draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
     with tempfile.TemporaryDirectory() as folder:
         return KINDS[name](Place(Path(folder), templates, draw)).as_process

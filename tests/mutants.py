@@ -1,7 +1,7 @@
-"""Plant known faults into a copy of the module, one at a time: a test must fail.
+"""Plant known faults in a copy of the module, one at a time: a test must fail.
 
 python tests/mutants.py            all faults, as a table
-python tests/mutants.py beam mask  those whose line holds one of the words
+python tests/mutants.py beam mask  those whose line contains one of the words
 
 The errors that older annotated versions are known for come first, then faults of our
 own invention. Exit status 1 if a fault survives, 2 if one can't be planted or tested.
@@ -60,7 +60,7 @@ KNOWN = {
     "copy task: the start symbol is padding": "",
     "build_vocabulary: reads more than the training pairs": "",
     "printed vocabulary sizes: of other data": (
-        "outputs are not part of the module; tools/check.py and nbval hold them"
+        "outputs are not part of the module; tools/check.py and nbval check them"
     ),
     "load_vocab: pickles": "",
     "import: draws a chart": "",
@@ -846,7 +846,7 @@ class Stop(Exception):
 
 
 def planted(mutant: Mutant, module: str) -> str:
-    """The module's text with the fault in it."""
+    """Return the module's text with the fault in it."""
     times = module.count(mutant.old)
     if times != 1:
         raise Stop(f"{mutant.fault}: its old text occurs {times} times in the module")
@@ -854,7 +854,7 @@ def planted(mutant: Mutant, module: str) -> str:
 
 
 def copy_project(folder: Path, module: str) -> None:
-    """What tests need, with this text as the module."""
+    """Copy what the tests need, with this text as the module."""
     for name in COPIED + LINKED:
         source, target = ROOT / name, folder / name
         if name in LINKED and source.exists():
@@ -867,7 +867,7 @@ def copy_project(folder: Path, module: str) -> None:
 
 
 class Watch:
-    """A plugin of pytest that remembers the first test that failed."""
+    """A pytest plugin that remembers the first test that failed."""
 
     failed = ""
 
@@ -877,9 +877,9 @@ class Watch:
 
 
 def failure(what: str, module: str, tests: list[str]) -> str:
-    """The first of the tests that fails with this module, or nothing.
+    """Return the first of the tests that fails with this module, or "".
 
-    For a process of its own: it moves into the copy and imports the module there.
+    Needs a process of its own: it moves into the copy and imports the module there.
     """
     watch, said = Watch(), io.StringIO()
     options = ["-x", "-q", "-p", "no:cacheprovider"]
@@ -896,7 +896,7 @@ def failure(what: str, module: str, tests: list[str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Print the table; 0 if every fault was caught."""
+    """Print the table; return 0 if every fault was caught."""
     os.environ["OMP_NUM_THREADS"] = "1"
     chosen = [
         mutant
@@ -909,7 +909,7 @@ def main(words: list[str]) -> int:
     tests = sorted({test for mutant in chosen for test in mutant.tests.split()})
     jobs = [("no fault", module, tests)]
     jobs += [(m.fault, planted(m, module), m.tests.split()) for m in chosen]
-    print(f"First {len(tests)} tests without a fault, then {len(chosen)} faults.")
+    print(f"{len(tests)} tests without a fault first, then {len(chosen)} faults.")
     survived = 0
     with (
         ProcessPoolExecutor(2, FORKSERVER, max_tasks_per_child=1) as pool,

@@ -1,4 +1,4 @@
-"""A text of a few sentences, trainings on it that take a moment, and the real text."""
+"""A few sentences, training runs on them that take a moment, and other helpers."""
 
 import dataclasses
 import importlib.util
@@ -25,12 +25,12 @@ SIX = PAIRS[:6]
 
 needs_multi30k = pytest.mark.skipif(
     not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
-    reason="Multi30k is not fetched for a test",
+    reason="Multi30k is not downloaded for a test",
 )
 
 
 def write_text(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
-    """Sentence pairs as two files, German and English; returns their paths."""
+    """Write sentence pairs to two files, German and English; return their paths."""
     paths = []
     for side, lines in zip(("de", "en"), zip(*pairs)):
         path = folder / f"text.{side}"
@@ -40,7 +40,7 @@ def write_text(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
 
 
 def small_config(folder: Path, pairs: list[tuple[str, str]], **own) -> TrainingConfig:
-    """Training on these pairs, which it also validates on; `own` settings win."""
+    """Configure training on these pairs, validated on them, too; `own` settings win."""
     german, english = write_text(folder, pairs)
     settings = dict(
         dataset="files",
@@ -63,14 +63,14 @@ def small_config(folder: Path, pairs: list[tuple[str, str]], **own) -> TrainingC
 
 
 def small_run(folder, **changes):
-    """A configuration that trains in a moment, and its text."""
+    """Return a configuration that trains in a moment, and its text."""
     own = dict(run_dir=str(folder / "run"), dropout=0.3, epochs=4, keep=2, average=2)
     config = small_config(folder, SIX, **{**own, **changes})
     return config, at.prepare_text(config, SIX)
 
 
 def flags(config):
-    """A configuration as flags of `train`."""
+    """Return a configuration as flags of `train`."""
     given = []
     for name, value in dataclasses.asdict(config).items():
         if isinstance(value, bool):
@@ -88,7 +88,7 @@ def train(tiny, **changes):
 
 
 def repeatable(folder):
-    """A run's metrics without those that depend on the clock."""
+    """Return a run's metrics without those that depend on the clock."""
     return [
         {k: v for k, v in record.items() if "second" not in k}
         for record in read_metrics(folder)
@@ -96,7 +96,7 @@ def repeatable(folder):
 
 
 def assert_same_run(one, two):
-    """Same losses, weights and last state, bit for bit."""
+    """Assert that losses, weights, and last state are the same, bit for bit."""
     assert repeatable(one) == repeatable(two) != []
     newest = f"resume/{at.saved_steps(one / 'resume')[-1].name}"
     for name in ("best.safetensors", "model.safetensors", newest):
@@ -107,11 +107,11 @@ def assert_same_run(one, two):
 
 
 class Killed(BaseException):
-    """Stands for the moment at which the process is gone."""
+    """A stand-in for the sudden end of the process."""
 
 
 def train_until(tiny, monkeypatch, moment, **changes):
-    """Train until a moment: the n-th time that a function is called."""
+    """Train until a moment: the n-th call of a function."""
     (place, name), count = moment
     real, calls = getattr(place, name), []
 
@@ -128,7 +128,7 @@ def train_until(tiny, monkeypatch, moment, **changes):
 
 
 class Halved:
-    """A file opened for writing that calls ``between`` amid a write, and ``after``."""
+    """A writable file that calls ``between`` amid a write, and ``after`` after it."""
 
     def __init__(self, file, between, after=lambda: None):
         self.file, self.between, self.after = file, between, after
@@ -149,7 +149,7 @@ class Halved:
 
 
 def program(path: str) -> ModuleType:
-    """A program of the project, such as benchmarks/ship.py, as a module."""
+    """Import a program of the project, such as benchmarks/ship.py, as a module."""
     file = at.project_folder() / path
     specification = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(specification)
@@ -158,7 +158,7 @@ def program(path: str) -> ModuleType:
 
 
 def refused(capfd: pytest.CaptureFixture, *argv: str) -> str:
-    """Return the one line that a refused command prints; nothing goes to stdout."""
+    """Return the single line that a refused command prints, with nothing on stdout."""
     assert at.main(list(argv)) == 2
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err

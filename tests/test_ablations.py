@@ -20,7 +20,7 @@ STORED = ROOT / "results" / "ablations.json"
 
 @pytest.fixture
 def ablations(monkeypatch):
-    """The program with a tiny reference and a few captions."""
+    """Load the program with a tiny reference and a few captions."""
     module = program("benchmarks/ablations.py")
     tiny = dataclasses.replace(
         module.REFERENCE, bpe_size=300, N=1, d_model=16, d_ff=16, h=2, max_tokens=60,
@@ -34,7 +34,7 @@ def ablations(monkeypatch):
 
 @pytest.fixture
 def run(ablations, tmp_path, monkeypatch):
-    """Call the program; returns its status and what it wrote, if anything."""
+    """Call the program; return its status and what it wrote, if anything."""
 
     def call(*arguments: str) -> tuple[int, dict | None]:
         out = tmp_path / "ablations.json"
@@ -49,7 +49,7 @@ def run(ablations, tmp_path, monkeypatch):
 
 
 def worse(lines: list[str], share: float) -> list[str]:
-    """Some of the lines with a word left out."""
+    """Leave a word out of some of the lines."""
     draw = random.Random(0)
     return [
         " ".join(line.split()[1:]) if draw.random() < share else line for line in lines
@@ -138,7 +138,7 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
 @needs_multi30k
 @pytest.mark.slow
 def test_the_reference_sees_each_pair_about_once():
-    """As chapter 95 says, and the tenth of the data about ten times."""
+    """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
     text = at.prepare_text(config, at.load_pairs(config, "train"))

@@ -141,13 +141,13 @@ def test_broken_bytes_become_replacement_characters(bpe):
 def some_model(vocab=12, seed=0, dtype=torch.float64, **options) -> at.EncoderDecoder:
     torch.manual_seed(seed)
     model = at.make_model(11, vocab, 2, 16, 32, 4, **options).to(dtype).eval()
-    for p in model.parameters():  # a fresh model is too undecided to be telling
+    for p in model.parameters():  # a fresh model is too undecided to tell us anything
         p.data += 0.3 * torch.randn_like(p)
     return model
 
 
 def some_source(rows=4, seed=0):
-    """Sources of several lengths, padded with 2."""
+    """Return sources of several lengths, padded with 2, and their mask."""
     generator = torch.Generator().manual_seed(seed)
     src = torch.randint(3, 11, (rows, 7), generator=generator)
     for row in range(rows):
@@ -232,7 +232,7 @@ def search(model, src, mask, max_len=14, **options):
 
 
 def log_probability(model, src, mask, ids) -> float:
-    """Of the tokens `ids` after the start symbol, by one full pass."""
+    """Compute the log-probability of `ids` after the start symbol in one full pass."""
     tgt = torch.tensor([[0, *ids[:-1]]])
     with torch.no_grad():
         out = model(src, tgt, mask, at.subsequent_mask(len(ids)))
@@ -320,7 +320,7 @@ def test_a_float_mask_counts_like_a_boolean_one():
 
 
 class Planted:
-    """decode_step by a rule: (written so far, sentence) -> chances of 6 tokens."""
+    """A decode_step by a rule: (written so far, sentence) -> chances of 6 tokens."""
 
     def __init__(self, monkeypatch, rule):
         self.rule, self.batches, self.past = rule, [], None
@@ -346,7 +346,7 @@ class Planted:
 
 
 def test_weak_early_ends_do_not_stop_the_search(monkeypatch):
-    """Token 3 is right; each step gives the end a little, as smoothing does."""
+    """Make token 3 right, but give the end a little at each step, as smoothing does."""
 
     def rule(past, sentence):
         if past == [3] * 6:
@@ -385,7 +385,7 @@ def test_the_length_penalty_decides(monkeypatch):
 
 
 def test_a_negative_penalty_does_not_end_the_search_early(monkeypatch):
-    """Nothing with 0.2, "3" with 0.8: longer is dearer, and still the better."""
+    """Offer nothing with 0.2, "3" with 0.8: longer costs more, but is still better."""
 
     def rule(past, sentence):
         return [0, 1.0, 0, 0, 0, 0] if past else [0, 0.2, 0, 0.8, 0, 0]
@@ -396,7 +396,7 @@ def test_a_negative_penalty_does_not_end_the_search_early(monkeypatch):
 
 
 def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
-    """After "3 3" the end is sure; all that begins otherwise never ends."""
+    """Make the end certain after "3 3"; outputs that begin differently never end."""
 
     def rule(past, sentence):
         if past == [3] * len(past):
@@ -412,7 +412,7 @@ def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
 
 
 def test_the_search_stops_when_the_beam_is_full_of_better_outputs(monkeypatch):
-    """Every longer output would be rated higher: a beam of 2 does not wait for it."""
+    """Rate every longer output higher: a beam of 2 does not wait for it."""
     planted = Planted(monkeypatch, lambda past, sentence: [0, 0.5, 0, 0.5, 0, 0])
     [(ids, score)] = planted.search(max_len=60, beam_size=2, length_penalty=2.0)
     assert ids == [] and score == pytest.approx(math.log(0.5))
@@ -528,7 +528,7 @@ def test_models_that_do_not_match_are_refused(tmp_path):
 
 
 def test_what_each_piece_bought_was_measured():
-    """Chapter 4 opens with the ablations turned around: with a piece, not without."""
+    """Check chapter 4's opening: the ablations reversed, with a piece, not without."""
     root = at.project_folder()
     page = (root / "notebooks/04_additional_components.md").read_text(encoding="utf-8")
     stored = at.read_json(root / "results" / "ablations.json")
@@ -563,7 +563,7 @@ def test_what_each_piece_bought_was_measured():
 
 
 def two_passes(rows=6, size=7, seed=0):
-    """Log-probabilities of two passes (2, rows, size), double, and their target."""
+    """Return log-probabilities of two passes (2, rows, size), and their target."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(2, rows, size, generator=generator, dtype=torch.double)
     target = torch.randint(0, size, (rows,), generator=generator)
@@ -627,7 +627,7 @@ def test_r_drop_refuses_a_batch_that_was_not_doubled(rows):
 
 
 def test_r_drop_reads_what_doubled_batches_hold():
-    """Both passes agree without dropout, and do not with it."""
+    """Check that both passes agree without dropout and differ with it."""
     examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
     config = at.TrainingConfig(batch_tokens=40)
     [batch] = at.doubled(at.batches(examples, config, 0, "cpu", shuffle=False))

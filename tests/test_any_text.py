@@ -1,4 +1,4 @@
-"""Whatever people write: cut and joined again, translated or refused, line by line."""
+"""Any text at all: cut and joined again, translated or refused, line by line."""
 
 import os
 import unicodedata
@@ -14,13 +14,13 @@ ODD = [
     "",
     "   ",
     "\u3000\u2003",
-    "\u200b",  # no blank, although nothing is seen
+    "\u200b",  # not a blank, although nothing is seen
     "👩‍🚒🏽 löscht 🔥🔥🔥",
     "هل هذه قطة؟",
     "שלום עולם, ein Hund",
     "漢字とかな mixed with Ελληνικά and кириллица",
     "e\u0301 und é",
-    "a\u2028b\u2029c\x85d\x0be\x0cf",  # what other programs take for ends of lines
+    "a\u2028b\u2029c\x85d\x0be\x0cf",  # what other programs take for line ends
     "\x00\x01\x1b[31m",
     "</s> <s> <blank> <unk>",
     "ein " * 15,
@@ -35,14 +35,14 @@ ODD = [
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory):
-    """A model of subwords and one of words, that take 40 tokens and 128."""
+    """Make a model of subwords and one of words, which take 40 tokens."""
     folder = tmp_path_factory.mktemp("templates")
     fuzz.make_templates(folder)
     return folder
 
 
 def translated(model, lines):
-    """Status, notes and lines of `translate` for some lines."""
+    """Run `translate` on some lines; return its status, notes, and lines."""
     data = "".join(f"{line}\n" for line in lines).encode()
     case = fuzz.Case(["translate", f"--model={model}", "--beam-size=1"], [], data)
     status, said, out = fuzz.run_here(case)
@@ -50,7 +50,7 @@ def translated(model, lines):
 
 
 def check_lines(model, lines):
-    """One line out for one line in; an empty one is blank or has a note."""
+    """Expect one line out for each line in; an empty one is blank or has a note."""
     status, notes, out = translated(model, lines)
     assert len(out) == len(lines)
     refused = [note for note in notes if note.endswith("Left empty.")]
@@ -105,7 +105,7 @@ def test_nothing_is_normalised(templates):
 
 
 def real_sentences():
-    """Every sentence of the training splits that are here."""
+    """Return every sentence of the training splits that are here."""
     names = ["captions"] + ["multi30k"] * bool(
         os.environ.get("ANNOTATED_TRANSFORMER_DATA")
     )

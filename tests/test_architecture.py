@@ -32,7 +32,7 @@ def attention_weights(ours: at.MultiHeadedAttention, name: str) -> dict:
 
 
 def layer_weights(ours: nn.Module) -> dict:
-    """The state of an nn.Transformer{En,De}coderLayer equal to our layer."""
+    """Return the state of an nn.Transformer{En,De}coderLayer equal to our layer."""
     weights = attention_weights(ours.self_attn, "self_attn")
     if hasattr(ours, "src_attn"):
         weights |= attention_weights(ours.src_attn, "multihead_attn")
@@ -67,7 +67,7 @@ def ragged(vocab: int, lengths: list[int]) -> torch.Tensor:
 
 
 def same_gradients(ours, theirs, our_inputs, their_inputs, direction):
-    """Outputs agree, and so do the gradients of the inputs."""
+    """Assert that outputs agree, and so do the gradients of the inputs."""
     assert torch.allclose(ours, theirs, atol=1e-10)
     mine = torch.autograd.grad((ours * direction).sum(), our_inputs, retain_graph=True)
     other = torch.autograd.grad((theirs * direction).sum(), their_inputs)
@@ -147,7 +147,7 @@ def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
     for mine, other in ((ours.encoder, encoder), (ours.decoder, decoder)):
         for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
             theirs_layer.load_state_dict(layer_weights(ours_layer))
-        if norm_first:  # post-norm has normalised already
+        if norm_first:  # post-norm has normalized already
             other.norm = nn.LayerNorm(D, eps=1e-6).double()
             other.norm.load_state_dict({"weight": mine.norm.a_2, "bias": mine.norm.b_2})
     return theirs
@@ -156,7 +156,7 @@ def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
 @MANNERS
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_whole_model_is_torchs(norm_first, positions):
-    """Forward, and the gradient of every weight of both stacks."""
+    """Compare the outputs, and the gradients of all weights of both stacks."""
     ours = our_model(norm_first, positions=positions, max_len=20)
     theirs = torch_model(ours, norm_first)
     src, tgt = ragged(11, [3, 7, 5]), ragged(13, [6, 4, 5])
@@ -423,7 +423,7 @@ def test_derivative_of_the_softmax():
 
 
 def test_a_large_negative_number_is_no_mask():
-    """-1e9 is an error in half precision, and lets an empty row look everywhere."""
+    """Show that -1e9 fails in half precision and lets an empty row look everywhere."""
     scores = torch.randn(1, 4)
     hidden = torch.ones(1, 4, dtype=torch.bool)
     with pytest.raises(RuntimeError):
@@ -443,7 +443,7 @@ def test_the_bias_of_the_keys_is_idle():
 
 
 def test_attention_connects_any_two_words_at_once():
-    """Table 1's longest path: 1 for self-attention, n steps for the others."""
+    """Check Table 1's longest paths: 1 for self-attention, n steps for the others."""
     n, x = 20, torch.randn(1, 20, D, requires_grad=True)
     mha, rnn = at.MultiHeadedAttention(4, D, 0.0), nn.RNN(D, D, batch_first=True)
     conv = nn.Conv1d(D, D, kernel_size=3, padding=1)
@@ -534,7 +534,7 @@ def test_formulas_of_the_parameters():
     ],
 )
 def test_models_of_the_papers_table_3(sizes, millions):
-    """All of them fit one vocabulary near 41,000; the big model alone does not."""
+    """Fit all of them with one vocabulary near 41,000; only the big model differs."""
     with torch.device("meta"):
         model = at.make_model(
             40800, 40800, **sizes, norm_first=False, tie="all", max_len=2
@@ -601,7 +601,7 @@ def test_ids_outside_the_vocabulary_are_refused():
 
 
 def test_an_older_checkpoint_fits():
-    """Names of the weights are those of the 2022 text."""
+    """Check that the names of the weights are those of the 2022 text."""
     names = at.make_model(9, 9, 1, 8, 8, 2).state_dict().keys()
     assert {
         "encoder.layers.0.self_attn.linears.3.weight",

@@ -28,7 +28,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def attend(*arguments: str) -> tuple[int, str, str]:
-    """Exit status, standard output and standard error of the command."""
+    """Run the command; return its exit status, standard output, and standard error."""
     errors = io.StringIO()
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -86,7 +86,7 @@ def test_it_works_as_a_program():
 
 
 def planted() -> at.Explanation:
-    """An explanation whose every kind, sentence, layer and head has other weights."""
+    """Make an explanation whose kinds, sentences, layers, and heads all differ."""
     torch.manual_seed(0)
     labels = [["<s>", "a", "</script>", "a"], ["Ein", "Hund", "Ein", "läuft", "</s>"]]
     found = []
@@ -106,7 +106,7 @@ def page(tmp_path_factory) -> Path:
 
 
 def own_part(text: str) -> str:
-    """The page without the programs of vl-convert."""
+    """Return the page without vl-convert's programs."""
     first, last = text.index("<script>") + 8, text.index("</script>")
     return text[:first] + text[last:]
 
@@ -145,7 +145,7 @@ FLAGS = (
 
 
 class Browser:
-    """Headless Chromium without a network, asked through a pair of pipes."""
+    """Headless Chromium without a network, controlled through a pair of pipes."""
 
     def __init__(self, profile: Path):
         theirs_in, ours_out = os.pipe()
@@ -170,7 +170,7 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **params) -> dict:
-        """The answer to one command; events that come before it are kept."""
+        """Return the answer to one command; events that come before it are kept."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
@@ -183,7 +183,7 @@ class Browser:
         return answer["result"]
 
     def receive(self) -> dict:
-        """The next message, waited for a minute at most."""
+        """Return the next message, waiting a minute at most."""
         while b"\0" not in self.rest:
             ready, _, _ = select.select([self.input], [], [], 60)
             assert ready, "the browser says nothing"
@@ -202,7 +202,7 @@ class Browser:
         self.run("drawn.then(() => 0)")
 
     def run(self, expression: str):
-        """The value of a JavaScript expression, promises waited for."""
+        """Return the value of a JavaScript expression, after awaiting promises."""
         done = self.ask(
             "Runtime.evaluate",
             expression=expression,
@@ -213,7 +213,7 @@ class Browser:
         return done["result"].get("value")
 
     def complaints(self) -> list:
-        """What was logged, thrown or fetched from elsewhere since a page was opened."""
+        """Return what a page has logged, thrown, or fetched from elsewhere."""
         found = []
         for event in self.events:
             method, params = event["method"], event["params"]
@@ -228,7 +228,7 @@ class Browser:
         return found
 
     def point(self, selector: str) -> None:
-        """Rest the pointer on the middle of an element, away from it first."""
+        """Move the pointer away, then rest it on the middle of an element."""
         place = self.run(
             f"(() => {{const b = {selector}.getBoundingClientRect();"
             "return [b.x + b.width / 2, b.y + b.height / 2]})()"
@@ -250,7 +250,7 @@ class Browser:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     if not CHROMIUM:
-        pytest.skip("there is no chromium (Debian: apt-get install chromium)")
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
     browser = Browser(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
@@ -268,7 +268,7 @@ CELLS = """drawn.then(views => {
 
 
 def choose(browser: Browser, chart: int, name: str, label: str) -> None:
-    """Take an entry of a list, as a person does."""
+    """Choose an entry of a list, as a person does."""
     browser.run(
         f"drawn.then(views => {{"
         f"const list = document.querySelector('#chart{chart} select[name={name}]');"

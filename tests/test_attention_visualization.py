@@ -39,7 +39,7 @@ def translator() -> at.Translator:
 
 
 def some_translator(N=2, h=4, seed=0) -> at.Translator:
-    """An untrained translator over subwords; its decisions are not too close."""
+    """Return an untrained subword translator whose decisions are not too close."""
     torch.manual_seed(seed)
     bpe = at.BytePairEncoding.train(SENTENCES, 280)
     vocab = at.Vocabulary(bpe.get_itos())
@@ -88,7 +88,7 @@ def test_a_palette_keeps_every_pixel_of_a_chart_of_few_colors():
 
 
 def test_a_palette_of_many_colors_is_off_by_less_than_the_eye_sees():
-    """A heat map of 900 values; on a scale of 255 a color is off by 12 at most."""
+    """Draw a heat map of 900 values; colors are off by at most 12 out of 255."""
     torch.manual_seed(0)
     weights = torch.rand(1, 1, 30, 30)
     tokens = [str(i) for i in range(30)]
@@ -139,7 +139,7 @@ def test_labels_are_what_the_model_read(seed):
 
 
 def test_an_output_that_ends_is_cut_before_its_end(translator):
-    """The generator's bias makes every output end after the start symbol."""
+    """Make every output end after the start symbol, by the generator's bias."""
     translator.model.generator.proj.bias.data[at.END] = 1e4
     _, read = at.record_translation(translator, SENTENCES[0])
     assert read == ["<s>"]
@@ -184,7 +184,7 @@ def test_without_a_recording_the_missing_line_is_named(getter):
 
 
 def plant(model) -> None:
-    """A different single large weight in each kind, layer and head."""
+    """Plant a different single large weight in each kind, layer, and head."""
     for i, layer in enumerate([*model.encoder.layers, *model.decoder.layers]):
         for k, name in enumerate(("self_attn", "src_attn")):
             if hasattr(layer, name):
@@ -238,7 +238,7 @@ def test_more_labels_than_cells_is_an_error(rows, columns):
 
 
 def drawn(chart) -> str:
-    """The chart as Vega draws it, in SVG."""
+    """Return the chart as Vega draws it, in SVG."""
     return vl_convert.vegalite_to_svg(chart.to_dict())
 
 
@@ -246,7 +246,7 @@ CELL = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol"[^>]* d="M(
 
 
 def drawn_cells(chart) -> list[dict]:
-    """Each rectangle that is drawn: what it says of itself, and where it lies."""
+    """Return what each rectangle that is drawn says of itself, and where it is."""
     cells = []
     for label, place in CELL.findall(drawn(chart)):
         # weight: 0.5; … row_token: "a"; the tokens may hold anything but "; "
@@ -259,10 +259,10 @@ def drawn_cells(chart) -> list[dict]:
 
 
 def thousandths(specification: dict) -> list[tuple[str, list[int]]]:
-    """(title, weights row by row) of each map of a composed chart, in order."""
+    """Return (title, weights row by row) of each map of a composed chart, in order."""
 
     def walk(part, data):
-        data = part.get("data", data)  # that of a single map is moved upwards
+        data = part.get("data", data)  # a single map's data is moved up
         if "mark" in part:
             [record] = data["values"]
             yield part["title"], [int(w) for w in record["weights"].split()]
@@ -282,7 +282,7 @@ def test_a_planted_weight_is_drawn_where_it_belongs():
     [cell] = [cell for cell in cells if cell["value"] > 0]
     assert (cell["row"], cell["column"], cell["value"]) == (3, 2, 0.75)
     assert (cell["row_token"], cell["col_token"]) == ("a", "Ein")
-    assert cell["y"] == 3 * 20 and cell["x"] == 2 * 20  # rows downwards
+    assert cell["y"] == 3 * 20 and cell["x"] == 2 * 20  # rows go down
     for cell in cells:
         assert cell["row_token"] == ROWS[cell["row"]]
         assert cell["col_token"] == COLUMNS[cell["column"]]
@@ -365,7 +365,7 @@ def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translato
 
 
 def planted(N=2, h=3, T=5, S=4, kind="cross-attention", sentence="a b") -> at.Recording:
-    """A recording in which each layer and head has weights of its own."""
+    """Return a recording in which each layer and head has weights of its own."""
     torch.manual_seed(N * h)
     weights = torch.randn(N, h, T, S).mul(2).softmax(-1)
     return at.Recording(kind, sentence, ROWS[:T], COLUMNS[:S], weights)
@@ -428,7 +428,7 @@ def test_a_map_is_described_in_words():
 
 
 def value_of(specification: dict, name: str, value) -> dict:
-    """The specification with another choice in one of its lists."""
+    """Make another choice in one of the specification's lists; return it."""
     [param] = [p for p in specification["params"] if p["name"] == name]
     if "bind" in param:
         assert value in param["bind"]["options"]
@@ -441,7 +441,7 @@ def texts(svg: str) -> list[str]:
 
 
 def shown(specification: dict) -> list[dict]:
-    """The squares that a specification draws."""
+    """Return the squares that a specification draws."""
     svg = vl_convert.vegalite_to_svg(specification)
     found = []
     for label in re.findall(r'<path aria-label="([^"]*)" role="graphics-symbol"', svg):
@@ -451,7 +451,7 @@ def shown(specification: dict) -> list[dict]:
 
 
 def matrix(cells: list[dict], each: at.Recording) -> torch.Tensor:
-    """What is drawn, as (T, S); each cell once, with the right words."""
+    """Return what is drawn as (T, S), with each cell once, and with the right words."""
     found = torch.full(each.weights.shape[2:], torch.nan)
     for cell in cells:
         row, column = int(cell["row"]), int(cell["column"])
@@ -602,7 +602,7 @@ def test_pytorchs_own_weights_can_be_drawn():
 def test_words_are_their_own_labels():
     de, _ = at.load_tokenizers()
     assert at.readable(["<s>", "Ein", ".", "</s>"], de) == ["<s>", "Ein", ".", "</s>"]
-    assert at.readable(["a\x00b"], de) == ["a␣b"]  # which no picture could hold
+    assert at.readable(["a\x00b"], de) == ["a␣b"]  # which no picture could show
 
 
 def test_subwords_read_well():
@@ -717,7 +717,7 @@ def test_guesses_without_a_model():
 
 
 def test_resampled_rates_spread_as_the_binomial_does():
-    """400 sentences of one link, 300 right: the rate's spread is √(p(1 − p)/n)."""
+    """Resample 400 sentences of one link, 300 right: the spread is √(p(1 − p)/n)."""
     counts = torch.ones(400, 2, 3)
     counts[:100, 0, 0] = 0
     counts[300:, 1, 0] = 0
@@ -805,7 +805,7 @@ def test_silencing_heads_changes_what_is_translated(loaded, beam_size):
 
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_a_deaf_layer_changes_what_is_translated(loaded, beam_size):
-    """Without cross-attention, every source of one length gets the same output."""
+    """Take cross-attention away: sources of one length then get the same output."""
     translator, *_ = loaded
     maps = [layer.src_attn.linears[3] for layer in translator.model.decoder.layers]
     pair = ["Ein Hund schläft.", "Eine Frau kocht."]
@@ -832,7 +832,7 @@ def test_another_attention_function_changes_what_is_translated(loaded, beam_size
 
 
 def test_planted_maps_are_what_the_model_predicts_from(loaded):
-    """Its own maps change nothing; uniform ones pass on the mean of the values."""
+    """Check that its own maps change nothing, and uniform ones pass on mean values."""
     translator, sentences, _ = loaded
     model = translator.model.requires_grad_(False)
     source, read = at.record_translation(translator, sentences[0])
@@ -911,7 +911,7 @@ def test_weights_come_back_after_an_error():
 
 
 def test_results_are_those_of_the_shipped_model():
-    """After a new training of models/captions run `make heads` again."""
+    """Run `make heads` again after models/captions is retrained."""
     file = at.project_folder() / "results" / "heads.json"
     assert "NaN" not in file.read_text(encoding="utf-8")
     results = at.read_json(file)
@@ -938,7 +938,7 @@ def test_results_are_those_of_the_shipped_model():
 
 
 def test_make_heads_measures_every_head(monkeypatch, tmp_path):
-    """The program on six sentences; what it writes is what the chapter reads."""
+    """Run the program on six sentences; it must write what the chapter reads."""
     file = at.project_folder() / "benchmarks" / "heads.py"
     specification = importlib.util.spec_from_file_location("heads", file)
     heads = importlib.util.module_from_spec(specification)

@@ -1,8 +1,8 @@
 """The embedded corpus: made by its grammar, right in its endings, honestly split.
 
-The endings are checked by a small reader of noun phrases of its own: which cases an
-article, an adjective ending and a noun's form allow must have one in common. It takes
-from the grammar only what a dictionary gives (gender, plural, weak or not).
+The endings are checked by a small, separate reader of noun phrases: the cases that an
+article, an adjective ending, and a noun's form allow must have one in common. It takes
+from the grammar only what a dictionary says (gender, plural, weak or not).
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def tokens():
-    """(split, side) -> the spaCy tokens of each line."""
+    """Return (split, side) -> the spaCy tokens of each line."""
     out = {}
     for side in ("de", "en"):
         tokenizer = spacy.blank(side).tokenizer
@@ -109,7 +109,7 @@ def test_no_sentence_occurs_twice():
 
 
 def test_corpus_is_as_rich_as_it_was(corpus, tokens):
-    """Corrections must not have thinned it out: the figures are version 2026.1's."""
+    """Check that corrections have not thinned it out since version 2026.1."""
     shapes = Counter(sentence.skeleton for sentence in corpus.splits["train"])
     assert len(shapes) >= 203
     assert sum("X" in shape.split() for shape in shapes) >= 10  # a verb in two halves
@@ -148,7 +148,7 @@ def test_every_word_is_aligned(tokens, alignments):
 
 
 def translations(word, tokens, alignments):
-    """What a German word is aligned with, and how often."""
+    """Count what a German word is aligned with."""
     found = Counter()
     for german, english, pairs in zip(
         tokens["train", "de"], tokens["train", "en"], alignments["train"]
@@ -215,7 +215,7 @@ def test_both_halves_of_a_verb_are_aligned_with_it(corpus, alignments):
 # ------------------------------------------------------------- what readers found odd
 #
 # Each is a property of the lines as they stand in the files, and comes with a pair that
-# has the fault, most of them from an earlier corpus: the search is known to find it.
+# has the fault, mostly from an earlier corpus, so that the search is known to find it.
 
 PLACE = r"(In|On|At|By|Under|Behind|Next to|In front of|Above) [^,]*,"
 PERSONS = "man men woman women boy boys girl girls child children student students"
@@ -225,7 +225,7 @@ ANIMALS = (
 ANIMALS += (
     " goats donkey donkeys bird birds duck ducks monkey monkeys elephant elephants"
 )
-# English of a verb in two parts, and the part that the German line must have.
+# English for a verb in two parts, and the part that the German line must have.
 PARTICLES = {
     "resting": "aus", "going for a walk": "spazieren", "playing soccer": "fußball",
     "playing tennis": "tennis", "skiing": "ski|hinunter", "sledding": "schlitten",
@@ -250,7 +250,7 @@ def clauses(german):
 
 
 def lacks_particle(german, english):
-    """A verb in two parts that has lost its second one."""
+    """Find a verb in two parts that has lost its second one."""
     for phrase, part in PARTICLES.items():
         if re.search(rf"\b{phrase}\b", english, re.I):
             return not re.search(rf"\b({part})", german, re.I)
@@ -258,7 +258,7 @@ def lacks_particle(german, english):
 
 
 def wrong_genitive(german, english):
-    """des Feueres"""
+    """Find "des Feueres"."""
     for stem in re.findall(r"\b([A-ZÄÖÜ]\w+(?:er|el|en))es\b", german):
         vowels = re.findall(r"ei|ai|au|eu|äu|ie|aa|ee|oo|[aeiouyäöü]", stem.lower())
         if len(vowels) > 1:
@@ -267,12 +267,12 @@ def wrong_genitive(german, english):
 
 
 def posture_after_place(german, english):
-    """On the bench, a woman is sitting."""
+    """Find "On the bench, a woman is sitting" and the like."""
     return re.search(rf"^{PLACE}.* (sitting|standing|lying)( and | while |\.)", english)
 
 
 def who_or_that(german, english):
-    """the couple who, the dog who, the woman that"""
+    """Find "the couple who", "the dog who", and "the woman that"."""
     wrong = rf"\b(couple|{any_of(ANIMALS)}) who\b|\b{any_of(PERSONS)} that\b"
     return re.search(wrong, english)
 
@@ -282,7 +282,7 @@ def a_couple_soup(german, english):
 
 
 def brings_at_the_table(german, english):
-    """Am Tisch bringt der Kellner ...: he brings it to the table."""
+    """Find "Am Tisch bringt der Kellner ...": he brings it to the table."""
     where = r"\b(am|an (einem|dem))( \w+)? \w*[Tt]isch\b"
     return re.search(r"\bbring", german) and re.search(where, german, re.I)
 
@@ -296,7 +296,7 @@ def vase_on_a_seat(german, english):
 
 
 def repeats_the_reason(german, english):
-    """a tired hiker is resting because he is tired"""
+    """Find "a tired hiker is resting because he is tired"."""
     main, _, reason = german.partition("eil ")
     if main.strip() == "W":
         reason, _, main = reason.partition(",")
@@ -309,7 +309,7 @@ def repeats_the_reason(german, english):
 
 
 def two_tools_for_one_thing(german, english):
-    """machen mit Kameras ein Foto"""
+    """Find "machen mit Kameras ein Foto"."""
     tools = r"mit (\w+ )?(Kameras|Netzen|Schaufeln|Messern|Seilen)\b"
     thing = r"\b(ein|eine|einen) (?!Gruppe)(\w+ )?(Foto|Fisch|Loch|Baum|Brot)\b"
     return any(
@@ -327,7 +327,7 @@ def same_preposition_twice(german, english):
 
 
 def on_the_slope(german, english):
-    """auf dem Hang: am Hang"""
+    """Find "auf dem Hang", which should be "am Hang"."""
     return re.search(r"\bauf (dem|einem)( \w+)? Hang\b", german, re.I)
 
 
@@ -341,7 +341,7 @@ def the_woman_in_a_coat(german, english):
 
 
 def unrelated_scenes(german, english):
-    """Während die Frau rudert, fährt ein Boot: no place and nobody in common."""
+    """Find "Während die Frau rudert, fährt ein Boot": no place or person in common."""
     if "während" not in german.lower():
         return False
     common = r"\b(er|sie|ihre?[mnrs]?|seine?[mnrs]?)\b"
@@ -352,7 +352,7 @@ def unrelated_scenes(german, english):
 
 
 def over_in_a_moment(german, english):
-    """während ein Mann einen Hut aufhebt"""
+    """Find "während ein Mann einen Hut aufhebt", which takes only a moment."""
     if "während" not in german.lower():
         return False
     for clause in clauses(german.rstrip(".")):
@@ -364,12 +364,12 @@ def over_in_a_moment(german, english):
 
 
 def busy_doing(german, english):
-    """dabei, etwas zu tun, is not busy"""
+    """Find "busy", which is not what "dabei, etwas zu tun" means."""
     return re.search(r"\b(is|are) busy\b", english)
 
 
 def calmly(german, english):
-    """schläft ruhig: peacefully; liest ruhig: quietly"""
+    """Find "calmly": "schläft ruhig" is "peacefully", and "liest ruhig" "quietly"."""
     return "calmly" in english
 
 
@@ -492,7 +492,7 @@ PREPOSITIONS = {
 
 
 def forms_of_nouns():
-    """Each form of each noun with its readings."""
+    """Return each form of each noun with its readings."""
     found = {"Gruppe": readings("nf af df gf")}
     for noun in captions.NOUNS.values():
         lemma, many, gender = noun.lemma.split()[0], noun.plural, noun.gender
@@ -521,7 +521,7 @@ ACTS = {a.infinitive.capitalize() for a in captions.ACTIVITIES}  # beim Pflanzen
 
 
 def agree(article, adjectives, noun):
-    """The readings that the words of a noun phrase have in common."""
+    """Return the readings that the words of a noun phrase have in common."""
     table = (
         WEAK
         if article in DER_WORDS
@@ -538,7 +538,7 @@ def agree(article, adjectives, noun):
 
 
 def noun_phrases(words):
-    """Of each noun phrase: its words, whether a preposition rules it, its readings."""
+    """Yield each noun phrase, whether a preposition governs it, and its readings."""
     first = words[0].lower()
     plain = first in {*ARTICLES, *PREPOSITIONS}
     if ADJECTIVE.fullmatch(first):  # Junge Väter, but Jungen spielen
@@ -642,7 +642,7 @@ def test_english_articles_and_verbs(tokens):
 
 
 def forms(verb, noun):
-    """The words that may stand for a verb and for a noun, from the tables alone."""
+    """Return the words that may stand for a verb and a noun, from the tables alone."""
     rows = [a for a in captions.ACTIVITIES if a.lemma == verb]
     halves = {(a.particle, form) for a in rows for form in (a.infinitive, a.third)}
     notes = [note.split("/")[0].split() for a in rows for note in a.notes]
@@ -661,14 +661,14 @@ def forms(verb, noun):
 
 
 def shows(words, *sought):
-    """Whether a line, or one side of its "und", has the verb and the noun."""
+    """Return whether a line, or one side of its "und", has the verb and the noun."""
     cuts = [i for i, word in enumerate(words) if word == "und"]
     sides = [side for cut in cuts for side in (words[: cut + 1], words[cut:])]
     return any(shows_together(part, *sought) for part in (words, *sides))
 
 
 def shows_together(words, whole, halves, others, nouns):
-    """Whether some words have a form of the verb and one of the noun, anywhere."""
+    """Return whether words have a form of the verb and one of the noun anywhere."""
     ends = {word for word, after in zip(words, words[1:]) if after in {".", ",", "und"}}
     apart = any(
         particle in ends and form in words for particle, form in halves if particle
@@ -707,10 +707,10 @@ CONNECTIVES = ", . und während weil obwohl um zu dabei von beim wird versucht v
 
 
 def word_order(words):
-    """A line's order as a reader sees it, told without the generator's symbols.
+    """Return a line's order as a reader sees it, without the generator's symbols.
 
-    Each noun phrase becomes N, with a preposition P, as a time T, and I if it begins
-    with "mit"; connectives stand for themselves, and any other word is v.
+    Each noun phrase becomes N; with a preposition it becomes P, or T for a time, or I
+    for "mit". Connectives stand for themselves, and any other word is v.
     """
     order = []
     for text in words:
@@ -763,7 +763,7 @@ def test_unseen_orders_are_not_in_training(corpus, tokens):
 
 
 def test_no_test_sentence_is_one_word_from_a_training_sentence(tokens):
-    """Here by brute force within a few words' length; the generator uses an index."""
+    """Compare some lines by brute force; the generator uses an index."""
     for side in ("de", "en"):
         by_length = {}
         for words in tokens["train", side]:
@@ -792,7 +792,7 @@ def test_words_of_valid_and_test_are_in_training(tokens):
 
 
 def differ_in(line, other, most):
-    """Whether two lines of one length differ in at most so many places."""
+    """Return whether two lines of one length differ in at most ``most`` places."""
     different = 0
     for word, counterpart in zip(line, other):
         different += word != counterpart

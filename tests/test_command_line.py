@@ -27,7 +27,7 @@ SMALL = (
 
 
 def write_pairs(folder):
-    """The four files of a data set of one's own, as flags of `train`."""
+    """Write the four files of one's own data set; return them as flags of `train`."""
     flags = []
     for side, path in zip(("src", "tgt"), write_text(folder, PAIRS)):
         for split in ("train", "valid"):
@@ -37,13 +37,13 @@ def write_pairs(folder):
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Run where a run's default folder may be made."""
+    """Run in a folder where a run's default folder may be made."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """The folder of a run that the command line trained, in this process."""
+    """Train a run by the command line, in this process; return its folder."""
     folder = tmp_path_factory.mktemp("model")
     flags = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
     assert main(["train", "--epochs", "2", *flags]) == 0
@@ -119,7 +119,7 @@ def test_help_is_not_an_error(capsys):
 
 
 def spoilt(folder, name, data):
-    """The training flags, one of the files with other content."""
+    """Return the training flags, with other content in one of the files."""
     flags = write_pairs(folder)
     (folder / name).write_bytes(data)
     return [*flags, *SMALL, "--run-dir", str(folder / "run")]
@@ -280,7 +280,7 @@ def test_lines_are_translated_as_they_arrive():
 
 
 def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary):
-    good = b"Ein Hund.\n" * 900  # more than one reading
+    good = b"Ein Hund.\n" * 900  # more than one read
     feed(good + b"\xff\n")
     assert main(["translate", "--model", str(model), "--beam-size", "1"]) == 1
     out, err = capfdbinary.readouterr()
@@ -292,7 +292,7 @@ def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary)
 
 @pytest.fixture
 def looks(tmp_path, monkeypatch):
-    """Where looks at the test set are noted: here, not in the project."""
+    """Have looks at the test set logged here, not in the project; return the file."""
     monkeypatch.setattr(at, "project_folder", lambda: tmp_path)
     return tmp_path / "results" / "test_looks.jsonl"
 
@@ -326,7 +326,7 @@ def test_scores_are_those_of_sacrebleu(model, looks, capfd):
 
 
 def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
-    """Whatever the files are called: it is the sentences that count."""
+    """Count looks by the sentences, whatever the files are called."""
     files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
     text = "\n".join(english for _, english in PAIRS)
     digest = at.hashlib.sha256(text.encode()).hexdigest()
@@ -409,7 +409,7 @@ def test_the_module_runs_by_its_name_too(tmp_path):
 
 
 def test_a_reader_that_goes_away_is_no_error(model):
-    """As in `… | head -1`: the filter ends without a word."""
+    """Close the pipe as in `… | head -1`: the filter ends without a word."""
     command = [sys.executable, str(MODULE), "translate", "--model", str(model)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -428,13 +428,13 @@ def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
     flags += ["--epochs", "4000", "--schedule", "inverse_sqrt"]
     command = [sys.executable, str(MODULE), "train", *flags]
     checkpoints = tmp_path / "run" / "checkpoints"
-    # A shell without job control lets what it starts in the background ignore Ctrl-C.
+    # A shell without job control makes background processes ignore Ctrl-C.
     heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
         while not at.saved_steps(checkpoints):
             assert process.poll() is None
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)  # once: tests/torture.py stops does 40
+        process.send_signal(signal.SIGINT)  # once; `torture.py stops` sends 40
         _, message = process.communicate(timeout=1200)
     assert process.returncode == 130
     assert b"Stopped" in message and b"Traceback" not in message

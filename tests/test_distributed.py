@@ -1,4 +1,4 @@
-"""Chapter 91: several processes arrive where one process arrives."""
+"""Chapter 92: several processes arrive where a single one does."""
 
 import dataclasses
 import os
@@ -23,7 +23,7 @@ VOCAB = 20
 
 
 def examples(count=41):
-    """Pairs of ids of very different length, from <s> to </s>."""
+    """Return pairs of id lists of very different lengths, from <s> to </s>."""
     generator = torch.Generator().manual_seed(3)
 
     def sentence():
@@ -35,7 +35,7 @@ def examples(count=41):
 
 
 def settings(accum_iter):
-    # 15 positions: some batches hold a single sentence, the second process none
+    # 15 positions: some batches hold one sentence, so the second process gets none
     return TrainingConfig(batch_tokens=15, accum_iter=accum_iter, dropout=0.0, seed=1)
 
 
@@ -45,7 +45,7 @@ def compute(model):
 
 
 def twenty_steps(gpu, world, folder, accum_iter, max_norm):
-    """Twenty updates of Adam in float64; what they led to goes into a file."""
+    """Take twenty updates with Adam in float64; save the result to a file."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
     config, data = settings(accum_iter), examples()
@@ -119,7 +119,7 @@ def test_processes_of_torchrun_take_the_steps_of_one(tmp_path, nodes):
 
 
 def same_as_alone(folder):
-    """What two processes came to is what one came to, to eight decimals."""
+    """Check that two processes arrive where one does, to eight decimals."""
     alone, figures = at.load_with_notes(folder / "1-0.safetensors")
     assert figures["steps"] == 20
     for rank in (0, 1):
@@ -165,7 +165,7 @@ def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
 
 
 def fail(gpu, world):
-    """The second process fails inside the group."""
+    """Fail in the second process, inside the group."""
     cpu = torch.device("cpu")
     try:
         with at.process_group(gpu, world, cpu, True) as (_, rank, _):
@@ -208,9 +208,9 @@ def free_port():
 
 
 def launch(nodes, program, *argv):
-    """Two processes, by one torchrun or by two that meet over the loopback device.
+    """Run two processes, by one torchrun or by two that meet on the loopback device.
 
-    Returns the finished launchers; each one's standard error is in `stderr`.
+    Return the finished launchers; each one's standard error is in `stderr`.
     """
     command = [sys.executable, "-m", "torch.distributed.run"]
     if nodes == 1:
@@ -240,7 +240,7 @@ def torchrun(*argv):
 
 
 def agree(one, two):
-    """Both runs' validation likelihoods, epoch by epoch."""
+    """Check that both runs' figures agree, epoch by epoch."""
     first, second = read_metrics(one), read_metrics(two)
     assert [r["epoch"] for r in first] == [r["epoch"] for r in second] != []
     for a, b in zip(first, second, strict=True):
@@ -268,7 +268,7 @@ def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
     text = at.prepare_text(config, PAIRS)
     at.train_model(*text, config)
     two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
-    for epochs in (2, 3):  # the second time it goes on
+    for epochs in (2, 3):  # the second time, it resumes
         more = dataclasses.replace(two, epochs=epochs)
         done = torchrun("train", *flags(more))
         assert done.returncode == 0, done.stderr
@@ -299,7 +299,7 @@ raise SystemExit(at.main(["train", *flags]))
 def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(
     config, tmp_path, nodes
 ):
-    """The second of two is killed at its fifth update: kill -9, no last words."""
+    """Kill the second of two at its fifth update: kill -9, no last words."""
     config = dataclasses.replace(config, save_seconds=0.0)
     text = at.prepare_text(config, PAIRS)
     at.train_model(*text, config)
@@ -383,7 +383,7 @@ def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
 
 
 def test_the_model_is_trained_on_its_device(config, monkeypatch):
-    """Looked at where it is wrapped for several processes."""
+    """Look at the model where it is wrapped for several processes."""
 
     class Reached(Exception):
         pass

@@ -11,7 +11,7 @@ diversify = program("benchmarks/diversify.py")
 
 
 def translator(mark):
-    """Says each sentence again, with a mark."""
+    """Return a translator that repeats each sentence with a mark before it."""
     return SimpleNamespace(translate=lambda lines: [mark + line for line in lines])
 
 

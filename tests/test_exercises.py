@@ -27,7 +27,7 @@ STOPPED = "your answer stops"
 
 @dataclass
 class Exercise:
-    """What a chapter says of one exercise."""
+    """What a chapter says about one exercise."""
 
     number: str
     title: str
@@ -37,7 +37,7 @@ class Exercise:
 
 
 def exercises(path: Path) -> list[Exercise]:
-    """The exercises of a chapter, or of its solutions, in order."""
+    """Return the exercises of a chapter, or of its solutions, in order."""
     found: list[Exercise] = []
     for cell in read(path):
         if cell.cell_type == "markdown":
@@ -50,12 +50,12 @@ def exercises(path: Path) -> list[Exercise]:
 
 
 def in_order(found: list[Exercise]) -> list[Exercise]:
-    """Exercises by their numbers, wherever in the chapter they stand."""
+    """Sort exercises by their numbers, wherever in the chapter they stand."""
     return sorted(found, key=lambda each: each.number)
 
 
 def section_called(path: Path, title: str) -> str | None:
-    """The number of the section with this title, or None."""
+    """Return the number of the section with this title, or None."""
     found = re.search(rf"^## (\S+) {title}$", path.read_text(encoding="utf-8"), re.M)
     return found and found[1]
 
@@ -70,7 +70,7 @@ def solutions(path: Path) -> Path:
 
 
 def printed(code: str, names: dict) -> str:
-    """What a cell prints, run with these names."""
+    """Run a cell with these names; return what it prints."""
     stdout = StringIO()
     flags = __future__.annotations.compiler_flag
     with redirect_stdout(stdout):
@@ -79,12 +79,12 @@ def printed(code: str, names: dict) -> str:
 
 
 def alone() -> dict:
-    """The names that a stub may use: the module's, its imports', and `check`."""
+    """Return the names that a stub may use: the module's, its imports', and `check`."""
     return {**vars(annotated_transformer), "check": check}
 
 
 def said(text: str, number: str) -> list[str]:
-    """The verdicts on an exercise in what was printed."""
+    """Return the verdicts on an exercise in what was printed."""
     return re.findall(rf"^Exercise {re.escape(number)}: (.*)$", text, re.M)
 
 
@@ -101,7 +101,7 @@ def test_exercises_are_numbered_and_name_kind_and_minutes(path):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_list_at_the_end_names_every_exercise_and_its_section(path):
-    """A chapter whose exercises still stand in that section needs no list."""
+    """Require no list if all exercises still stand in that section."""
     section, stands_in, listed = "", {}, []
     for cell in read(path):
         if cell.cell_type == "markdown":
@@ -132,7 +132,7 @@ def test_an_exercise_ends_in_its_check(each):
 
 @pytest.mark.parametrize("each", ALL)
 def test_a_stub_is_not_yet_an_answer(each):
-    """The stub runs by itself, in one line; a planted bug is found to be one."""
+    """Run a stub by itself: it prints one line; a planted bug is recognized as one."""
     text = printed(each.code, alone())
     [verdict] = said(text, each.number)
     if "*Find the bug" in each.text:
@@ -197,7 +197,7 @@ def test_the_executed_solutions_say_so(path):
 
 
 def test_no_chapter_stores_an_answer():
-    """What is committed is the stub: nobody reads a solution by accident."""
+    """Check that stubs are committed, so that nobody reads a solution by accident."""
     for path in WITH:
         cells = nbformat.read(pair(path), 4).cells
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
@@ -210,7 +210,7 @@ def test_no_chapter_stores_an_answer():
 
 @pytest.fixture
 def own(monkeypatch):
-    """A register with one exercise: a function that returns twice its argument."""
+    """Register one exercise only: a function that returns twice its argument."""
     monkeypatch.setattr(exercise_checks, "CHECKS", {})
 
     @exercise_checks.exercise("9.1")

@@ -1,4 +1,4 @@
-"""Chapter 99: a model as CTranslate2 has it, and what can't be exported."""
+"""Chapter 93: models exported to CTranslate2, and what can't be exported."""
 
 import dataclasses
 import json
@@ -19,12 +19,12 @@ WEIGHTS = "model.bin"
 
 
 def untrained(folder, **own):
-    """A translator with random weights, whose outputs are long and senseless."""
+    """Return a translator with random weights; its outputs are long and senseless."""
     torch.manual_seed(3)
     config = small_config(folder, SIX, N=2, max_tokens=40, **own)
     text = at.prepare_text(config, SIX)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
-    for weight in model.parameters():  # norms and biases, too, have to arrive
+    for weight in model.parameters():  # norms and biases have to arrive, too
         weight.data += 0.1 * torch.randn_like(weight)
     return at.Translator(model, text, config)
 
@@ -41,7 +41,7 @@ def captions():
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory, captions):
-    """The folder of the exported captions model."""
+    """Export the captions model; return the folder."""
     folder = tmp_path_factory.mktemp("exported") / "engine"
     at.export_to_ctranslate2(captions, folder)
     return folder
@@ -63,7 +63,7 @@ def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
 @needs_multi30k
 @pytest.mark.slow
 def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path):
-    """On test_2016_flickr. Outputs are compared, no choice is made by them."""
+    """Compare outputs on test_2016_flickr; no choice is based on them."""
     translator = at.load_translator(MULTI30K, "cpu")
     loaded = exported(translator, tmp_path)
     sentences = [src for src, _ in at.load_pairs(translator.config, "test")]
@@ -92,7 +92,7 @@ def test_models_of_all_kinds_write_the_same(tmp_path, own, beam_size):
 
 
 def test_the_penalty_is_ours(captions, engine, german):
-    """It changes outputs, and it changes both programs' outputs alike."""
+    """Check that it changes outputs, and those of both programs alike."""
     loaded, some = at.load_exported(engine, "cpu"), german[:60]
     short, long = (captions.translate(some, 5, alpha) for alpha in (-3.0, 3.0))
     assert short != long

@@ -140,7 +140,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 @pytest.fixture
 def data_folder(tmp_path, monkeypatch):
-    """An empty data folder that ANNOTATED_TRANSFORMER_DATA names."""
+    """Make an empty data folder, and name it in ANNOTATED_TRANSFORMER_DATA."""
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", str(folder))
@@ -151,7 +151,7 @@ def data_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def web(tmp_path, monkeypatch):
-    """A web server in place of Multi30k's; its folder and what was asked for."""
+    """Run a web server in place of Multi30k's; yield its folder and the requests."""
     folder, asked = tmp_path / "web", []
     folder.mkdir()
 
@@ -244,7 +244,7 @@ def test_a_download_with_a_wrong_checksum_is_tried_again_then_refused(data_folde
 
 @needs_multi30k
 def test_multi30k_itself():
-    """The real files: their sums and their sizes."""
+    """Check the real files: their checksums and their sizes."""
     sizes = {"train": 29000, "val": 1014, "test_2016_flickr": 1000}
     for name, size in sizes.items():
         for side in ("de", "en"):
@@ -286,7 +286,7 @@ def test_data_is_on_the_disk_before_the_file_is_renamed(tmp_path, monkeypatch):
             os, name, lambda *a, name=name, real=real: (calls.append(name), real(*a))
         )
     write_atomically(tmp_path / "file", b"data")
-    assert calls == ["fsync", "replace", "fsync"]  # the folder at last
+    assert calls == ["fsync", "replace", "fsync"]  # the folder comes last
 
 
 def test_damaged_json_is_refused(tmp_path):
@@ -354,7 +354,7 @@ def test_no_changed_byte_goes_unnoticed(tmp_path, place, change):
         loaded, read = load_with_notes(path)
     except DataError:
         return
-    # a change that means nothing, such as another blank in the header
+    # a change that means nothing, such as another space in the header
     assert read == notes and loaded.keys() == tensors.keys()
     assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
 
@@ -536,7 +536,7 @@ def test_an_incomplete_translator_is_refused(tiny, name, how):
 
 
 def test_a_folder_with_weights_and_no_state_is_left_alone(tiny):
-    """As that of a model that somebody gave away."""
+    """Try this with a folder like that of a model that somebody has shared."""
     folder = train(tiny, epochs=1)
     for path in at.saved_steps(folder / "resume"):
         path.unlink()

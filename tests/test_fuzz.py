@@ -21,7 +21,7 @@ def test_bad_input_is_refused_in_a_line_and_nothing_is_lost(kind, templates):
 
 
 def test_a_command_that_is_no_error_and_a_lost_file_are_noticed(templates, tmp_path):
-    """The judge is not blind."""
+    """Check that the judge is not blind."""
     place = fuzz.Place(tmp_path, templates, random.Random(0))
     case = place.translate(place.copied("model"), [])
     assert "status 0" in fuzz.complaint(case, fuzz.run_here, tmp_path)[0]

@@ -24,7 +24,7 @@ NEEDED = {
     "ctranslate2": "at.load_exported('x')",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
 }
-# What torch brings along itself is blocked only for the functions.
+# Blocked once torch is imported, since torch itself brings some of them along.
 BLOCKED = [*NEEDED, "GPUtil", "tqdm", "vl_convert", "IPython", "jupytext", "matplotlib"]
 
 
@@ -72,7 +72,7 @@ def test_importing_loads_no_package_besides_torch(tmp_path):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What each call of NEEDED says where no package but torch is installed."""
+    """Return what each call of NEEDED says if no package but torch is installed."""
     code = f"""
         import sys, torch
         class Blocked:

@@ -38,7 +38,7 @@ def opened(config):
 
 
 def in_lists(config):
-    """The same corpus as chapter 3 reads it without a store."""
+    """Read the same corpus as chapter 3 does, without a store."""
     plain = dataclasses.replace(config, store=None)
     text = at.prepare_text(plain, at.load_pairs(plain, "train"))
     return at.load_examples(plain, "train", text), text
@@ -87,7 +87,7 @@ def test_large_ids_come_back(config, monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_long_pairs_are_left_out_and_counted(tmp_path, capsys, workers):
-    """The first worker's part holds nothing else."""
+    """Give the first of two workers nothing but long pairs."""
     pairs = [("Hund " * 50, "Dogs.")] * 6 + PAIRS[:6]
     config = small_config(tmp_path, pairs, store=str(tmp_path / "s"), max_tokens=40)
     assert prepare_store(config, workers) == 6
@@ -180,7 +180,7 @@ def test_nothing_is_written_outside_and_nothing_fetched(config, tmp_path):
         env=environment, capture_output=True, text=True, timeout=1200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("\n") == 1 and "35 pairs" in done.stderr  # and no bar
+    assert done.stderr.count("\n") == 1 and "35 pairs" in done.stderr  # no progress bar
     assert not list(home.iterdir())
 
 
@@ -227,7 +227,7 @@ def test_another_longest_sentence_is_refused(prepared):
 
 
 def test_a_store_of_an_older_version_is_refused_in_one_line(prepared, capsys):
-    """It had flat files and this description."""
+    """Imitate an older store, which had flat files and this description."""
     folder = Path(prepared.store)
     for path in folder.glob("*.arrow"):
         path.rename(folder / "src.ids")
@@ -272,7 +272,7 @@ def test_a_description_of_other_data_is_refused(prepared):
 
 @pytest.mark.parametrize("count", range(1, 4))
 def test_half_a_store_is_none_and_is_made_anew(config, monkeypatch, count):
-    """Killed at each renaming: the vocabulary's, the description's, the folder's."""
+    """Kill it at each renaming: of the vocabulary, the description, and the folder."""
     with monkeypatch.context() as patch:
         real, calls = os.replace, []
 
@@ -355,7 +355,7 @@ def test_batches_from_a_store_are_those_from_lists(prepared, shuffle):
 
 
 def test_a_store_has_no_batching_of_its_own(prepared, monkeypatch):
-    """Chapter 3's function, when broken, breaks training from a store, too."""
+    """Break chapter 3's function: training from a store breaks, too."""
 
     def broken(*_):
         raise NotImplementedError

@@ -26,7 +26,7 @@ def test_a_kernel_is_known_by_its_shell(monkeypatch):
 
 @pytest.fixture
 def model() -> at.EncoderDecoder:
-    """Untrained, but decided: its outputs differ with the source."""
+    """Return an untrained but decided model: its outputs depend on the source."""
     torch.manual_seed(0)
     model = at.make_model(12, 12, 1, 8, 8, 2, dropout=0.3).train()
     for p in model.parameters():
@@ -108,14 +108,14 @@ def test_the_trained_model_keeps_its_attention_unasked():
 
 
 def renamed() -> list[list[str]]:
-    """The rows of chapter 97's last table: old names, and what is there now."""
+    """Return the rows of chapter 97's last table: old names, and what is there now."""
     chapter = at.project_folder() / "notebooks" / "97_coming_from_2018_or_2022.md"
     _, table = chapter.read_text("utf-8").split("## Renamed since version 2026.1")
     return [row.split("|")[1:3] for row in re.findall(r"^\|.*", table, re.M)[2:]]
 
 
 def test_a_name_of_2026_1_is_there_or_has_a_row():
-    """As it was, with an underscore, or in the table."""
+    """Look for each name as it was, with an underscore, or in the table."""
     names = Path(__file__).with_name("names_of_2026_1.txt").read_text("utf-8").split()
     rows = " ".join(old for old, _ in renamed())
     lost = [

@@ -145,7 +145,7 @@ def test_other_types_and_autocast_are_left_to_torch():
 
 
 def steps_of(model):
-    """The log-probabilities of five steps of two hypotheses over three sources."""
+    """Return log-probabilities of five steps of two hypotheses for three sources."""
     generator = torch.Generator().manual_seed(3)
     src = torch.randint(4, 40, (3, 9), generator=generator)
     src[1, 5:] = at.PAD
@@ -173,7 +173,7 @@ def loaded_anew(model):
     "change", [changed_in_place, loaded_anew, nn.Module.double, copy.deepcopy]
 )
 def test_decoding_follows_the_weights(change, on_other_chips):
-    """Whatever was optimized before a change decodes as the plain model after it."""
+    """Expect a model optimized before a change to decode like a plain one after it."""
     plain, model = (small_model(tie="all").eval() for _ in range(2))
     at.optimize_for_cpu(model)
     plain, model = change(plain) or plain, change(model) or model

@@ -41,7 +41,7 @@ OWN = [
 
 
 def write_files(folder, **sides):
-    """Files of lines; the paths as fields of a configuration."""
+    """Write files of lines; return the paths as fields of a configuration."""
     paths = {}
     for name, lines in sides.items():
         paths[name] = str(folder / name)
@@ -50,7 +50,7 @@ def write_files(folder, **sides):
 
 
 def own_config(folder, **changes):
-    """A configuration for the few sentences above, trained in a second or two."""
+    """Return a configuration for the sentences above, trained in a second or two."""
     src, tgt = zip(*OWN, strict=True)
     files = write_files(
         folder, train_src=src, train_tgt=tgt, valid_src=src, valid_tgt=tgt
@@ -71,7 +71,7 @@ def train_own(config):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A configuration and its trained translator."""
+    """Return a configuration and its trained translator."""
     config = own_config(tmp_path_factory.mktemp("own"))
     return config, train_own(config)
 
@@ -163,7 +163,7 @@ def test_words_are_cut_and_joined_again(words, sentence, tokens):
 
 
 def joined_again(pairs, words):
-    """Share of sentences that come back as they were, source and target."""
+    """Return the share of sentences that come back as they were, source and target."""
     same = [0, 0]
     for pair in pairs:
         for side in (0, 1):
@@ -222,7 +222,7 @@ def test_vocabulary_holds_the_frequent_words_of_the_given_pairs(words):
 
 
 def test_vocabulary_comes_from_the_training_split_alone(tmp_path):
-    """A word that only validation has, however often, gets no number."""
+    """Give no number to a word that only validation has, however often."""
     config = own_config(tmp_path, epochs=1)
     valid = write_files(tmp_path, valid_src=["Zebra"] * 9, valid_tgt=["zebra"] * 9)
     config = dataclasses.replace(config, **valid)
@@ -253,7 +253,7 @@ def test_subwords_share_one_vocabulary():
 
 @needs_multi30k
 def test_what_chapter_3_says_of_multi30ks_words(words):
-    """Sizes, unknown words, spoilt sentences, and the ceiling of BLEU."""
+    """Check sizes, unknown words, spoiled sentences, and the ceiling of BLEU."""
     config = TrainingConfig("multi30k")
     train, valid = (at.load_pairs(config, split) for split in ("train", "valid"))
     vocabs = at.build_vocabulary(*words, pairs=train)
@@ -366,7 +366,7 @@ def some_examples(count=57):
 
 
 def rows(batch):
-    """The examples of a batch, padding taken away."""
+    """Return the examples of a batch, without padding."""
     full = torch.cat([batch.tgt[:, :1], batch.tgt_y], 1)
     return [
         tuple([i for i in row.tolist() if i != PAD] for row in pair)
@@ -483,7 +483,7 @@ def test_auto_takes_the_first_device_there_is(monkeypatch):
 
 
 def stand_in(folder, monkeypatch, script):
-    """Put a program called nvidia-smi in front of the PATH."""
+    """Put a program called nvidia-smi at the front of the PATH."""
     (folder / "nvidia-smi").write_text("#!/bin/sh\n" + script)
     (folder / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -551,7 +551,7 @@ def test_the_loss_of_validation_is_never_r_drop(r_drop):
 
 
 def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
-    """Chapter 3's train and the one that can be interrupted reach the same weights."""
+    """Compare the weights of chapter 3's train and of the run that can be resumed."""
     config = dataclasses.replace(
         at.CONFIGS["tiny"], N=1, d_model=16, d_ff=32, h=2, epochs=2, accum_iter=2,
         average=1, run_dir=str(tmp_path), device="cpu",
@@ -615,7 +615,7 @@ def test_training_leaves_figures_and_a_translator(trained):
 
 
 def test_the_best_epoch_by_validation_is_kept(tmp_path):
-    """With a rate so high that training falls apart, the last is not the best."""
+    """Train at a rate so high that it falls apart: the last epoch is not the best."""
     config = own_config(
         tmp_path, epochs=6, base_lr=0.3, warmup=1, schedule="inverse_sqrt"
     )
@@ -634,7 +634,7 @@ def test_the_best_epoch_by_validation_is_kept(tmp_path):
 
 
 def test_bfloat16_learns_as_float32_does(tmp_path):
-    """Weights that autocast rounded once per epoch would not move within one."""
+    """Detect weights rounded once per epoch by autocast: they would not move in it."""
     losses = []
     for precision in ("float32", "bfloat16"):
         folder = tmp_path / precision
@@ -671,7 +671,7 @@ def test_translations_keep_the_order_and_blank_lines(trained):
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_together_as_one_by_one(trained, beam_size):
-    """Also for word salad, on which the model is unsure."""
+    """Compare them on word salad, too, of which the model is unsure."""
     _, translator = trained
     draw = random.Random(1)
     salad = " ".join(src for src, _ in OWN).split()
@@ -762,7 +762,7 @@ def test_loaders_shuffle_training_only(words):
 
 
 def test_the_recorded_run_is_complete():
-    """What chapter 3 shows was written by the commands that it names."""
+    """Check that the commands that chapter 3 names wrote what it shows."""
     folder = Path(at.__file__).parent / "results" / "multi30k-small"
     config = at.read_json(folder / "config.json")["config"]
     records = at.read_metrics(folder)

@@ -44,19 +44,19 @@ UPDATE = torch.nn.utils, "clip_grad_norm_"  # called once by each update
 
 @pytest.fixture
 def tiny(tmp_path):
-    """A training that saves after each epoch only, the machine being fast."""
+    """Set up a run that saves only after each epoch, since the machine is fast."""
     return small_run(tmp_path)
 
 
 @pytest.fixture
 def often(tmp_path):
-    """The same training, which saves between all updates."""
+    """Set up the same run, saving between all updates."""
     return small_run(tmp_path, save_seconds=0.0)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The folder of that training without a break."""
+    """Train that run without a break; return its folder."""
     return train(small_run(tmp_path_factory.mktemp("whole")))
 
 
@@ -102,7 +102,7 @@ def test_saving_often_changes_nothing(often, whole):
 def test_a_window_of_several_batches_is_not_broken_up(
     often, tmp_path, monkeypatch, update
 ):
-    """Gradients that live on between the batches of an update are in no file."""
+    """Save no state within an update, since no file has its batches' gradients."""
     several = {"accum_iter": 2, "batch_tokens": 40}
     whole = train(often, run_dir=str(tmp_path / "whole"), **several)
     train_until(often, monkeypatch, (UPDATE, update), **several)
@@ -119,7 +119,7 @@ def test_a_forward_pass_that_is_broken_off_counts_for_nothing(
 
 
 def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch):
-    """Losses are compared above; here the seconds, which differ from run to run."""
+    """Compare the seconds, which differ from run to run; losses are compared above."""
     train_until(often, monkeypatch, (UPDATE, 3))
     spent = newest_state(often[0].run_dir)["place"]["seconds"]
     assert spent > 0
@@ -172,7 +172,7 @@ def plant(patch, point, count, error):
 def test_killed_in_every_write_a_run_still_arrives(
     often, whole, monkeypatch, point, count
 ):
-    """Each start is killed at its count-th write, whatever that is, until one ends."""
+    """Kill each start at its count-th write, whatever that is, until one ends."""
     starts = 0
     while True:
         starts += 1
@@ -190,7 +190,7 @@ def test_killed_in_every_write_a_run_still_arrives(
 
 
 def check_readable(folder):
-    """Each file under its final name is whole."""
+    """Check that each file under its final name is whole."""
     for path in at.run_files(folder):
         if path.suffix == ".json":
             at.read_json(path)
@@ -313,7 +313,7 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
 
 
 def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
-    """A clock that each update moves on by ten seconds."""
+    """Use a clock that each update advances by ten seconds."""
     clock, ages = [1000.0], []
     clip, save_state = torch.nn.utils.clip_grad_norm_, Run.save_state
     saved = []
@@ -334,7 +334,7 @@ def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
     updates = len(ages)
     assert updates >= 8
     assert max(ages) <= 25  # before an update; it ends ten seconds later
-    assert 3 <= len(saved) <= 3 + updates * 10 // 25  # and not much oftener
+    assert 3 <= len(saved) <= 3 + updates * 10 // 25  # and not much more often
 
 
 def test_a_run_saves_before_its_first_update(tiny, monkeypatch):
@@ -460,7 +460,7 @@ def test_a_damaged_line_among_metrics_is_refused(tmp_path):
 
 
 def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
-    """A loop of one's own that never calls save reads every epoch whole."""
+    """Read every epoch whole in a loop of one's own that never calls save."""
     config, text = often
     run, model = Run(config), torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -476,7 +476,7 @@ def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
 
 
 def test_batches_of_a_finished_update_are_forgotten(tiny, monkeypatch):
-    """Only those under way are named when memory runs out; others would use it up."""
+    """Keep only batches in use, to name when memory runs out; others would fill it."""
     held, after_update = [], Run.after_update
 
     def noted(run, state):
@@ -494,7 +494,7 @@ def test_batches_of_a_finished_update_are_forgotten(tiny, monkeypatch):
 
 @pytest.fixture
 def steady(monkeypatch):
-    """A clock that moves on by a second for every ten target tokens trained on."""
+    """Use a clock that advances by a second for every ten target tokens trained on."""
     clock, clip, add = [0.0], torch.nn.utils.clip_grad_norm_, TrainState.add
     training = []
 
@@ -503,7 +503,7 @@ def steady(monkeypatch):
         training.append(batch.ntokens)
 
     def moved(*args):
-        clock[0] += training.pop() / 10  # validation comes to no update
+        clock[0] += training.pop() / 10  # validation makes no updates
         training.clear()
         clip(*args)
 
@@ -513,7 +513,7 @@ def steady(monkeypatch):
 
 
 def announced(text):
-    """The announcements in a text: target tokens a second, and minutes."""
+    """Return the announcements in a text: target tokens per second, and minutes."""
     line = (
         r"^([\d,]+) target tokens a second: about (?:(\d+) h )?(\d+) min to the end of"
     )
@@ -556,7 +556,7 @@ def test_a_short_run_says_nothing_about_its_length(tiny, capsys):
 
 @pytest.fixture
 def heeded():
-    """Signals as a shell with job control starts programs: none is ignored."""
+    """Set signals as a shell with job control does for programs: none is ignored."""
     own = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     before = {number: signal.signal(number, own[number]) for number in own}
     yield
@@ -610,7 +610,7 @@ def test_an_ignored_signal_stays_ignored():
 
 
 def started(config, *before):
-    """A real `train` that has begun to train."""
+    """Start a real `train`; return when it has begun to train."""
     for path in saved_steps(Path(config.run_dir) / "resume"):
         path.unlink()
     command = [sys.executable, str(MODULE), "train", *flags(config)]
@@ -753,7 +753,7 @@ def test_a_loss_that_is_no_number_leaves_the_last_good_state(
 
 @pytest.mark.slow
 def test_three_real_kills():
-    """What `make torture` does twenty times."""
+    """Do three times what `make torture` does twenty times."""
     program = Path(__file__).parent / "torture.py"
     command = [sys.executable, str(program), "3"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -764,7 +764,7 @@ def test_three_real_kills():
 
 @pytest.mark.slow
 def test_two_processes_go_on_within_an_epoch(tmp_path):
-    """The figures of the epoch are those of both processes, before and after."""
+    """Check that the epoch's figures count both processes, before and after."""
     config, text = small_run(tmp_path, save_seconds=0.0, dropout=0.0)
     train((config, text), run_dir=str(tmp_path / "alone"))
     program = tmp_path / "program.py"

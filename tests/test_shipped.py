@@ -26,19 +26,19 @@ SCORES = {
 
 
 def size(folder: Path) -> float:
-    """Megabytes of a folder's files."""
+    """Return the size of a folder's files in megabytes."""
     return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
 
 
 def rows(card: str) -> dict[str, list[float]]:
-    """The numbers of the card's table of scores: split to BLEU, low, high, chrF."""
+    """Return the numbers in the card's table: split to BLEU, low, high, chrF."""
     number = r"(\d+\.\d)"
     line = rf"\| (\w+) \| [\d,]+ \| {number} \({number}–{number}\) \| {number} \|"
     return {split: list(map(float, rest)) for split, *rest in re.findall(line, card)}
 
 
 def tenths(scores: dict) -> list[float]:
-    """What the card says of these scores."""
+    """Return what the card says about these scores."""
     return [round(x, 1) for x in (scores["bleu"], *scores["interval"], scores["chrf"])]
 
 
@@ -50,7 +50,7 @@ def test_the_captions_model_is_small():
 
 
 def test_captions_scores_are_those_of_the_shipped_model():
-    """After a new training of models/captions run benchmarks/captions.py again."""
+    """Run benchmarks/captions.py again after models/captions is retrained."""
     scores = at.read_json(ROOT / "results" / "captions.json")
     weights = (CAPTIONS / "model.safetensors").read_bytes()
     assert scores["weights"] == at.fingerprint(weights)
@@ -98,7 +98,7 @@ def test_a_sentence_is_translated_by_default():
 @needs_multi30k
 @pytest.mark.slow
 def test_it_reaches_what_its_card_says():
-    """All 1,000 sentences again. No choice is made by it, so no look is noted."""
+    """Translate all 1,000 sentences; no choice is based on it, so no look is logged."""
     translator = at.load_translator(SHIPPED, "cpu")
     pairs = at.load_pairs(translator.config, "test")
     card = rows((SHIPPED / "README.md").read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ def test_it_reaches_what_its_card_says():
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """The folder of a tiny finished run, on four pairs, as if they were Multi30k."""
+    """Make the folder of a tiny finished run, on four pairs posing as Multi30k."""
     pairs = list(zip(["Ein Mann.", "Zwei Hunde.", "Eine Frau.", "Ein Auto."], SAID))
     load = at.load_pairs
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""What the chapters, the glossary and the other pages say is true."""
+"""What the chapters, the glossary, and the other pages say is true."""
 
 import ast
 import re
@@ -79,7 +79,7 @@ def prose(path: Path) -> list[str]:
 
 
 def sections(cells) -> dict[str, list]:
-    """Cells by the `##` heading that they stand under; text is cut at headings."""
+    """Return cells by the `##` heading they stand under, cutting text at headings."""
     found: dict[str, list] = {}
     title = ""
     for cell in cells:
@@ -152,7 +152,7 @@ DRAWN = (*FIGURES["FIGURES"], *DECODING["FIGURES"], *SPEED["FIGURES"])
 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
 def test_figures_are_those_that_the_program_draws(draw):
-    """The program refuses words that leave their box or touch others."""
+    """Draw it again; the program refuses words that leave their box or touch others."""
     figure = draw()
     assert figure.path.read_text(encoding="utf-8") == figure.svg()
     assert figure.path.stem == draw.__name__
@@ -162,14 +162,14 @@ GREEDY = ("decoding", "greedy")
 
 
 def measured_speed(part: str, table: str, system: str) -> list[float]:
-    """How many times as fast ours is as a system, on each processor that was timed."""
+    """Return how many times as fast ours is as a system, on each processor timed."""
     bench = annotated_transformer.read_json(ROOT / "results" / "bench.json")
     tables = [parts.get(part, {}).get(table, {}) for parts in bench.values()]
     return sorted(rows[system]["ours_is"] for rows in tables if system in rows)
 
 
 def test_what_chapter_93_says_of_speed_was_measured():
-    """Behind the C++ engine on two batches at once, ahead of the Python libraries."""
+    """Find ours behind the C++ engine on two batches, ahead of the Python libraries."""
     engine = "CTranslate2 float32"
     for kind in ("greedy", "beam 5", "one sentence"):
         for threads in ("1 thread", "2 threads"):

@@ -63,7 +63,7 @@ def test_a_batch_of_padding_only_is_refused():
     padding = torch.full((2, 4), PAD)
     with pytest.raises(ValueError, match="nothing but padding"):
         at.Batch(padding, padding)
-    assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is none
+    assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is allowed
 
 
 # --- modes ---------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_the_loss_is_zero_at_the_smoothed_target_and_nowhere_else():
 
 
 def test_the_floor_of_smoothed_cross_entropy():
-    """Criterion plus the entropy of the target is the cross-entropy."""
+    """Check that criterion plus the target's entropy is the cross-entropy."""
     torch.manual_seed(0)
     V, smoothing = 9, 0.1
     criterion = at.LabelSmoothing(V, 0, smoothing)
@@ -146,7 +146,7 @@ def test_label_smoothing_gradient_is_exact():
 
 
 def test_relation_to_torchs_label_smoothing():
-    """Theirs spreads over all V words and is a cross-entropy."""
+    """Derive ours from theirs, a cross-entropy that spreads over all V words."""
     V, smoothing = 8, 0.2
     x = torch.randn(5, V).double()
     target = torch.randint(1, V, (5,))
@@ -156,7 +156,7 @@ def test_relation_to_torchs_label_smoothing():
     )
     rest = smoothing / (
         V - 2
-    )  # theirs, of another strength and without the pad's share
+    )  # theirs, with another strength and without the pad's share
     strength = V * rest / (1 - smoothing - rest + V * rest)
     weight = torch.ones(V).double()
     weight[0] = 0
@@ -171,7 +171,7 @@ def test_relation_to_torchs_label_smoothing():
 @example(5, 0.0, False, 0)
 @settings(max_examples=50, deadline=None)
 def test_the_lean_criterion_is_the_plain_one(size, smoothing, double, seed):
-    """In value and gradient, as far as a float's digits go."""
+    """Compare value and gradient, as far as a float's digits go."""
     torch.manual_seed(seed)
     dtype = torch.float64 if double else torch.float32
     x = torch.randn(6, size, dtype=dtype).log_softmax(-1).requires_grad_()
@@ -264,7 +264,7 @@ def joined(batches):
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
 @pytest.mark.parametrize("max_norm", [None, 0.05])
 def test_accumulation_is_one_large_batch(make, max_norm):
-    """Unequal lengths, and a last window shorter than the others."""
+    """Use unequal lengths, and a last window shorter than the others."""
     pieces = fixed_batches()
     small, loss, state = weights_after(pieces, 3, make, max_norm=max_norm)
     large = [joined(pieces[:3]), joined(pieces[3:])]
@@ -470,7 +470,7 @@ def test_copy_data_starts_with_1_and_never_pads():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_without_warm_up_the_copy_task_is_not_learned(seed):
-    """Section 2.8, from more than one start."""
+    """Repeat section 2.8 from more than one start."""
     torch.manual_seed(100)
     held_out = next(at.data_gen(11, 500, 1))
     nll = {}

@@ -1,16 +1,16 @@
-"""Kill a training again and again: it must end as one that nobody disturbed.
+"""Kill a training run again and again: it must end like an undisturbed one.
 
-python tests/torture.py            20 times kill -9, at least every third in a write
-python tests/torture.py 3          that many times
-python tests/torture.py stops 40   one SIGINT each to that many trainings
+python tests/torture.py            kill -9 twenty times, at least a third in a write
+python tests/torture.py 3          … that many times
+python tests/torture.py stops 40   send one SIGINT to each of that many runs
 
 Each start is a process of its own (a fork of this one, so that none has to import
-everything again). It tells through shared memory where it stands, and the table shows
-where each kill found it. After each kill all files must be whole; at the end losses,
-weights and the whole last state must be those of an undisturbed training, bit for bit.
+everything again). It reports through shared memory where it is, and the table shows
+where each kill hit it. After each kill all files must be whole; at the end the losses,
+weights, and the whole last state must be those of an undisturbed run, bit for bit.
 
 How much is saved and trained does not depend on how busy the machine is: the module's
-clock counts updates, and so does the choice of the moment of a kill.
+clock counts updates, and the moment of a kill is chosen by counting, too.
 """
 
 import functools
@@ -36,7 +36,7 @@ from small_runs import Halved  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 
-SAVE_SECONDS = 2  # on a clock that each update moves on by a second
+SAVE_SECONDS = 2  # on a clock that each update advances by a second
 HANG = 1200  # seconds
 POINTS = (
     "half written",
@@ -47,11 +47,11 @@ POINTS = (
 
 
 class Failed(Exception):
-    """A training did not come through."""
+    """A training run did not survive."""
 
 
 class Marker:
-    """Where a process stands, in memory that outlives it."""
+    """Where a process is, in memory that outlives it."""
 
     def __init__(self):
         self.memory = mmap.mmap(-1, 256)  # shared with what is forked
@@ -62,13 +62,13 @@ class Marker:
         self.memory[: 20 + len(data)] = head + data
 
     def get(self):
-        """Updates in this start, when its training began (or 0), and where it is."""
+        """Return updates in this start, when training began (or 0), and where it is."""
         updates, begun, size = struct.unpack("qdi", self.memory[:20])
         return updates, begun, self.memory[20 : 20 + size].decode(errors="replace")
 
 
 def instrument(marker, plan):
-    """Let the module tell where it stands; plan: (point, how many more times)."""
+    """Make the module tell where it is, and die at ``plan``: (point, n-th time)."""
     counts = dict.fromkeys(POINTS, 0)
     updates, begun = [0], [0.0]
 
@@ -111,7 +111,7 @@ def instrument(marker, plan):
 
     def epoch(*args, **options):
         begun[0] = begun[0] or time.time()
-        tell("at the begin of an epoch" if "eval" not in args else "validating")
+        tell("beginning an epoch" if "eval" not in args else "validating")
         return run_epoch(*args, **options)
 
     clock = {"monotonic": lambda: float(updates[0])}
@@ -123,7 +123,7 @@ def instrument(marker, plan):
 
 
 def train(config, marker, plan, said):
-    """A process that trains; said: the file for what it prints. Its id."""
+    """Fork a process that trains, printing to the file ``said``; return its id."""
     sys.stdout.flush()
     if child := os.fork():
         return child
@@ -144,7 +144,7 @@ def train(config, marker, plan, said):
 
 
 def settings(folder, epochs):
-    """The flags of a small training, on a part of our own corpus."""
+    """Write part of our own corpus; return the flags of a small training run on it."""
     made = {
         "bpe_size": 400, "N": 1, "d_model": 32, "d_ff": 64, "h": 2, "tie": "all",
         "batch_tokens": 700, "accum_iter": 2, "epochs": epochs, "warmup": 20,
@@ -161,7 +161,7 @@ def settings(folder, epochs):
 
 
 def wait(child, seconds=HANG):
-    """A child's exit status, or None after so many seconds; negative: a signal."""
+    """Return a child's exit status (signals are negative), or None after a time-out."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -172,14 +172,14 @@ def wait(child, seconds=HANG):
 
 
 def await_updates(child, marker, count, said):
-    """Return when a child that trains has done so many updates."""
+    """Return when a child that trains has done ``count`` updates."""
     while not marker.get()[1] or marker.get()[0] < count:
         if wait(child, 0.002) is not None:
             raise Failed(said.read_text())
 
 
 def check_whole(folder):
-    """Every file under its final name can be read to the end."""
+    """Check that every file under its final name can be read to the end."""
     for path in at.run_files(folder):
         if path.suffix == ".json":
             at.read_json(path)
@@ -188,7 +188,7 @@ def check_whole(folder):
 
 
 def newest(folder):
-    """Updates in the newest state, and when it was written."""
+    """Return the updates in the newest state, and when it was written."""
     states = at.saved_steps(folder / "resume")
     if not states:
         return 0, time.time()
@@ -196,7 +196,7 @@ def newest(folder):
 
 
 def torture(kills, folder, draw):
-    """Train undisturbed, then with so many kills; compare."""
+    """Train undisturbed, then with this many kills, and compare."""
     config = settings(folder, epochs=max(12, 2 * kills))
     said, marker = folder / "said", Marker()
     started = time.monotonic()
@@ -214,7 +214,7 @@ def torture(kills, folder, draw):
         child = train(config, marker, plan, said)
         if planned:
             status = wait(child)
-        else:  # at a random moment, every other time of training
+        else:  # at a random moment, every other time during training
             if number % 4:
                 await_updates(child, marker, draw.randint(0, 3), said)
             status = wait(child, draw.uniform(0, 0.1))
@@ -233,7 +233,7 @@ def torture(kills, folder, draw):
         most = max(most, lost)
         print(
             f"{number:3} killed {'in a write' if in_write else '          '}  "
-            f"{place:50} goes on from {saved:4}, {lost:.2f} s lost",
+            f"{place:50} continues from {saved:4}, {lost:.2f} s lost",
             flush=True,
         )
     if (status := wait(train(config, marker, None, said))) != 0:
@@ -248,7 +248,7 @@ def torture(kills, folder, draw):
 
 
 def compare(one, two):
-    """Raise Failed where two runs' folders differ, but for times."""
+    """Raise Failed if two runs' folders differ in anything but times."""
     records = [
         [{k: v for k, v in r.items() if "second" not in k} for r in at.read_metrics(x)]
         for x in (one, two)
@@ -260,7 +260,7 @@ def compare(one, two):
         for x in (one, two)
     ]
     if names[0] != names[1]:
-        raise Failed(f"other files: {names}")
+        raise Failed(f"the files differ: {names}")
     last = at.saved_steps(one / "resume")[-1].relative_to(one)
     for name in [*names[0], last]:
         if name.suffix == ".safetensors":
@@ -275,7 +275,7 @@ def compare(one, two):
 
 
 def stops(count, folder, draw):
-    """One SIGINT each, at a random moment of training: status 130, every time."""
+    """Send each run one SIGINT at a random moment: it must end with status 130."""
     config = settings(folder, epochs=100000) | {"schedule": "inverse_sqrt"}
     config |= {"save_seconds": 0.0}
     statuses = []
@@ -303,7 +303,7 @@ def stops(count, folder, draw):
 
 
 def main(words):
-    """What the words ask for; 0 if all went well."""
+    """Do what the words ask for; return 0 if all went well."""
     torch.set_num_threads(1)
     draw = random.Random(int(os.environ.get("SEED", "1")))
     what, count = torture, 20

@@ -1,7 +1,8 @@
 """Typical wrong answers to the exercises, by number: each must get a complaint.
 
-An answer is what its check takes: a value, a function or a class. The first of a
-number must be answered in the check's own words, not by the exception it runs into.
+An answer is what its check takes: a value, a function, or a class. The first one of
+each number must be answered in the check's own words, not with the exception that it
+runs into.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ WRONG: dict[str, list[Any]] = {}
 
 
 def causal_but_alone(x, w_q, w_k, w_v, h, mask):
-    """One head where h are asked for."""
+    """Use one head where h are asked for."""
     return at.attention(x @ w_q, x @ w_k, x @ w_v, mask)[0]
 
 
 def cut_by_view(x, w_q, w_k, w_v, h, mask):
-    """The planted bug itself."""
+    """Leave the planted bug in."""
     B, L, d_model = x.shape
     q, k, v = ((x @ w).view(B, h, L, d_model // h) for w in (w_q, w_k, w_v))
     out = at.attention(q, k, v, mask.unsqueeze(1))[0]
@@ -35,21 +36,21 @@ def cut_by_view(x, w_q, w_k, w_v, h, mask):
 
 
 def joined_by_reshape(x, w_q, w_k, w_v, h, mask):
-    """Split right, but the heads of a word not brought together again."""
+    """Split correctly, but don't bring the heads of a word together again."""
     B, L, d_model = x.shape
     q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
     return at.attention(q, k, v, mask.unsqueeze(1))[0].reshape(B, L, d_model)
 
 
 def mean_of_pieces(query, key, value, size):
-    """Every piece's answer counts alike, however much weight it has."""
+    """Count every piece's answer alike, however much weight it has."""
     pieces = zip(key.split(size, -2), value.split(size, -2))
     answers = [at.attention(query, k, v)[0] for k, v in pieces]
     return torch.stack(answers).mean(0)
 
 
 def without_a_maximum(query, key, value, size):
-    """Right for small scores, infinite for large ones."""
+    """Omit the maximum: right for small scores, infinite for large ones."""
     total: Any = 0
     weighted: Any = 0
     for k, v in zip(key.split(size, -2), value.split(size, -2)):
@@ -59,12 +60,12 @@ def without_a_maximum(query, key, value, size):
 
 
 def matrices_only(vocab, N, d_model, d_ff):
-    """Without biases and norms."""
+    """Count without biases and norms."""
     return N * (12 * d_model**2 + 4 * d_model * d_ff) + vocab * d_model
 
 
 def three_tables(vocab, N, d_model, d_ff):
-    """Right but for two tables that are not there."""
+    """Count two tables that are not there, and all else correctly."""
     model = at.make_model(vocab, vocab, N, d_model, d_ff, 2)
     return at.count_parameters(model)
 
@@ -168,7 +169,7 @@ WRONG["2.5"] = [
 
 
 def update_by(divisor, each_batch=False, clear=True, answers="tgt_y"):
-    """An update whose losses have this divisor, wrong in one way or another."""
+    """Return an update whose losses have this divisor, wrong in one way or another."""
 
     def update_from(batches, model, compute, optimizer):
         for batch in batches:
@@ -209,7 +210,7 @@ WRONG["2.3"] = [
 
 
 def validation(answers="tgt_y", mean_of_means=False, restore=True, graph=False):
-    """A validation that has none, one or more of the faults planted in 2.6."""
+    """Return a validation with none, one, or more of the faults planted in 2.6."""
 
     def validation_nll(model, batches, compute):
         before, nll, words, means = model.training, 0.0, 0, []
@@ -268,7 +269,7 @@ def ngrams(words, n):
 
 
 def some_bleu(clip=True, brevity=True, orders=4, mean="geometric", reward=False):
-    """BLEU with one thing or another left out."""
+    """Return a BLEU with one thing or another left out."""
 
     def bleu(translations, references):
         shares = []
@@ -317,7 +318,7 @@ WRONG["3.5"] = [
 
 
 def pooled(shift=True, last=True, lazy=True, mixed=False, packed=True):
-    """Pools of a stream, with one fault or another."""
+    """Return a function that batches a stream in pools, with one fault or another."""
 
     def batches(stream, batch_tokens, pool):
         stream, start = iter(stream), 0
@@ -337,7 +338,7 @@ def pooled(shift=True, last=True, lazy=True, mixed=False, packed=True):
 
 
 def in_given_order(stream, batch_tokens, pool):
-    """Nothing is sorted: a batch is closed when the next sentence does not fit."""
+    """Sort nothing: close a batch when the next sentence does not fit."""
     group, longest = [], 0
     for i, pair in enumerate(stream):
         if group and max(longest, *pair) * (len(group) + 1) > batch_tokens:
@@ -382,7 +383,7 @@ WRONG["3.6"] = [
 
 
 def faulty_collate(apart=True, filled=at.START, cut=True, one_width=True):
-    """The function of 3.4 with some of its faults."""
+    """Return the function of 3.4 with some of its faults."""
 
     def collate(pairs, vocab_src, vocab_tgt, max_tokens):
         rows = [
@@ -416,11 +417,11 @@ WRONG["3.4"] = [
 # chapter 4
 
 WRONG["4.2"] = [
-    (400, 20, 12),  # the square in place of the triangle
-    (190, 20, 12),  # one word too few
-    (210, 210, 12),
-    (210, 20, 48),  # the source's keys once for each hypothesis
-    210,
+    (225, 15, 12),  # the square in place of the triangle
+    (105, 15, 12),  # one word too few
+    (120, 120, 12),
+    (120, 15, 48),  # the source's keys once for each hypothesis
+    120,
 ]
 
 WRONG["4.3"] = [
@@ -433,7 +434,7 @@ WRONG["4.3"] = [
 
 
 def longest_known(word, merges):
-    """Takes the longest token that fits, from the left."""
+    """Take the longest token that fits, from the left."""
     known, rest, pieces = {a + b for a, b in merges}, "Ġ" + word, []
     while rest:
         sizes = [n for n in range(len(rest), 1, -1) if rest[:n] in known] + [1]
@@ -442,7 +443,7 @@ def longest_known(word, merges):
 
 
 def first_of_each(word, merges):
-    """Joins each pair once only."""
+    """Join each pair only once."""
     pieces = ["Ġ", *word]
     for pair in merges:
         for i in range(len(pieces) - 1):
@@ -457,7 +458,7 @@ def without_the_blank(word, merges):
 
 
 def from_the_end(word, merges):
-    """All of each pair, the last learnt first."""
+    """Join all occurrences of each pair, the last learned pair first."""
     pieces = " ".join(["Ġ", *word])
     for a, b in reversed(merges):
         pieces = pieces.replace(f"{a} {b}", f"{a}{b}")
@@ -483,7 +484,7 @@ WRONG["4.6"] = [
 
 
 def judging(end=True, mean=False, off=True, shift=True, number=True, restore=True):
-    """What 4.4 asks for, with faults by choice."""
+    """Return what 4.4 asks for, with a choice of faults."""
 
     def log_probability(model, src, src_mask, ids, start, end_symbol):
         before = model.training
@@ -513,7 +514,7 @@ WRONG["4.4"] = [
 
 
 def plain_search(hasty=False, undead=False, start=False, raw=False):
-    """A beam search that has some of the faults of 4.5."""
+    """Return a beam search with some of the faults of 4.5."""
 
     def search(step, width, max_len, alpha):
         live, ended = [(0.0, [0])], []
@@ -580,7 +581,7 @@ WRONG["5.4"] = [
 
 
 def pieces_joined(weights, row_words, col_words, rows="mean", columns="sum"):
-    """By words, each side by its own rule."""
+    """Join pieces into words, each side by its own rule."""
 
     def join(x, words, how):
         parts = [
@@ -618,7 +619,7 @@ WRONG["5.6"] = [
 
 
 def faulty_cells(index=True, scale=True, places=True, turned=True):
-    """The function of 5.2 with some of its faults."""
+    """Return the function of 5.2 with some of its faults."""
 
     def cells(attn, head, rows, columns):
         weights = attn[head, 0] if index else attn[0, head]

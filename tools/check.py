@@ -32,7 +32,7 @@ from export_module import exported, on_disk
 from names import survey
 from nbformat import NotebookNode
 
-NOTEBOOK_LIMIT = 2_000_000  # bytes; GitHub shows no larger ones
+NOTEBOOK_LIMIT = 2_000_000  # bytes; GitHub doesn't show larger ones
 RERUN = "run `make notebooks`"
 
 
@@ -49,14 +49,14 @@ def faults() -> Iterator[str]:
         yield from _freshness(source, notebook)
     for path in {p for f in ("", "solutions") for p in (NOTEBOOKS / f).glob("*.ipynb")}:
         if path.with_suffix(".md") not in sources():
-            yield f"{name(path)}: there is no .md of this name"
+            yield f"{name(path)}: there is no .md with this name"
     yield from _module()
     yield from _program("ruff", "check", "--quiet", "--output-format=concise")
     yield from _program("mypy", "--no-error-summary")
 
 
 def _magics(source: Path) -> Iterator[str]:
-    """No cell is a magic, which is what a fence of another language becomes."""
+    """Yield cells that are magics, which fences of other languages turn into."""
     for number, cell in enumerate(read(source), 1):
         if cell.cell_type == "code" and re.match(r"\s*[%!]", cell.source):
             where = place(source, number, cell.source)
@@ -64,7 +64,7 @@ def _magics(source: Path) -> Iterator[str]:
 
 
 def _pairing(source: Path, notebook: NotebookNode) -> Iterator[str]:
-    """The notebook has the cells and tags of its source, in order."""
+    """Yield the first cell that differs from its source in content or tags."""
     cells = zip_longest(read(source), notebook.cells)
     for number, (ours, theirs) in enumerate(cells, 1):
         if not (ours and theirs and _identity(ours) == _identity(theirs)):
@@ -78,7 +78,7 @@ def _identity(cell: NotebookNode) -> tuple:
 
 
 def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
-    """Execution counts run 1..n, no output is an error, the whole is not too large."""
+    """Yield execution counts other than 1..n, stored errors, and too large a size."""
     code = [c for c in enumerate(notebook.cells, 1) if c[1].cell_type == "code"]
     for count, (number, cell) in enumerate(code, 1):
         where = place(source, number, cell.source)
@@ -92,7 +92,7 @@ def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
 
 
 def _freshness(source: Path, notebook: NotebookNode) -> Iterator[str]:
-    """The outputs come from today's code, module and data."""
+    """Yield a fault unless the outputs come from today's code, module, and data."""
     try:
         if notebook.metadata.get("executed") != digest(source):
             yield f"{name(source)}: the code, the module or data changed; {RERUN}"
@@ -101,7 +101,7 @@ def _freshness(source: Path, notebook: NotebookNode) -> Iterator[str]:
 
 
 def _module() -> Iterator[str]:
-    """The module is what the chapters export."""
+    """Yield how the module differs from what the chapters export, and misused names."""
     try:
         expected = exported()
     except Refused as refusal:
@@ -117,7 +117,7 @@ def _module() -> Iterator[str]:
 
 
 def _program(*command: str) -> Iterator[str]:
-    """A linter, run in the project's folder, has nothing to say."""
+    """Yield what a linter, run in the project's folder, has to say."""
     whole = [sys.executable, "-m", *command]
     done = subprocess.run(whole, cwd=ROOT, capture_output=True, encoding="utf-8")
     yield from (done.stdout + done.stderr).splitlines()

@@ -57,7 +57,7 @@ def _named_files(code: str) -> list[Path]:
     """Return the files of data/, models/ and results/ that a word of the code names.
 
     data/captions/a.txt is named by data/captions/a.txt, captions/a.txt, data/captions
-    and captions; data alone, or a.txt, would say too little.
+    and captions; data alone, or a.txt, would be too vague.
     """
     words = re.findall(r"[\w./-]+", code)
     said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}

@@ -73,7 +73,7 @@ class _Export:
                 )
             if top == "__future__":
                 continue
-            # import torch and import torch.distributed bind the same name to the same.
+            # import torch and import torch.distributed bind torch to the same module.
             short = isinstance(node, ast.Import) and not alias.asname
             bound = top if short else alias.asname or alias.name
             self.bind(where, bound, f"import {top}" if short else text)
@@ -105,7 +105,7 @@ class _Export:
 
 
 def _is_for_typing(node: ast.stmt) -> bool:
-    """Say whether a statement is `if TYPE_CHECKING:` and holds imports only."""
+    """Return whether a statement is `if TYPE_CHECKING:` and holds imports only."""
     return (
         isinstance(node, ast.If)
         and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -135,7 +135,7 @@ def _bound_names(where: str, node: ast.stmt) -> list[str]:
 
 
 def _ruff(text: str, *command: str) -> str:
-    """Return Python source as ruff changes it; this project's settings play no part."""
+    """Return Python source as ruff changes it, whatever this project's settings are."""
     settings = ["--isolated", "--quiet", "--target-version=py311", "--line-length=88"]
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *command, *settings, "-"],

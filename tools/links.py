@@ -12,14 +12,14 @@ LINK = re.compile(CODE + r"|!?\[(?P<words>[^\[\]]*)\]\((?P<to>[^)\s]+)\)", re.S)
 
 
 def links(text: str) -> Iterator[str]:
-    """Where the links of a text lead; what stands in code is none."""
+    """Yield where the links of a text lead; those in code don't count."""
     for found in LINK.finditer(text):
         if found["to"]:
             yield found["to"]
 
 
 def prose(path: Path) -> str:
-    """A Markdown file, or the text of a notebook, from its source where it has one."""
+    """Return a Markdown file, or a notebook's text, from its source if it has one."""
     path = path.with_suffix(".md") if path.with_suffix(".md").exists() else path
     if path.suffix == ".md":
         return path.read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def prose(path: Path) -> str:
 
 
 def headings(path: Path) -> list[str]:
-    """The headings of a file as a reader sees them, without marks of code."""
+    """Return the headings of a file as a reader sees them, without code marks."""
     text = re.sub(r"(?ms)^```.*?^```", "", prose(path))
     found = re.findall(r"(?m)^#{1,6} +(.+?) *$", text)
     return [
@@ -37,10 +37,10 @@ def headings(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What can stand behind the # of a link to a file.
+    """Return what can follow the # in a link to a file.
 
-    Jupyter only replaces blanks; GitHub makes its Markdown's lower-case and leaves
-    punctuation out.
+    Jupyter only replaces spaces; GitHub, which shows the Markdown, also makes headings
+    lowercase and leaves out punctuation.
     """
     if path.suffix == ".ipynb":
         return {heading.replace(" ", "-") for heading in headings(path)}
@@ -49,9 +49,9 @@ def anchors(path: Path) -> set[str]:
 
 
 def dead(path: Path) -> list[str]:
-    """The links of a file that lead to no file, or to no heading of it.
+    """Return the links of a file that lead to no file, or to no heading in it.
 
-    A notebook that is only waiting to be executed counts as a file.
+    A notebook that is yet to be executed counts as a file.
     """
     found = []
     for link in links(prose(path)):
@@ -60,7 +60,7 @@ def dead(path: Path) -> list[str]:
         name, _, anchor = link.partition("#")
         target = path.parent / unquote(name) if name else path.with_suffix(".ipynb")
         if not name and not target.exists():
-            target = path  # plain Markdown that points into itself
+            target = path  # plain Markdown that links to itself
         if not (target.exists() or target.with_suffix(".md").exists()):
             found.append(link)
         elif anchor and unquote(anchor) not in anchors(target):

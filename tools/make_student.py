@@ -3,9 +3,8 @@
     python tools/make_student.py
 
 The copy works by itself. It holds the chapters as notebooks and as text, the module,
-images, data, weights, the exercises' checks and the packages' list; it holds no
-solutions, no tests and no tools. Links that lead to what is not there become plain
-words.
+images, data, weights, the exercises' checks, and the list of packages; it holds no
+solutions, no tests, and no tools. Links to what is not there become plain words.
 """
 
 import re
@@ -33,8 +32,8 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw*.py
 README = """\
 # The Annotated Transformer: your copy
 
-Python 3.11, 3.12 or 3.13 is needed; no GPU, no account. Once, in this folder (about
-two minutes; under Windows it is `.venv\\Scripts\\python`):
+You need Python 3.11, 3.12, or 3.13, but no GPU and no account. Once, in this folder
+(about two minutes; on Windows it is `.venv\\Scripts\\python`):
 
 ```console
 python3 -m venv .venv
@@ -48,15 +47,15 @@ Then, every time:
 .venv/bin/python -m jupyterlab notebooks/01_architecture.ipynb
 ```
 
-Chapters 1 to 5 have exercises beside the sections they belong to, and a list of them
+Chapters 1 to 5 have exercises next to the sections they belong to, and a list of them
 at the end. Each is a cell to fill in; when you run it, its last line says whether the
-answer is right, and if not, what is wrong with it. New words are explained in
+answer is right, and if not, what is wrong with it. New terms are explained in
 [notebooks/glossary.md](notebooks/glossary.md).
 """
 
 
 def write_student(into: Path, root: Path = ROOT) -> list[Path]:
-    """Write the copy into an empty folder; returns the files written."""
+    """Write the copy into an empty folder; return the files written."""
     for file in FILES:
         if (root / file).exists():
             target = into / file
@@ -84,12 +83,12 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
 
 
 def without_dead_links(text: str, folder: Path) -> str:
-    """Text whose links to files that are not there, seen from folder, are words."""
+    """Turn links to files that are not there, as seen from folder, into words."""
 
     def kept(found: re.Match) -> str:
         target = (found["to"] or "").partition("#")[0]
         if not target or re.match(r"[a-z]+:", target) or (folder / target).exists():
-            return found[0]  # code, a place in this text, an address, a file
+            return found[0]  # code, a heading in this text, a URL, a file
         return found["words"]
 
     return LINK.sub(kept, text)

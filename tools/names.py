@@ -1,8 +1,8 @@
 """Which of the module's names may be used where.
 
 - Exported cells of chapters 1 to 6 use few names of the appendices: see BORROWED.
-- What a chapter shows, benchmarks, figures and tools use no underscored name of
-  another place. (Exported cells may: they are one module. Tests may look inside.)
+- What a chapter shows, benchmarks, figures, and tools use no underscored name from
+  elsewhere. (Exported cells may: they are one module. Tests may look inside.)
 - In an exported function, no argument or variable hides an exported name.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from chapters import ROOT, chapters, name, place, read, tags
 
-BORROWED = {  # name -> why the ground floor needs it
+BORROWED = {  # name -> why chapters 1 to 6 need it
     "DataError": "all errors of files and arguments",
     "optional_import": "packages that only some functions need",
     "read_lines": "text files",
@@ -45,7 +45,7 @@ class Survey:
                     self.owner |= dict.fromkeys(_defined(node), name(path))
 
     def borrowed(self) -> dict[str, list[str]]:
-        """Return which names of the appendices exported cells of 1 to 6 use, where."""
+        """Return which appendix names the exported cells of 1 to 6 use, and where."""
         found: dict[str, list[str]] = {}
         for chapter, where, exported, tree in self.cells:
             for used in _used(tree) if exported and chapter < "07" else ():
@@ -54,7 +54,7 @@ class Survey:
         return found
 
     def faults(self) -> Iterator[str]:
-        """Yield where a name is used that should not be."""
+        """Yield each place where a name is used that should not be."""
         for used, places in self.borrowed().items():
             if used not in BORROWED and not self.owner[used].startswith(CHARTS):
                 reason = f"`{used}` belongs to {self.owner[used]}; see tools/names.py"

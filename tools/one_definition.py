@@ -8,7 +8,7 @@ code that it exports: `isinstance` holds, and a fault in the module is a fault h
 
 
 def _use_the_modules_definitions() -> None:
-    """Install the change; the names in here stay out of the notebook."""
+    """Install the change, keeping the names in here out of the notebook."""
     import ast
     from pathlib import Path
 
@@ -40,7 +40,7 @@ def _use_the_modules_definitions() -> None:
                 for name in [name for name in names(node) if name in self.held]:
                     if ast.dump(node) != ast.dump(self.held[name]):
                         raise InputRejected(
-                            f"`{name}` is defined otherwise in {module.name}: run "
+                            f"`{name}` is defined differently in {module.name}: run "
                             "`make notebooks`, or use another name"
                         )
                     body.append(ast.ImportFrom(module.stem, [ast.alias(name)], 0))

@@ -5,9 +5,9 @@ python tools/run_notebooks.py notebooks/03_*.md   only these
 python tools/run_notebooks.py --force             also where nothing has changed
 python tools/run_notebooks.py --into build/notebooks
     run the chapters from top to bottom as a reader would, leave the committed
-    notebooks alone, and end with what the cells tagged `summary` printed and which
-    cells print something else than the committed notebooks; a copy of images/ is
-    put beside that folder, where the chapters look for it
+    notebooks alone, and end with what the cells tagged `summary` printed and with
+    the cells that print something other than the committed notebooks do; a copy of
+    images/ is put beside that folder, where the chapters look for it
 """
 
 import argparse
@@ -57,7 +57,7 @@ METADATA = {
 
 
 def _build(source: Path) -> NotebookNode:
-    """Return the notebook of a source, not executed.
+    """Return the notebook of a source, not yet executed.
 
     The id of a cell comes from its content, so that building twice gives the same.
     """
@@ -77,7 +77,7 @@ def _build(source: Path) -> NotebookNode:
 def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
     """Run all cells in a new kernel, at one thread, with the module of this tree.
 
-    With ``bind``, what they define is the module's, see one_definition.py.
+    With ``bind``, what they define is the module's; see one_definition.py.
     """
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
@@ -167,24 +167,24 @@ def _tour(sources: list[Path], into: Path) -> bool:
             differing += _differences(source, notebook, stored)
         else:
             shown.append(f"{name(source)}: not compared with the stored notebook, "
-                         "whose code is another")  # fmt: skip
+                         "whose code differs")  # fmt: skip
     shown_as = into.relative_to(ROOT) if into.is_relative_to(ROOT) else into
     print(f"\nThe executed chapters are in {shown_as}/.\n")
     print("\n".join(shown))
-    print("\n".join(differing or ["All outputs are those of the stored notebooks."]))
-    print(f"Next: `make lab`, and read from {name(sources[0])} on.")
+    print("\n".join(differing or ["All outputs match the stored notebooks."]))
+    print(f"Next: run `make lab` and start reading at {name(sources[0])}.")
     return not differing
 
 
 def _differences(
     source: Path, notebook: NotebookNode, stored: NotebookNode
 ) -> Iterator[str]:
-    """Name the cells that print something else than in the stored notebook."""
+    """Yield the cells that print something other than in the stored notebook."""
     before = iter(_code(stored))
     for number, cell in enumerate(notebook.cells, 1):
         if cell.cell_type == "code" and printed(cell) != printed(next(before)):
             where = place(source, number, cell.source)
-            yield f"{where}: the stored notebook has another output"
+            yield f"{where}: the stored notebook has a different output"
 
 
 def printed(cell: NotebookNode) -> list[str]:
@@ -200,12 +200,14 @@ def printed(cell: NotebookNode) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sources", nargs="*", type=lambda p: Path(p).resolve())
-    parser.add_argument("--force", action="store_true", help="execute unchanged ones")
+    parser.add_argument(
+        "--force", action="store_true", help="execute unchanged chapters, too"
+    )
     parser.add_argument("--into", type=lambda p: Path(p).resolve(), metavar="FOLDER")
     arguments = parser.parse_args()
     for path in arguments.sources:
         if path not in sources():
-            parser.error(f"{path} is no chapter: those are notebooks/NN_name.md")
+            parser.error(f"{path} is not a chapter; chapters are notebooks/NN_name.md")
     if arguments.into and arguments.into.is_relative_to(NOTEBOOKS):
         parser.error("--into the folder of the chapters would replace their notebooks")
     try:

@@ -29,14 +29,14 @@ SEED = 2017
 SIZES = {"train": 14_000, "valid": 500, "test": 800}
 # Test sentences with a verb-noun pair, or a word order, that training never shows.
 UNSEEN = {"combination": 200, "order": 200}
-SEEN = 2  # each word of valid and test is in training at least so often
+SEEN = 2  # each word of valid and test is in training at least this often
 
 
 # ------------------------------------------------------------------ reading the tables
 
 
 def read_sections(text: str) -> dict[str, list[str]]:
-    """The lines of each `== name` section, without comments and blank lines."""
+    """Return the lines of each `== name` section, without comments and blank lines."""
     sections: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("== "):
@@ -47,12 +47,12 @@ def read_sections(text: str) -> dict[str, list[str]]:
 
 
 def read_dict(lines: list[str]) -> dict[str, str]:
-    """`key: value` lines."""
+    """Read `key: value` lines."""
     return dict(line.split(": ", 1) for line in lines)
 
 
 def read_words(lines: list[str]) -> dict[str, str]:
-    """`german=english` words."""
+    """Read `german=english` words."""
     return dict(word.split("=") for line in lines for word in line.split())
 
 
@@ -77,11 +77,11 @@ def english_plural(word: str) -> str:
     return word + ("es" if re.search(r"(s|x|ch|sh)$", word) else "s")
 
 
-GERUNDS = {"unwrap": "unwrapping"}  # its stress is on the end
+GERUNDS = {"unwrap": "unwrapping"}  # stressed on the last syllable
 
 
 def english_gerund(words: str) -> str:
-    """The -ing form of a verb with what belongs to it; `be x` is x."""
+    """Return the -ing form of a verb and the words that follow it; of `be x`, x."""
     verb, _, rest = words.partition(" ")
     if verb == "be":
         return rest
@@ -98,7 +98,7 @@ def english_gerund(words: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A row of the table of nouns; its gender is m, f, n, or p for only a plural."""
+    """A row of the table of nouns; its gender is m, f, n, or p for plural only."""
 
     lemma: str
     gender: str
@@ -131,7 +131,7 @@ class Noun:
         )
 
     def german(self, case: str, plural: bool) -> str:
-        """The form of a case (nom, acc, dat, gen)."""
+        """Return the form for a case (nom, acc, dat, gen)."""
         if plural:
             return self.plural + "n" * (case == "dat" and self.plural[-1] not in "ns")
         if self.weak and case != "nom":
@@ -142,7 +142,7 @@ class Noun:
 
 
 def genitive(noun: str) -> str:
-    """Strong genitive: -es after a hiss and for most words of one syllable."""
+    """Return the strong genitive: -es after a sibilant and for most monosyllables."""
     if noun in ("Bus", "Zeugnis"):
         return noun + "ses"
     vowels = re.findall(r"ei|ai|au|eu|äu|ie|aa|ee|oo|[aeiouyäöü]", noun.lower())
@@ -171,16 +171,16 @@ NOUNS = {**PERSONS, **read_nouns(GRAMMAR["nouns"])}
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """A row of the table of activities: a verb with whom and what it goes with."""
+    """A row of the table of activities: a verb, and whom and what it goes with."""
 
     who: tuple[Noun, ...]
     particle: str  # "auf" of aufheben, "Ski" of Ski fahren
-    infinitive: str  # without particle
+    infinitive: str  # without the particle
     third: str
     reflexive: bool
-    apart: bool  # the particle stays a word of its own
+    apart: bool  # the particle stays a separate word
     english: str
-    case: str  # of the object, before its preposition is looked at
+    case: str  # of the object, ignoring its preposition
     preposition: str  # "auf+/for", or ""
     recipients: tuple[Noun, ...]
     what: tuple[str, ...]
@@ -221,7 +221,7 @@ class Activity:
 
     @cached_property
     def adverbs(self) -> dict[str, str]:
-        """The German adverbs with their translations, which may be the row's own."""
+        """The German adverbs with their translations, some of them the row's own."""
         words = [note[1:] for note in self.notes if note.startswith("@")]
         pairs = [word.partition("=")[::2] for word in words]
         return {german: english or ADVERBS[german] for german, english in pairs}
@@ -231,13 +231,13 @@ class Activity:
         return [note for note in self.notes if "/" in note.split()[0]]
 
     def noted(self, key: str) -> list[str]:
-        """What follows a word in the notes: `weil sun rain` gives [sun, rain]."""
+        """Return what follows a word in the notes: [sun, rain] for `weil sun rain`."""
         notes = (note.split() for note in self.notes)
         return next((rest for head, *rest in notes if head == key), [])
 
     @cached_property
     def heads(self) -> set[str]:
-        """The first words of the notes; of `um:rest` only `um`."""
+        """The first word of each note; of `um:rest`, only `um`."""
         return {re.split("[ :]", note)[0] for note in self.notes}
 
     @cached_property
@@ -247,12 +247,12 @@ class Activity:
 
     @cached_property
     def directed(self) -> bool:
-        """Whether the object says where to, so that it comes last in its clause."""
+        """Whether the object is a destination, so that it comes last in its clause."""
         return bool(re.match(r"\w+\+|aus/|zu/", self.preposition))
 
 
 def members(groups: list[str]) -> tuple[Noun, ...]:
-    """The nouns of some groups, in their order, each once."""
+    """Return the nouns of some groups, in order, each once."""
     names = [name for group in groups for name in GROUPS.get(group, group).split()]
     found = [noun for name in names for noun in NOUNS.values() if noun.group == name]
     if missing := set(names) - {noun.group for noun in found}:
@@ -300,24 +300,24 @@ NEW_LINK = itertools.count(FULL_STOP + 1)
 
 
 def word(text: str, *links: int) -> list[Token]:
-    """The words of a text, all with the same links."""
+    """Return the words of a text, all with the same links."""
     return [Token(part, frozenset(links)) for part in text.split()]
 
 
 def join(*phrases: Phrase) -> Phrase:
-    """One after the other, in both languages."""
+    """Put phrases one after the other, in both languages."""
     de, en = zip(*phrases)
     return Phrase(list(itertools.chain(*de)), list(itertools.chain(*en)))
 
 
 def pick(rng: random.Random, items, flat: float = 4.0):
-    """An item, the first ones more often (Zipf's law with an offset)."""
+    """Draw an item, the first ones more often (Zipf's law with an offset)."""
     return rng.choices(items, cum_weights=_zipf(len(items), flat))[0]
 
 
 @cache
 def _zipf(size: int, flat: float) -> list[float]:
-    """The cumulated weights of `pick`."""
+    """Return the cumulative weights for `pick`."""
     weights = [1 / (rank + flat) for rank in range(1, size + 1)]
     return list(itertools.accumulate(weights))
 
@@ -329,7 +329,7 @@ GENDERS = ("m", "f", "n", "p")
 
 
 def endings(table: str) -> dict[tuple[str, str], str]:
-    """(case, gender) -> ending or word; `-` is none."""
+    """Read a table of (case, gender) -> ending or word; `-` stands for none."""
     rows = zip(CASES, (line.split() for line in table.strip().splitlines()))
     return {(c, g): w.strip("-") for c, row in rows for g, w in zip(GENDERS, row)}
 
@@ -373,7 +373,7 @@ DATIVE_PRONOUNS = {"m": "ihm", "f": "ihr", "p": "ihnen"}
 class NounPhrase:
     """A noun phrase before its case is known.
 
-    `determiner` is a, the, bare, own, season, tune, group or a count of COUNTS.
+    `determiner` is a, the, bare, own, season, tune, group, or a key of COUNTS.
     """
 
     noun: Noun
@@ -388,14 +388,14 @@ class NounPhrase:
 
     @property
     def gender(self) -> str:
-        """As verbs, pronouns and adjectives see it: p for the plural."""
+        """The gender as verbs, pronouns, and adjectives see it: p for the plural."""
         if self.determiner == "group":
             return "f"
         return "p" if self.plural else self.noun.gender
 
     @property
     def possessor(self) -> str:
-        """The gender of "her" and "his": a girl's grandmother is "ihre Großmutter"."""
+        """The gender for "her" and "his": a girl's grandmother is "ihre Großmutter"."""
         return "f" if self.noun.lemma == "Mädchen" and not self.plural else self.gender
 
     @property
@@ -403,7 +403,7 @@ class NounPhrase:
         return self.plural or self.determiner == "group"
 
     def realise(self, case: str, of: bool = False) -> Phrase:
-        """Its words in a case; with `of`, English puts it after that word."""
+        """Return its words in a case; with `of`, the English ones follow "of"."""
         if self.determiner == "group":
             link = next(NEW_LINK)
             members = NounPhrase(self.noun, "bare", True, self.adjectives)
@@ -431,7 +431,7 @@ class NounPhrase:
         )
 
     def name(self, case: str) -> Phrase:
-        """The noun. Of a measure (Tasse Kaffee, cup of coffee) each part is linked."""
+        """Return the noun; of a measure (Tasse Kaffee), each part has its own link."""
         german = self.noun.german(case, self.plural)
         english = self.noun.english_plural if self.plural else self.noun.english
         measure, of, content = english.partition(" of ")
@@ -443,7 +443,7 @@ class NounPhrase:
         return Phrase(de, word(measure + of, self.link) + word(content, inner))
 
     def german_determiner(self, case: str) -> tuple[str, dict]:
-        """The determiner, and the endings of adjectives after it."""
+        """Return the determiner, and the endings of adjectives after it."""
         key = case, self.gender
         if self.determiner in ("the", "season"):
             return DEFINITE[key], WEAK
@@ -475,7 +475,7 @@ def adjective(german: str, english: str) -> Phrase:
 
 
 def describe(rng: random.Random, noun: Noun, chance: float) -> list[tuple[str, str]]:
-    """No adjective, one, or one and a colour."""
+    """Draw no adjective, one, or one and a color."""
     if not noun.adjectives or rng.random() > chance:
         return []
     first = pick(rng, noun.adjectives)
@@ -496,9 +496,9 @@ def specified(
     place: bool = False,
     described: float = 0.25,
 ) -> NounPhrase:
-    """The noun phrase of `[adjective] Noun[:determiner]` (see grammar.txt).
+    """Build the noun phrase of `[adjective] Noun[:determiner]` (see grammar.txt).
 
-    `owner` is the subject: whose thing it is, and several of them have one each.
+    `owner` is the subject, to whom the thing belongs; several people have one each.
     """
     *stems, name = spec.split()
     name, _, determiner = name.partition(":")
@@ -542,9 +542,9 @@ def prepositional(
     verb: int = -1,
     described: float | None = None,
 ) -> Adverbial:
-    """`preposition/translation [adjective] Noun[:determiner][>Noun]`, built.
+    """Build `preposition/translation [adjective] Noun[:determiner][>Noun]`.
 
-    A preposition without translation is linked as the verb.
+    A preposition without a translation has the same link as the verb.
     """
     head, _, rest = spec.partition(" ")
     german, english = head.split("/")
@@ -568,11 +568,11 @@ def prepositional(
 
 
 class Unfit(Exception):
-    """These constituents do not go together: choose again."""
+    """The constituents do not go together: choose again."""
 
 
 def choose_subject(rng: random.Random, activity: Activity) -> NounPhrase:
-    """Someone who does this, alone or several."""
+    """Choose who does this, one person or several."""
     noun = pick(rng, activity.who, 2.0)
     style = pick(rng, ["one", "one the", "count", "bare", "group"], 0.5)
     if "pl" in activity.notes and noun.group != "couple":
@@ -625,7 +625,7 @@ class Scene:
             self.recipient = NounPhrase(noun, determiner, owner=owner)
         self.group = pick(rng, activity.where) if activity.where else ""
         self.reason = pick(rng, activity.noted("weil") or [""])
-        # the nouns of what is built
+        # the nouns of the constituents built so far
         self.nouns = [self.subject.noun, *self.subject.attribute_nouns]
         self.built: dict[str, Phrase] = {}
 
@@ -649,7 +649,7 @@ class Scene:
 
     @property
     def plural_in_english(self) -> bool:
-        """There are glasses on the table: eine Brille."""
+        """Whether the English verb is plural, as it is for "glasses", eine Brille."""
         glasses = self.subject.noun.plural_in_english and not self.subject.several
         return self.plural or glasses
 
@@ -665,13 +665,13 @@ class Scene:
         return self.subject.several and single
 
     def phrase(self, symbol: str) -> Phrase:
-        """The constituent that a symbol of grammar.txt stands for."""
+        """Return the constituent that a symbol of grammar.txt stands for."""
         if symbol not in self.built:
             self.built[symbol] = self.build(symbol[0], SYMBOL_CASES[symbol[1:]])
         return self.built[symbol]
 
     def puts_in_front(self, symbol: str) -> bool:
-        """Whether English has a place or an adverb before the verb, not behind."""
+        """Return whether English puts a place or adverb before the verb, not after."""
         if self.object is None:
             return False
         return symbol == "P" or self.phrase("M").en[0].text in EARLY_ADVERBS
@@ -723,7 +723,7 @@ class Scene:
         return self.object.realise(case or self.activity.case)
 
     def object_pairs(self) -> list[tuple[str, str]]:
-        """The verb with each noun of an object that has been built."""
+        """Return the verb with each noun of an object that has been built."""
         if not any(symbol[0] == "O" for symbol in self.built) or self.object is None:
             return []
         named = isinstance(self.object, NounPhrase)
@@ -731,7 +731,7 @@ class Scene:
         return [(self.activity.lemma, noun.lemma) for noun in nouns]
 
     def build_verb(self, symbol: str) -> Phrase:
-        """A form of the verb; the German or the English side of it is empty."""
+        """Build a form of the verb; most forms are empty in German or in English."""
         verb, finite, to = self.verb, self.finite, self.to
         activity = self.activity
         particle, infinitive = activity.particle, activity.infinitive
@@ -799,7 +799,7 @@ class Scene:
         return bool(re.search(r"\b[HU]", REASONS.get(self.reason, "")))
 
     def weather(self, placed: bool) -> str:
-        """The row of the table of times that fits."""
+        """Return the row of the table of times that fits."""
         for note in ("snow", "wet", "sun"):
             if note in self.activity.notes:
                 return note
@@ -813,7 +813,7 @@ SYMBOL_CASES = {"": "", "a": "acc", "d": "dat", "g": "gen", "n": "nom"}
 
 
 def inflected(text: str, plural: bool) -> str:
-    """`ist~sind` in the right number."""
+    """Return the singular or plural of `ist~sind`."""
     return text.split("~")[-1 if plural else 0]
 
 
@@ -822,7 +822,7 @@ def inflected(text: str, plural: bool) -> str:
 
 @dataclass
 class Sentence:
-    """A pair of sentences with what is known about it."""
+    """A pair of sentences and what is known about it."""
 
     german: list[str]
     english: list[str]
@@ -840,11 +840,11 @@ class Sentence:
         return re.sub(r" ([.,])", r"\1", " ".join(words))
 
     def lines(self) -> list[str]:
-        """Both sides, told apart."""
+        """Return both sides, labeled with their languages."""
         return [f"{side} {self.line(side)}" for side in ("de", "en")]
 
     def shows(self, pair: tuple[str, str]) -> bool:
-        """Whether a verb and a noun occur in it, however they are related."""
+        """Return whether a verb and a noun occur in it, however they are related."""
         return pair[0] in self.verbs and pair[1] in self.nouns
 
 
@@ -856,7 +856,7 @@ CONTRACTIONS = {
 
 
 def contract(tokens: list[Token]) -> list[Token]:
-    """in dem -> im, with the links of both."""
+    """Contract "in dem" to "im" and the like, keeping the links of both."""
     out: list[Token] = []
     for token in tokens:
         pair = (out[-1].text, token.text) if out and token.article else None
@@ -876,9 +876,9 @@ QUALITY = re.compile(f"({'|'.join(ADJECTIVES)}|durstig|hungrig)(e|en|er|es|em)?"
 
 
 def repeats_a_preposition(german: list[str]) -> bool:
-    """Whether a clause has two phrases with the same preposition.
+    """Return whether a clause has two phrases with the same preposition.
 
-    The word that ends a clause is a particle: "hebt ... auf".
+    The last word of a clause doesn't count, as it may be a particle: "hebt ... auf".
     """
     clause: list[str] = []
     for text in german:
@@ -893,7 +893,7 @@ def repeats_a_preposition(german: list[str]) -> bool:
 
 
 def repeats_a_quality(german: list[str]) -> bool:
-    """Whether an adjective comes twice, as in "a tired man sleeps as he is tired"."""
+    """Return whether an adjective is repeated: "a tired man rests as he is tired"."""
     stems = [match[1] for text in german if (match := QUALITY.fullmatch(text.lower()))]
     stems += ["sonnig"] * ("Sonne" in german)
     return len(set(stems)) < len(stems)
@@ -913,7 +913,7 @@ def capitalise(tokens: list[Token]) -> list[str]:
 
 
 def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
-    """The sentence of a pattern with its scenes."""
+    """Build the sentence of a pattern with its scenes."""
     links: dict[str, int] = {}
 
     def tokens(order: tuple[str, ...], german: bool) -> list[Token]:
@@ -984,8 +984,8 @@ def realise(pattern: Pattern, scenes: list[Scene]) -> Sentence:
     )
 
 
-# Kinds of pattern whose first activity bears the note of the same name; those that no
-# other kind may take; and those with a second scene, of the same subject or another.
+# Kinds of patterns whose first activity has the note of the same name; notes that no
+# other kind may use; and kinds with a second scene, with the same subject or another.
 NOTED = {"try", "pp", "posture", "there", "wet", "weil", "um", "bei", "watch", "give"}
 NOTED |= {"to"}
 SPECIAL = {"there", "watch", "wear", "give", "to", "um"}
@@ -1002,7 +1002,7 @@ ACTIVITIES_AT = {name: [a for a in ACTIVITIES if name in a.where] for name in PL
 
 
 def suits(kind: str, activity: Activity) -> bool:
-    """Whether the activity can be the first one in patterns of a kind."""
+    """Return whether the activity can be the first one in patterns of a kind."""
     notes = activity.heads
     if notes & SPECIAL - {kind} or kind in NOTED - notes:
         return False
@@ -1011,10 +1011,10 @@ def suits(kind: str, activity: Activity) -> bool:
         return direct and bool(notes & {"midst", "beim"})
     if kind == "midst":
         return direct and "midst" in notes
-    if kind in ("two", "kin"):  # what lasts, in a place where others may be
+    if kind in ("two", "kin"):  # it lasts, in a place where others may be
         lasting = not notes & {"solo", "wild", "still"}
         return lasting and not set(activity.where) & set(DIRECTIONS)
-    if kind == "wet":  # it is people who defy the rain, and not with an umbrella
+    if kind == "wet":  # only people defy the rain, and not with umbrellas
         return "weil" not in notes and activity.who[0].lemma in PERSONS
     return {
         "beim": "beim" in notes,
@@ -1026,7 +1026,7 @@ def suits(kind: str, activity: Activity) -> bool:
 
 
 def supplies(activity: Activity, pattern: Pattern) -> bool:
-    """Whether the activity has the constituents that the pattern asks for."""
+    """Return whether the activity has the constituents that the pattern asks for."""
     order, kind = pattern.german, pattern.kind
     if "P" in order and not activity.where:
         return False
@@ -1050,7 +1050,7 @@ CANDIDATES = {
 
 
 def ends_where_it_leads(order: tuple[str, ...], scene: Scene) -> bool:
-    """Whether what says where to comes last among object and adverbials, once."""
+    """Return whether a destination, if any, comes last among object and adverbials."""
     middle = [symbol for symbol in order if symbol in "OPMTID"]
     if not scene.object and "O" in middle:
         middle.remove("O")
@@ -1060,7 +1060,7 @@ def ends_where_it_leads(order: tuple[str, ...], scene: Scene) -> bool:
 
 
 def objections(pattern: Pattern, scene: Scene) -> list[str]:
-    """What speaks against a first scene in a pattern."""
+    """Return what speaks against a first scene in a pattern."""
     kind, order, subject = pattern.kind, pattern.german, scene.subject
     relative = "W" in order or "W'" in order
     attribute = bool(subject.attribute.de)
@@ -1105,11 +1105,11 @@ def objections(pattern: Pattern, scene: Scene) -> list[str]:
 
 
 def accompanies(activity: Activity, pattern: Pattern, first: Scene) -> bool:
-    """Whether an activity, of those in the same place or of all, can be the second."""
+    """Return whether an activity can be the second one, after the first scene."""
     kind, notes, others = pattern.kind, activity.heads, first.activity.heads
     if notes & SPECIAL - {kind} or activity.recipients:
         return False
-    if activity.infinitive == first.activity.infinitive:  # buying, and shopping
+    if activity.infinitive == first.activity.infinitive:  # such as buying and shopping
         return False
     if ("snow" in notes) != ("snow" in others):
         return False
@@ -1140,16 +1140,16 @@ def accompanies(activity: Activity, pattern: Pattern, first: Scene) -> bool:
 
 
 def does(thing: NounPhrase | Adverbial | None, activity: Activity) -> bool:
-    """Whether the object of a scene can be the subject of an activity."""
+    """Return whether the object of a scene can be the subject of an activity."""
     if not isinstance(thing, NounPhrase) or activity.what:
         return False
     return thing.noun in activity.who and thing.determiner in ("a", "the", "bare")
 
 
 def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
-    """A scene that goes with the first one as the pattern's kind wants it."""
+    """Make a scene that goes with the first one in the way the pattern's kind asks."""
     kind = pattern.kind
-    shared = kind in OTHER_SUBJECT | {"both"}  # the place is the first one's
+    shared = kind in OTHER_SUBJECT | {"both"}  # the place is that of the first scene
     rows = ACTIVITIES_AT.get(first.group, []) if shared else ACTIVITIES
     candidates = [a for a in rows if accompanies(a, pattern, first)]
     if not candidates:
@@ -1183,7 +1183,7 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
 
 
 def compose(rng: random.Random) -> Sentence:
-    """A sentence; raises Unfit where the choices do not go together."""
+    """Compose a sentence; raise Unfit if the choices do not go together."""
     pattern = rng.choices(PATTERNS, cum_weights=PATTERN_WEIGHTS)[0]
     scenes = [Scene(rng, pick(rng, CANDIDATES[pattern], 80.0))]
     for why in objections(pattern, *scenes):
@@ -1197,9 +1197,9 @@ def compose(rng: random.Random) -> Sentence:
 
 
 def held_out_pairs(rng: random.Random) -> set[tuple[str, str]]:
-    """Verbs and nouns that training never shows in one sentence, though it shows each.
+    """Draw verb-noun pairs that training never shows together, though it shows each.
 
-    Of the objects in a row of the table the first one or two, the usual ones, stay.
+    The first one or two objects in a row of the table, the usual ones, always stay.
     """
     rows = [
         [(activity.lemma, NOUNS[spec.split(":")[0]].lemma) for spec in activity.what]
@@ -1218,9 +1218,10 @@ def held_out_pairs(rng: random.Random) -> set[tuple[str, str]]:
 
 
 class Neighbors:
-    """Sentences, to find those that are one word away from them.
+    """Sentences, indexed to find others that are one word away from them.
 
-    Two sentences are when one has a word more, or another word in one place.
+    Two sentences are one word away from each other if one of them has an additional
+    word, or another word in one place.
     """
 
     def __init__(self) -> None:
@@ -1237,7 +1238,7 @@ class Neighbors:
             self.shorter.add(rest)
 
     def near(self, words: list[str]) -> bool:
-        """Whether a sentence is at most one word away from one of these."""
+        """Return whether a sentence is at most one word away from one of these."""
         line = tuple(word.lower() for word in words)
         rests = [(line[:i] + line[i + 1 :], i) for i in range(len(line))]
         return line in self.shorter or any(
@@ -1253,7 +1254,7 @@ class Corpus:
 
 
 def build() -> Corpus:
-    """The whole corpus, always the same."""
+    """Build the whole corpus, always the same."""
     rng = random.Random(SEED)
     held_out = held_out_pairs(rng)
     known: set[str] = set()  # no sentence twice, on either side
@@ -1261,7 +1262,7 @@ def build() -> Corpus:
     training = {"de": Neighbors(), "en": Neighbors()}
 
     def fits(sentence: Sentence, split: str, kind: str) -> bool:
-        """Whether the split may have the sentence as one of a kind."""
+        """Return whether the split may have the sentence as one of a kind."""
         pair = bool(sentence.objects & held_out)
         pair_shown = any(sentence.shows(pair) for pair in held_out)
         order = sentence.skeleton in HELD_OUT_ORDERS
@@ -1282,7 +1283,7 @@ def build() -> Corpus:
         return not any(training[side].near(text) for side, text in sides.items())
 
     def draw(split: str, kind: str) -> Sentence:
-        """A sentence that the split may have, by rejection."""
+        """Draw a sentence that the split may have, by rejection."""
         while True:
             try:
                 sentence = compose(rng)
@@ -1309,7 +1310,7 @@ def build() -> Corpus:
 
 
 def files(corpus: Corpus) -> dict[str, str]:
-    """Name and text of each file."""
+    """Return the name and text of each file."""
     out = {}
     for split, sentences in corpus.splits.items():
         for side in ("de", "en", "align"):
@@ -1319,7 +1320,7 @@ def files(corpus: Corpus) -> dict[str, str]:
 
 
 def summary(corpus: Corpus) -> str:
-    """A table of numbers."""
+    """Format the corpus's figures as a table."""
     rows = [f"{'':6}  pairs  de words  types  mean  en words  types  mean  patterns"]
     for split, sentences in corpus.splits.items():
         row = f"{split:6} {len(sentences):6}"
@@ -1332,8 +1333,8 @@ def summary(corpus: Corpus) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="writes the captions and counts them")
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser = argparse.ArgumentParser(description="Write the captions and count them.")
+    parser.add_argument("--check", action="store_true", help="compare; write nothing")
     check = parser.parse_args(argv).check
     corpus = build()
     differing = []
@@ -1344,7 +1345,7 @@ def main(argv: list[str] | None = None) -> int:
         elif not path.exists() or path.read_bytes() != text.encode():
             differing.append(name)
     if differing:
-        print("not as the grammar makes them:", *differing, file=sys.stderr)
+        print("not what the grammar generates:", *differing, file=sys.stderr)
     else:
         print(summary(corpus))
     return bool(differing)
