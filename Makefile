@@ -1,4 +1,4 @@
-# Every target is listed, with its comment, by `make help`.
+# `make help` lists every target with its comment.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -16,7 +16,7 @@ timed = @start=$$(date +%s); $(1) && \
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
 
-setup: $(READY)  ## make .venv with all that is needed (about 2 minutes, once)
+setup: $(READY)  ## create .venv and install everything into it (about 2 minutes, once)
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or \
@@ -26,32 +26,32 @@ $(READY): requirements.txt pyproject.toml
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
 
-run: $(READY)  ## execute the chapters into build/notebooks and compare their outputs (about 4 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (about 4 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(READY)  ## check, all tests, and every notebook compared with its outputs (about 8 minutes)
+test: $(READY)  ## run check and all tests, and compare every notebook with its outputs (about 8 minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
-check: $(READY)  ## prove in seconds that chapters, notebooks and module agree; writes nothing
+check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing
 	$(call timed,$(BIN)/python tools/check.py)
 
-quick: $(READY)  ## check and the fast tests (under 90 seconds)
+quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
-notebooks: $(READY)  ## after an edit of a chapter: write the module, execute stale notebooks
+notebooks: $(READY)  ## after you edit a chapter: write the module and execute stale notebooks
 	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py)
 
 lab: $(READY)  ## open the chapters in JupyterLab
 	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" notebooks/01_architecture.ipynb
 
-student: $(READY)  ## write build/student: all chapters to hand out, without solutions
+student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
 
 train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
 	--run-dir runs/multi30k-small)
 
-bench: .venv/bench  ## time training and decoding beside other toolkits (two quiet cores, 20 minutes)
+bench: .venv/bench  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \
 	$(BIN)/python benchmarks/training.py --config base && \
 	$(BIN)/python benchmarks/decoding.py && $(BIN)/python benchmarks/engine.py && \
@@ -60,19 +60,19 @@ bench: .venv/bench  ## time training and decoding beside other toolkits (two qui
 .venv/bench: $(READY) benchmarks/requirements.txt
 	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@
 
-heads: $(READY)  ## measure what each attention head finds and is worth (about 2 minutes)
+heads: $(READY)  ## measure what each attention head finds and how much it matters (about 2 minutes)
 	$(call timed,$(BIN)/python benchmarks/heads.py)
 
-mutants: $(READY)  ## plant each known fault into a copy of the module, see a test fail (2 minutes)
+mutants: $(READY)  ## plant each known fault in a copy of the module and check that a test fails (2 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
 
-torture: $(READY)  ## kill a small training 20 times; it must end as an undisturbed one (2 minutes)
+torture: $(READY)  ## kill a small training run 20 times; it must end like an undisturbed one (2 minutes)
 	$(call timed,$(BIN)/python tests/torture.py)
 
-fuzz: $(READY)  ## 2,000 bad inputs: a clear line each, nothing lost (2 minutes)
+fuzz: $(READY)  ## try 2,000 bad inputs; each must give a clear one-line error and lose no data (2 minutes)
 	$(call timed,$(BIN)/python tests/fuzz.py)
 
-clean:  ## remove all that make wrote, except your trainings in runs/
+clean:  ## remove everything that make wrote, except your training runs in runs/
 	@rm -rf .venv build *.egg-info $(CACHES)
 	@find . -path ./runs -prune -o -type d \( -name __pycache__ -o -name .ipynb_checkpoints \) -print0 | xargs -0 rm -rf
 	@if [ -d runs ]; then echo "Your trainings in runs/ are left; delete that folder yourself."; fi

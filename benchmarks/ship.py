@@ -23,26 +23,27 @@ INTO = "models/multi30k"
 CARD = """\
 # multi30k: German to English, {millions:.1f} million parameters
 
-Trained from scratch on {pairs}, and nothing else.
+This model was trained from scratch on {pairs}, and on nothing else.
 
 | | |
 |---|---|
 | architecture | {N} + {N} layers, `d_model` {d_model}, `d_ff` {d_ff}, {h} heads, \
 {norm}-norm, {tie}, {parameters:,} parameters |
-| weights | float16, {megabytes:.1f} MB; `load_translator` makes them float32 |
+| weights | float16, {megabytes:.1f} MB; `load_translator` converts them to float32 |
 | text | {bpe_size:,} byte-pair subwords for both languages, cased, learned from these \
 pairs |
-| training | {epochs} passes in batches of {batch_tokens:,} positions, {minutes:.0f} \
+| training | {epochs} epochs in batches of {batch_tokens:,} positions, {minutes:.0f} \
 minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
 after {warmup} updates, dropout {dropout:g}, label smoothing {smoothing:g}, R-Drop \
 {r_drop:g}, {mean}; seed {seed} |
 | command | `python {command}` |
 | data and terms | [Multi30k](https://github.com/multi30k/dataset), task 1: captions \
-of pictures from Flickr30k, translated by people. It is for research and education, \
-not for commercial use, and so are these weights |
+of pictures from Flickr30k, translated by people. The data set and these weights are \
+for research and education, not for commercial use |
 
-Scores of beam search with {beam_size} hypotheses and length penalty \
-{length_penalty:g}, which the validation split chose; cased and detokenized
+The scores below are for beam search with a beam size of {beam_size} and a length \
+penalty of {length_penalty:g}, which was chosen on the validation split. They are \
+computed on cased, detokenized text
 (`python annotated_transformer.py evaluate --model {into} --dataset multi30k \
 --split test`):
 
@@ -52,18 +53,18 @@ Scores of beam search with {beam_size} hypotheses and length penalty \
 
 Signature: `{signature}`.
 
-**Half precision.** {same:,} of the {count:,} validation sentences are translated word \
-for word as by the float32 weights, which reach {bleu:.2f} BLEU there, the packed ones \
-{packed:.2f}.
+**Half precision.** The float16 weights translate {same:,} of the {count:,} validation \
+sentences word for word as the float32 weights do. On this split, the float32 weights \
+reach {bleu:.2f} BLEU and the float16 weights {packed:.2f}.
 
-**Limits.** It has read picture captions: short sentences in the present tense about \
-people, dogs and what they do. Letters, news and questions come out as nonsense in \
-the words of captions, and nothing says so. Subwords can spell every word, but a name \
-or a rare word is often replaced. A sentence may have {max_tokens} subwords, and the \
-longest that people wrote for training had {longest}: give it one sentence at a time, \
-for the end of a long line gets lost. It may repeat what the captions' writers took \
-for granted about people (van Miltenburg, 2016, *Stereotyping and Bias in the \
-Flickr30K Dataset*).
+**Limits.** The model has read only picture captions: short sentences in the present \
+tense about people, dogs, and what they do. It turns letters, news, and questions into \
+nonsense in the vocabulary of captions, without any warning. Subwords can spell every \
+word, but the model often replaces a name or a rare word with another one. A sentence \
+can have up to {max_tokens} subwords, but the longest that people wrote for training \
+had {longest}. Give the model one sentence at a time, because the end of a long line \
+gets lost. The model may repeat what the captions' writers took for granted about \
+people (van Miltenburg, 2016, *Stereotyping and Bias in the Flickr30K Dataset*).
 """
 
 
@@ -110,8 +111,8 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
         raise at.DataError("train split", what, "Name a run on those pairs.")
     return (
         f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
-        f"sentences, German and English, beside what another model, trained on the "
-        f"same {count:,}, made of it (`benchmarks/diversify.py`, chapter 95)"
+        f"German and English sentences paired with a translation by another model that "
+        f"was trained on the same {count:,} (`benchmarks/diversify.py`, chapter 95)"
     )
 
 
@@ -156,10 +157,10 @@ def card(
     config, metrics = model.config, at.read_metrics(run)
     examples = at.load_examples(at.CONFIGS["small"], "train", model.text)
     start = at.run_settings(into)["starts"][0]
-    ties = {"all": "one table of embeddings", "target": "target tables tied"}
+    ties = {"all": "one shared embedding table", "target": "target tables tied"}
     count = at.count_parameters(model.model)
     averaged = config.average > 1
-    weights = f"mean of the last {config.average} passes' weights"
+    weights = f"mean of the weights of the last {config.average} epochs"
     return CARD.format(
         **dataclasses.asdict(config)
         | {
@@ -173,7 +174,7 @@ def card(
             "threads": f"{config.threads} thread" + "s" * (config.threads > 1)
             + f" of {start['processor']}",
             "precision": f"{metrics[-1]['precision']} products",
-            "mean": weights if averaged else "weights of the best pass",
+            "mean": weights if averaged else "weights of the best epoch",
             "command": start["command"],
             "into": INTO,
             "rows": "\n".join(row(split, each) for split, each in scores.items()),

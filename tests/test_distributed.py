@@ -359,7 +359,7 @@ def test_an_error_in_a_spawned_process_is_one_line_too(config, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 2 and done.stdout == ""
     last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"error: {tmp_path}") and "1 lines against 7" in last
+    assert last.startswith(f"error: {tmp_path}") and "have 1 and 7 lines" in last
     assert "Traceback" not in done.stderr
 
 

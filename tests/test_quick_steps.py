@@ -312,24 +312,30 @@ MEASURES = {
     "`bfloat16`": "precision", "fused attention": "attention",
     "fused Adam (chapter 3)": "adam", "oneDNN's products": "products",
     "oneDNN's cache limited": "cache", "one heap for all threads": "heap",
+    "two batches at once": "groups",
 }  # fmt: skip
 
 
 def test_what_chapter_93_says_of_its_measures_was_measured():
     root = at.project_folder()
     chapter = (root / "notebooks" / "93_the_same_faster.md").read_text("utf-8")
-    intel, amd = at.read_json(root / "results" / "step.json").values()
+    intel, amd, older = at.read_json(root / "results" / "step.json").values()
 
-    def ratio(part, name):
-        found = intel.get(f"{part}: {name}") or intel.get(f"{part}: {name}, greedy")
+    def ratio(machine, part, name):
+        key = f"{part}: {name}"
+        found = machine.get(key) or machine.get(f"{key}, greedy")
         return "{:.2f} ({:.2f}–{:.2f})".format(*found["processor"]) if found else "–"
 
     for title, name in MEASURES.items():
-        cells = [ratio(part, name) for part in ("small", "base", "translating")]
+        columns = [(intel, "small"), (older, "small"), (intel, "base")]
+        columns += [(intel, "translating"), (older, "translating")]
+        cells = [ratio(*column, name) for column in columns]
         assert f"| {title} | {' | '.join(cells)} |" in chapter
     words = " ".join(chapter.split())
     with_it, without = intel["translating: heap"]["MiB"]
     assert f"it holds {with_it} MiB instead of {without}." in words
+    shared = older["translating: groups"]["seconds"][0]
+    assert f"took {shared} times as long by the clock when both cores shared" in words
     trade = intel["small: giving back"]
     with_it, without = (mib / 1024 for mib in trade["MiB"])
     assert f"peaked at {with_it:.1f} GiB, and at {without:.1f} GiB without" in words

@@ -82,7 +82,7 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize(
     "src, tgt, complaint",
     [
-        (b"a\nb\n", b"x\n", "2 lines against 1"),
+        (b"a\nb\n", b"x\n", "have 2 and 1 lines"),
         (b"", b"x\n", "src: is empty"),
         (b"a\n", b"", "tgt: is empty"),
         (b"a\n \nc\n", b"x\ny\nz\n", "src, line 2: is blank"),

@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any
 
 import torch
+from exercise_checks import continuation
 
 import annotated_transformer as at
 
@@ -85,6 +86,13 @@ WRONG["1.2"] = [
 ]
 WRONG["1.5"] = [matrices_only, three_tables, lambda *sizes: 3.5]
 WRONG["1.6"] = [
+    ([2], [0, 1, 2, 3], [0, 1, 2, 3], [2]),  # later positions don't see it
+    ([2, 3], [2, 3], [0, 1, 2, 3], [2]),  # the triangle is still there
+    ([2, 3], [0, 1, 2, 3], [4], [2]),  # a position of the source
+    ([2, 3], [0, 1, 2, 3], [0, 1, 2, 3], []),  # no residual connection
+    [2, 3],
+]
+WRONG["1.7"] = [
     mean_of_pieces,
     without_a_maximum,
     lambda query, key, value, size: at.attention(query, key, value)[0],
@@ -103,7 +111,7 @@ WRONG["2.1"] = [
     4,
 ]
 
-WRONG["2.4"] = [
+WRONG["2.3"] = [
     (0.125, 1.0),  # compares update 4,000 with update 4,000
     (0.25, 1.0),  # the peak inversely proportional to the warm-up
     (0.5, 0.5),  # the tail moves with the peak
@@ -159,7 +167,7 @@ def quarter_wave(step, peak, warmup, total):
     return peak * math.cos(math.pi / 2 * share)
 
 
-WRONG["2.5"] = [
+WRONG["2.4"] = [
     cosine_from_the_start,
     cosine_that_rises_again,
     cosine_without_warm_up,
@@ -168,44 +176,44 @@ WRONG["2.5"] = [
 ]
 
 
-def update_by(divisor, each_batch=False, clear=True, answers="tgt_y"):
-    """Return an update whose losses have this divisor, wrong in one way or another."""
+def finishing(fault="", quiet=True, restore=True, extra=0):
+    """A decoder that continues a beginning, wrong in one way or another."""
 
-    def update_from(batches, model, compute, optimizer):
-        for batch in batches:
-            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-            node = compute(out, getattr(batch, answers), divisor(batch, batches))[1]
-            node.backward()
-            if each_batch:
-                optimizer.step()
-                optimizer.zero_grad()
-        optimizer.step()
-        if clear:
-            optimizer.zero_grad()
+    def continue_from(model, src, src_mask, beginning, max_len):
+        before = model.training
+        if quiet:
+            model.eval()
+        ys = continuation(model, src, src_mask, beginning, max_len + extra, fault)
+        if restore:
+            model.train(True if restore == "always" else before)
+        return ys
 
-    return update_from
+    return continue_from
 
 
-def words_in_all(batch, batches):
-    return sum(b.ntokens for b in batches)
+def from_the_start(model, src, src_mask, beginning, max_len):
+    """What was typed is not read."""
+    return at.greedy_decode(model, src, src_mask, max_len, start_symbol=1)
 
 
-def update_of_nothing(batches, model, compute, optimizer):
-    norm = sum(batch.ntokens for batch in batches)
-    for batch in batches:
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        compute(out, batch.tgt_y, norm)[1].backward()
-    optimizer.zero_grad()  # too early
-    optimizer.step()
+def only_the_rest(model, src, src_mask, beginning, max_len):
+    """What was typed is read, but not returned."""
+    ys = finishing()(model, src, src_mask, beginning, max_len)
+    return ys[:, beginning.size(1) :]
 
 
-WRONG["2.3"] = [
-    update_by(lambda batch, batches: batch.ntokens * len(batches)),
-    update_by(lambda batch, batches: batch.ntokens),
-    update_by(words_in_all, each_batch=True),
-    update_by(words_in_all, clear=False),
-    update_by(words_in_all, answers="tgt"),
-    update_of_nothing,
+WRONG["2.5"] = [
+    from_the_start,
+    only_the_rest,
+    finishing("padding"),
+    finishing("last word"),
+    finishing("no triangle"),
+    finishing("first position"),
+    finishing(quiet=False),
+    finishing(restore=False),
+    finishing(restore="always"),
+    finishing(extra=1),
+    finishing(extra=-1),
 ]
 
 
