@@ -40,6 +40,7 @@ import time
 import typing
 import warnings
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -72,9 +73,9 @@ __all__ = [
     "attention", "clones", "MultiHeadedAttention", "subsequent_mask",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
-    "PositionalEncoding", "Generator", "EncoderDecoder", "make_model",
+    "PositionalEncoding", "LearnedPositions", "Generator", "EncoderDecoder",
     "check_choice", "tie_weights", "initialize", "count_parameters",
-    "LearnedPositions",
+    "make_model",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
@@ -102,10 +103,10 @@ __all__ = [
     "run_files", "saved_steps", "run_settings", "read_metrics", "load_text",
     "load_config", "save_translator", "load_translator", "Run", "resume_hint",
     "Stopped", "raise_on_signal", "is_out_of_memory", "build_model",
-    "build_losses", "load_pairs", "load_examples", "count_steps",
-    "train_resumably", "train_worker", "train_model",
+    "build_losses", "load_pairs", "load_examples", "digest_of",
+    "count_updates", "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
-    "decode_in_batches", "decode_rows", "evaluate", "DEFAULT_MODEL",
+    "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
@@ -172,10 +173,8 @@ def clones(module: nn.Module, N: int) -> nn.ModuleList:
 class MultiHeadedAttention(nn.Module):
     """Run h attentions side by side (paper, section 3.2.2).
 
-    Raises ValueError where ``d_model`` cannot be cut into ``h`` equal heads.
-    ``attn`` holds the weights (B, h, L, S) of the last call, before dropout and
-    detached from the graph, or None if ``attention``, the function in use,
-    returns none.
+    Raises ValueError if ``h`` doesn't divide ``d_model``. ``attn`` holds the
+    weights (B, h, L, S) of the last call, before dropout and detached.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -188,7 +187,7 @@ class MultiHeadedAttention(nn.Module):
         self.d_k = d_model // h
         self.linears = clones(nn.Linear(d_model, d_model), 4)
         self.dropout = nn.Dropout(dropout)
-        self.attention: Callable = attention
+        self.attention: Callable = attention  # appendix 93 puts a faster one here
         self.attn: Tensor | None = None
 
     def forward(
@@ -202,7 +201,7 @@ class MultiHeadedAttention(nn.Module):
             mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
 
         # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k);
-        #    zip stops after three, linears[3] is for step 3
+        #    zip stops after the third matrix, since linears[3] is for step 3
         query, key, value = (
             self.split(linear(x))
             for linear, x in zip(self.linears, (query, key, value))
@@ -227,14 +226,14 @@ class MultiHeadedAttention(nn.Module):
 def subsequent_mask(size: int) -> Tensor:
     """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
 
-    True = may attend. Broadcasts over the batch; joined with a padding
+    True = may attend. Broadcasts over the batch; combined with a padding
     mask (B, 1, size) by ``&`` (paper, section 3.2.3).
     """
     return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
 class PositionwiseFeedForward(nn.Module):
-    """Apply two linear maps with a ReLU between (paper, section 3.3, equation 2)."""
+    """Apply two linear maps, a ReLU between them (paper, section 3.3, equation 2)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -264,7 +263,7 @@ class SublayerConnection(nn.Module):
     """Residual connection with dropout and layer norm (paper, section 3.1).
 
     ``norm_first=True`` normalizes the sub-layer's input (pre-norm), False
-    the sum (post-norm, as the paper writes).
+    the sum (post-norm, as in the paper).
     """
 
     def __init__(self, size: int, dropout: float, *, norm_first: bool = True):
@@ -306,7 +305,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """N encoder layers, with pre-norm a final norm (paper, section 3.1)."""
+    """Apply N encoder layers, and with pre-norm a final norm (section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -342,7 +341,11 @@ class DecoderLayer(nn.Module):
         self.size = size  # the stack's final norm needs it
 
     def forward(
-        self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
+        self,
+        x: Tensor,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        tgt_mask: Tensor | None,
     ) -> Tensor:
         """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
 
@@ -354,7 +357,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N decoder layers, with pre-norm a final norm (paper, section 3.1)."""
+    """Apply N decoder layers, and with pre-norm a final norm (section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
@@ -362,7 +365,11 @@ class Decoder(nn.Module):
         self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
 
     def forward(
-        self, x: Tensor, memory: Tensor, src_mask: Tensor, tgt_mask: Tensor
+        self,
+        x: Tensor,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        tgt_mask: Tensor | None,
     ) -> Tensor:
         """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
 
@@ -374,7 +381,7 @@ class Decoder(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Token ids (B, L) to vectors (B, L, d_model), times √d_model (section 3.4)."""
+    """Map token ids (B, L) to vectors (B, L, d_model), times √d_model (section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
@@ -412,24 +419,38 @@ class PositionalEncoding(nn.Module):
         return self.dropout(x + self.pe[:, : x.size(1)])
 
 
-def _check_length(needed: int, available: int) -> None:
+def _check_length(length: int, max_len: int) -> None:
     """Raise ValueError if a sequence is longer than the table of positions."""
-    if needed > available:
+    if length > max_len:
         raise ValueError(
-            f"a sequence of {needed} positions is longer than the {available} "
-            f"of the table; build the model with max_len={needed}"
+            f"a sequence of {length} positions is longer than the {max_len} "
+            f"of the table; build the model with max_len={length}"
         )
 
 
+class LearnedPositions(nn.Module):
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
+
+    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.table = Embeddings(d_model, max_len)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the first L positions to x (B, L, d_model)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
+
+
 class Generator(nn.Module):
-    """Vectors (…, d_model) to log-probabilities (…, vocab) (paper, section 3.4)."""
+    """Map vectors (…, d_model) to log-probabilities (…, vocab) (paper, section 3.4)."""
 
     def __init__(self, d_model: int, vocab: int):
         super().__init__()
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Tensor) -> Tensor:
-        # logarithms of thousands of words need more digits than bfloat16 has
+        # float32 even if x is in half precision, which has too few digits for this
         at_least_single = torch.promote_types(x.dtype, torch.float32)
         return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
 
@@ -437,8 +458,7 @@ class Generator(nn.Module):
 class EncoderDecoder(nn.Module):
     """An encoder and a decoder with their embeddings (paper, section 3).
 
-    The generator is kept here so that one object holds all weights; it is
-    called by whoever needs probabilities, not by ``forward``.
+    It also holds the generator, which ``forward`` does not call.
     """
 
     def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
@@ -464,6 +484,42 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """Map memory (B, S, d_model) and target ids (B, L) to (B, L, d_model)."""
         return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
+
+
+def check_choice(name: str, value: str, choices) -> None:
+    """Raise ValueError if a setting is none of its choices."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is unknown; choose from {list(choices)}")
+
+
+def tie_weights(model: EncoderDecoder, tie: str) -> None:
+    """Let tables share their weights (paper, section 3.4).
+
+    Raises ValueError if vocabularies of different sizes would share a table.
+    """
+    check_choice("tie", tie, ("none", "target", "all"))
+    src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
+    if tie == "all":
+        if src.num_embeddings != tgt.num_embeddings:
+            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
+        src.weight = tgt.weight
+    if tie != "none":
+        model.generator.proj.weight = tgt.weight
+
+
+def initialize(model: nn.Module) -> None:
+    """Draw matrices by Xavier's rule, embeddings from N(0, 1/d_model)."""
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.xavier_uniform_(p)
+    for module in model.modules():
+        if isinstance(module, Embeddings):
+            nn.init.normal_(module.lut.weight, std=module.d_model**-0.5)
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return the number of trainable weights, shared ones counted once."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def make_model(
@@ -508,56 +564,6 @@ def make_model(
     tie_weights(model, tie)
     initialize(model)
     return model
-
-
-def check_choice(name: str, value: str, choices) -> None:
-    """Raise ValueError where a setting is none of its choices."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown; choose from {list(choices)}")
-
-
-def tie_weights(model: EncoderDecoder, tie: str) -> None:
-    """Let tables share their weights (paper, section 3.4).
-
-    Raises ValueError where vocabularies of different sizes would share.
-    """
-    check_choice("tie", tie, ("none", "target", "all"))
-    src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
-    if tie == "all":
-        if src.num_embeddings != tgt.num_embeddings:
-            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
-        src.weight = tgt.weight
-    if tie != "none":
-        model.generator.proj.weight = tgt.weight
-
-
-def initialize(model: nn.Module) -> None:
-    """Draw matrices by Xavier's rule, embeddings from N(0, 1/d_model)."""
-    for p in model.parameters():
-        if p.dim() > 1:
-            nn.init.xavier_uniform_(p)
-    for module in model.modules():
-        if isinstance(module, Embeddings):
-            nn.init.normal_(module.lut.weight, std=module.d_model**-0.5)
-
-
-def count_parameters(model: nn.Module) -> int:
-    """Return the number of trainable weights, shared ones counted once."""
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
-
-
-class LearnedPositions(nn.Module):
-    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
-
-    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.table = Embeddings(d_model, max_len)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the first L positions to x (B, L, d_model)."""
-        _check_length(x.size(1), self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
 
 
 # -----------------------------------------------------------------------------
@@ -1167,15 +1173,15 @@ class Translator:
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
         rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
         translations = [""] * len(sentences)
-        for i, ids in self.decode(rows, beam, alpha):
+        for i, ids in self.search(rows, beam, alpha):
             translations[i] = self.text.decode(ids)
         return translations
 
-    def decode(
+    def search(
         self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
     ) -> Iterator[tuple[int, list[int]]]:
         """Yield the key of each row of source ids with the ids of its translation."""
-        return decode_rows(self.model, rows, self.config, beam_size, length_penalty)
+        return search_rows(self.model, rows, self.config, beam_size, length_penalty)
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -1225,28 +1231,30 @@ class BytePairEncoding:
     def train(cls, texts: Iterable[str], size: int) -> BytePairEncoding:
         """Learn up to ``size`` tokens, SPECIALS first, from the lines ``texts``.
 
-        Raises ValueError where ``size`` leaves no room for SPECIALS and 256 bytes.
+        Raises ValueError if ``size`` leaves no room for SPECIALS and 256 bytes.
         """
         if size < len(SPECIALS) + 256:
             raise ValueError(f"size={size}: SPECIALS and the bytes alone are 260")
-        bpe = _empty_encoding()
+        tokenizer = _empty_encoding()
         trainer = optional_import("tokenizers").trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=SPECIALS,
-            initial_alphabet=sorted(bpe.pre_tokenizer.alphabet()),
+            initial_alphabet=sorted(tokenizer.pre_tokenizer.alphabet()),
             show_progress=False,
         )
-        bpe.train_from_iterator((" " + text for text in texts), trainer)
-        learned = json.loads(bpe.to_str())
-        learned["added_tokens"] = []  # "</s>" inside a text is text, not an end
+        tokenizer.train_from_iterator((" " + text for text in texts), trainer)
+        # The library would now find "</s>" inside a text, and has no function to
+        # stop that. In the JSON form, it takes one line.
+        learned = json.loads(tokenizer.to_str())
+        learned["added_tokens"] = []
         return cls.from_json(json.dumps(learned))
 
     def tokenize(self, text: str) -> list[str]:
-        """Cut a text into subwords; its first word gets a space like the others."""
+        """Split a text into subwords; its first word gets a space like the others."""
         return self.tokenizer.encode(" " + text).tokens
 
     def detokenize(self, tokens: list[str]) -> str:
-        """Join subwords to a text; bytes that form no character become U+FFFD."""
+        """Join subwords into a text; bytes that form no character become U+FFFD."""
         return self.tokenizer.decoder.decode(tokens).removeprefix(" ")
 
     def get_itos(self) -> list[str]:
@@ -1267,24 +1275,26 @@ class BytePairEncoding:
 class DecoderCache:
     """The keys and values that decoding computes only once: a pair for each layer.
 
-    ``source`` (B, h, S, d_k); ``target`` (B · width, h, L, d_k), for each hypothesis
-    of each sentence after L tokens. ``mask`` (B, 1, 1, S) is the source's.
+    ``source`` (B, h, S, d_k) has a row for each sentence; ``target``
+    (B · width, h, L, d_k) has one for each hypothesis, L tokens long so far.
+    ``mask`` (B, 1, 1, S) is the source's.
     """
 
     def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
         memory = model.encode(src, src_mask)
         layers: Any = model.decoder.layers
         self.source = [_keys_and_values(layer.src_attn, memory) for layer in layers]
+        # nothing yet, in the right shape: (B, h, 0, d_k)
         self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
         self.mask = src_mask.unsqueeze(1)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Store keys and values of the newest position, (B · width, h, 1, d_k)."""
+        """Store the key and value of the newest position, (B · width, h, 1, d_k)."""
         keys, values = self.target[layer]
         self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
 
     def follow(self, rows: list[int]) -> None:
-        """Let hypothesis i continue what hypothesis ``rows[i]`` stored."""
+        """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
         if rows != list(range(len(self.target[0][0]))):
             kept = torch.tensor(rows, device=self.target[0][0].device)
             self.target = [(k[kept], v[kept]) for k, v in self.target]
@@ -1331,6 +1341,7 @@ def _layer_step(layer: Any, x: Tensor, cache: DecoderCache, i: int) -> Tensor:
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
     """Return log-probabilities (B, width, vocab) of what follows ys (B, width, L)."""
     B, width, _ = ys.shape
+    # a token's position is its place in ys: all L are embedded, only the last goes on
     x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B · width, 1, d_model)
     layers: Any = model.decoder.layers
     for i, layer in enumerate(layers):
@@ -1348,11 +1359,11 @@ def _may_win(
 ) -> bool:
     """Return whether the search goes on for a sentence.
 
-    ``finished`` holds (rating, ids) of the hypotheses that have ended; the best
-    live one is rated ``now`` and can never be rated above ``bound``.
+    ``finished`` holds (score, ids) of the hypotheses that have ended; the best one
+    that has not has the score ``now``, and can never score above ``bound``.
     """
-    beaten = any(rating >= bound for rating, _ in finished)
-    crowded_out = sum(rating >= now for rating, _ in finished) >= beam_size
+    beaten = any(value >= bound for value, _ in finished)
+    crowded_out = sum(value >= now for value, _ in finished) >= beam_size
     return not (beaten or crowded_out)
 
 
@@ -1367,86 +1378,91 @@ def beam_search(
     beam_size: int = 4,
     length_penalty: float = 0.6,
 ) -> list[tuple[list[int], float]]:
-    """Return the best-rated output for each row of src (B, S) (paper, section 6.1).
+    """Return the output with the best score for each row of src (B, S) (paper, 6.1).
 
-    Each is (ids without start and end, rating). As in ``greedy_decode``,
+    Each is (ids without start and end, score). As in ``greedy_decode``,
     ``max_len`` counts the start symbol; an output that has not ended there is cut
     and competes as it is.
     """
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
     sentences = list(range(len(src)))  # the B that are still searched
     ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
-    scores = torch.zeros(len(src), 1, device=src.device)  # (B, width)
+    sums = torch.zeros(len(src), 1, device=src.device)  # (B, width)
     with in_mode(model, training=False), torch.inference_mode():
         cache = DecoderCache(model, src, src_mask)
         for length in range(1, max_len):
-            # 1) the best continuations of each sentence, best first
+            # 1) the best candidates of each sentence, best first
             log_p = decode_step(model, cache, ys)
             B, width, vocab = log_p.shape
-            total = (scores.unsqueeze(-1) + log_p).flatten(1)  # (B, width · vocab)
-            best, index = total.topk(min(2 * beam_size, width * vocab))  # (B, n)
-            parent, token = index // vocab, index % vocab  # (B, n)
+            total = (sums.unsqueeze(-1) + log_p).flatten(1)  # (B, width · vocab)
+            best, index = total.topk(min(2 * beam_size, width * vocab))
+            parent, token = index // vocab, index % vocab  # (B, candidates)
             ends = token == end_symbol
 
             # 2) those that end are put aside, if they are good enough
             b, i = ends[:, :beam_size].nonzero(as_tuple=True)
             outputs = ys[b, parent[b, i], 1:].tolist()
-            for n, value, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
-                rating = length_normalized(value, length, length_penalty)
-                finished[sentences[n]].append((rating, ids))
+            for row, value, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
+                normalized = length_normalized(value, length, length_penalty)
+                finished[sentences[row]].append((normalized, ids))
 
             # 3) the best of the others go on; a stable sort leaves them in order
             others = ends.int().argsort(dim=1, stable=True)
+            # (with a tiny vocabulary, there may be fewer than beam_size to go on with)
             others = others[:, : min(beam_size, best.size(1) - width)]
-            scores, parent = best.gather(1, others), parent.gather(1, others)
+            sums, parent = best.gather(1, others), parent.gather(1, others)
             first = width * torch.arange(B, device=src.device).unsqueeze(1)
-            rows = first + parent  # (B, width), as the cache counts hypotheses
+            continued = first + parent  # (B, width), as the cache counts hypotheses
             new = token.gather(1, others).unsqueeze(-1)
-            ys = torch.cat([ys.flatten(0, 1)[rows], new], dim=-1)
+            ys = torch.cat([ys.flatten(0, 1)[continued], new], dim=-1)
 
-            # 4) a sentence is dropped when none of its live hypotheses can win
-            open_ones = []
-            for n, value in enumerate(scores[:, 0].tolist()):
+            # 4) a sentence is dropped when none of its unfinished ones can win
+            open_rows = []
+            for row, value in enumerate(sums[:, 0].tolist()):
                 now = length_normalized(value, length, length_penalty)
                 last = length_normalized(value, max_len - 1, length_penalty)
-                if _may_win(finished[sentences[n]], now, max(now, last), beam_size):
-                    open_ones.append(n)
-            if not open_ones:
+                if _may_win(finished[sentences[row]], now, max(now, last), beam_size):
+                    open_rows.append(row)
+            if not open_rows:
                 break
-            if len(open_ones) < B:
-                cache.keep(open_ones)
-            cache.follow(rows[open_ones].flatten().tolist())
-            ys, scores = ys[open_ones], scores[open_ones]
-            sentences = [sentences[n] for n in open_ones]
-        else:  # at max_len what still lives is cut, and rated as it is
-            for n, value, ids in zip(sentences, scores[:, 0].tolist(), ys[:, 0, 1:]):
-                rating = length_normalized(value, max_len - 1, length_penalty)
-                finished[n].append((rating, ids.tolist()))
-    return [(ids, rating) for rating, ids in map(max, finished)]
+            if len(open_rows) < B:
+                cache.keep(open_rows)
+            cache.follow(continued[open_rows].flatten().tolist())
+            ys, sums = ys[open_rows], sums[open_rows]
+            sentences = [sentences[row] for row in open_rows]
+        else:  # no break: what is unfinished at max_len is cut, and scored as it is
+            for sentence, value, ids in zip(sentences, sums[:, 0].tolist(), ys[:, 0]):
+                normalized = length_normalized(value, max_len - 1, length_penalty)
+                finished[sentence].append((normalized, ids[1:].tolist()))
+    return [(ids, normalized) for normalized, ids in map(max, finished)]
 
 
 def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
     """Return the mean of models given as (name, tensors); integers are the last one's.
 
-    Raises DataError where there is none, or where tensors do not match.
+    Raises DataError if there is none, or if their tensors do not match.
     """
     total: dict[str, Tensor] = {}
-    for count, (name, state) in enumerate(states, start=1):
-        if count > 1 and _shapes(state) != _shapes(total):
+    dtypes: dict[str, torch.dtype] = {}
+    count = 0
+    for name, state in states:
+        if count > 0 and _shapes(state) != _shapes(total):
             raise DataError(
                 name,
                 "its tensors are not those of the first model",
                 "average checkpoints of one run",
             )
         for key, tensor in state.items():
+            dtypes[key] = tensor.dtype
             if tensor.is_floating_point():
                 tensor = total.get(key, 0) + tensor.detach().cpu().double()
             total[key] = tensor
+        count += 1
     if not total:
         raise DataError("average", "there is no model to average", "name at least one")
     return {
-        key: (t / count).to(state[key].dtype) if t.is_floating_point() else t
-        for key, t in total.items()
+        key: (tensor / count).to(dtypes[key]) if tensor.is_floating_point() else tensor
+        for key, tensor in total.items()
     }
 
 
@@ -1716,10 +1732,10 @@ def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
 
 
 class DataError(Exception):
-    """Report something wrong outside the program: a file, a folder, a setting.
+    """Report a problem outside the program: in a file, a folder, or a setting.
 
     where: the file and line, or the setting; what: what is wrong with it;
-    do: what to do about it. As text: "where: what. do".
+    do: what to do about it. Printed as "where: what. do".
     """
 
     def __init__(self, where: object, what: str, do: str) -> None:
@@ -1745,7 +1761,7 @@ _INSTALL = {
 def optional_import(name: str) -> ModuleType:
     """Import a package that only some functions need.
 
-    Raises ImportError that names the line to type when it can't be imported.
+    Raises ImportError with the command to type if the import fails.
     """
     try:
         return importlib.import_module(name)
@@ -1756,9 +1772,9 @@ def optional_import(name: str) -> ModuleType:
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, plain or .gz, without their ends.
+    """Yield the lines of a UTF-8 text file, plain or .gz, without line endings.
 
-    Raises DataError for a file that is missing, cut off or not UTF-8.
+    Raises DataError if the file is missing, cut off, or not UTF-8.
     """
     try:
         with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
@@ -1769,7 +1785,7 @@ def stream_lines(path: str | Path) -> Iterator[str]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
         raise DataError(path, what, "Fetch or compress it again.") from error
-    except (OSError, ValueError) as error:  # ValueError: no name of a file
+    except (OSError, ValueError) as error:  # ValueError: not a valid file name
         what = f"can't be read ({getattr(error, 'strerror', None) or error})"
         raise DataError(path, what, "Check its name and place.") from error
 
@@ -1780,7 +1796,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def decode_line(where: object, number: int, line: bytes) -> str:
-    """Return a line as text, without a carriage return at its end."""
+    """Decode a line of text, dropping a carriage return at its end."""
     try:
         return line.removesuffix(b"\r").decode()
     except UnicodeDecodeError as error:
@@ -1804,22 +1820,22 @@ _MULTI30K_SHA256 = dict(line.split()[::-1] for line in _MULTI30K_SUMS.split("\n"
 
 
 def project_folder() -> Path:
-    """Return the folder of this module, where data/, models/ and results/ lie."""
+    """Return the folder that contains this module, data/, models/, and results/."""
     file = globals().get("__file__")
     return Path(file).resolve().parent if file else Path.cwd().parent
 
 
 def _data_folders() -> list[Path]:
-    """Return where data sets are looked for on this machine, nearest first."""
+    """Return the local folders in which to look for data sets, in order."""
     named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
     ours = project_folder() / "data"
     return [Path(named).expanduser().resolve(), ours] if named else [ours]
 
 
 def data_file(dataset: str, name: str) -> Path:
-    """Return the path of one file of a data set; fetch Multi30k's when missing.
+    """Return the path of a file in a data set; download Multi30k's if missing.
 
-    Raises DataError when it is nowhere, or is not the published file.
+    Raises DataError if it can't be found or differs from the published file.
     """
     published = _MULTI30K_SHA256.get(name) if dataset == "multi30k" else None
     folders = [folder / dataset for folder in _data_folders()]
@@ -1838,7 +1854,7 @@ def data_file(dataset: str, name: str) -> Path:
 
 
 def _fetch_multi30k(name: str) -> Path:
-    """Fetch one file of Multi30k into the user's cache, once."""
+    """Download a file of Multi30k into the user's cache unless it is there already."""
     pooch = optional_import("pooch")
     store = pooch.create(
         path=pooch.os_cache("annotated_transformer") / "multi30k",
@@ -1861,9 +1877,9 @@ def _fetch_multi30k(name: str) -> Path:
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a file so that it is complete or unchanged, never half.
+    """Write a file so that it ends up complete or unchanged, never half written.
 
-    Makes its folder; raises DataError when the file can't be written.
+    Creates its folder if needed; raises DataError if the file can't be written.
     """
     path = Path(path)
     with _writing(path), _temporary(path) as temporary:
@@ -1875,7 +1891,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turn an OSError inside the block into a DataError about path."""
+    """Turn an OSError raised in the block into a DataError about path."""
     try:
         yield
     except OSError as error:
@@ -1901,8 +1917,8 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 
 def _folder_to_disk(folder: Path) -> None:
-    """Wait until the disk has the names of a folder's files."""
-    with suppress(OSError):  # Windows and some network disks refuse
+    """Flush a folder to disk: the names of its files, not their content."""
+    with suppress(OSError):  # Windows and some network drives refuse
         opened = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(opened)
@@ -1912,15 +1928,15 @@ def _folder_to_disk(folder: Path) -> None:
 
 @contextmanager
 def atomic_folder(folder: str | Path) -> Iterator[Path]:
-    """Yield an empty folder that gets its name if the block succeeds.
+    """Yield an empty temporary folder, renamed to ``folder`` if the block succeeds.
 
-    Raises DataError where something has that name, or it can't be written.
+    Raises DataError if that name is taken or the folder can't be written.
     """
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise DataError(folder, "exists already", "Choose another one, or delete it.")
     with _writing(folder), _temporary(folder) as temporary:
-        shutil.rmtree(temporary, ignore_errors=True)  # what a kill left behind
+        shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
         temporary.mkdir()
         yield temporary
         for path in temporary.iterdir():
@@ -1932,7 +1948,7 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
 
 
 def append_line(path: Path, value: object) -> None:
-    """Append a value to a file as one line of JSON, and flush it to the disk."""
+    """Append a value to a file as one line of JSON, and flush it to disk."""
     with _writing(path), open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(value) + "\n")
         file.flush()
@@ -1946,7 +1962,7 @@ def write_json(path: str | Path, value: object) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; DataError when it is missing or damaged."""
+    """Read a JSON file; raise DataError if it is missing or damaged."""
     try:
         return json.loads("\n".join(read_lines(path)))
     except (ValueError, RecursionError) as error:
@@ -1957,12 +1973,12 @@ def read_json(path: str | Path) -> Any:
 def save_tensors(
     path: str | Path, tensors: dict[str, Tensor], notes: dict[str, Any] | None = None
 ) -> None:
-    """Write named tensors, and notes (JSON) about them, as safetensors.
+    """Write named tensors, with notes about them (JSON), to a safetensors file.
 
-    Tensors that share their storage (tied weights) are stored once.
+    Tensors that share memory (tied weights) are stored once.
     """
     save = optional_import("safetensors.torch").save
-    names: dict[tuple[Any, ...], str] = {}  # by the place in memory
+    names: dict[tuple[Any, ...], str] = {}  # by location in memory
     unique: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     for name, tensor in tensors.items():
@@ -1973,14 +1989,14 @@ def save_tensors(
             names[place] = name
             unique[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
     header = {"notes": json.dumps(notes or {}), "tied": json.dumps(tied)}
-    header["sha256"] = "?" * 64  # as long as the sum that takes its place
+    header["sha256"] = "?" * 64  # as long as the checksum that replaces it
     data = save(unique, metadata=header)
     signed = data.replace(b"?" * 64, fingerprint(data).encode(), 1)
     write_atomically(path, signed)
 
 
 def fingerprint(data: bytes) -> str:
-    """Return the SHA-256 of a safetensors file's content, without this sum itself."""
+    """Return the SHA-256 of a safetensors file's content, except for this entry."""
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     header.get("__metadata__", {}).pop("sha256", None)
@@ -1990,9 +2006,9 @@ def fingerprint(data: bytes) -> str:
 
 
 def load_with_notes(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the notes of a file that save_tensors wrote.
+    """Return the tensors and notes in a file that save_tensors wrote.
 
-    Raises DataError when the file is missing or damaged.
+    Raises DataError if the file is missing or damaged.
     """
     safetensors = optional_import("safetensors.torch")
     try:
@@ -2008,18 +2024,18 @@ def load_with_notes(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     except OSError as error:
         what = f"can't be read ({error.strerror})"
         raise DataError(path, what, "Check its name and place.") from error
-    except Exception as error:  # the package has an error class of its own
+    except Exception as error:  # the package has its own error class
         what = f"is damaged ({error})"
         raise DataError(path, what, "Restore it or train again.") from error
 
 
 def load_tensors(path: str | Path) -> dict[str, Tensor]:
-    """Return the named tensors of a safetensors file, on the CPU."""
+    """Return the named tensors in a safetensors file, on the CPU."""
     return load_with_notes(path)[0]
 
 
 def _load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
-    """Load weights into a model; where: what the error names if they don't fit."""
+    """Load weights into a model; if they don't fit, the error names ``where``."""
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -2038,7 +2054,7 @@ def processor_name() -> str:
 
 
 def _current_commit() -> str | None:
-    """Return the commit of the checkout that holds the module, or None."""
+    """Return the commit of the repository that contains the module, or None."""
     folder = project_folder()
     if not (folder / ".git").exists() or not shutil.which("git"):
         return None
@@ -2049,7 +2065,7 @@ def _current_commit() -> str | None:
 
 
 def describe_environment() -> dict[str, Any]:
-    """Return what a result is made with: commit, versions, processor, command."""
+    """Return what produced a result: command, commit, versions, and processor."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for package in ("torchtext", "spacy", "tokenizers", "sacrebleu"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -2065,16 +2081,16 @@ def describe_environment() -> dict[str, Any]:
 
 @dataclass
 class TrainingConfig(LearningConfig):
-    """Everything that a run depends on; saved in its folder."""
+    """All the settings that a run depends on; saved in its folder."""
 
     store: str | None = None  # folder of a corpus written by `prepare` (chapter 92)
     run_dir: str = "runs/captions"  # folder for metrics and checkpoints
-    r_drop: float = 0.0  # weight of R-Drop's agreement of two passes; 0: off
+    r_drop: float = 0.0  # weight of R-Drop's agreement between two passes; 0: off
     threads: int = 1  # CPU threads
-    precision: str = "float32"  # of matrix products; bfloat16, or auto: if it is fast
+    precision: str = "float32"  # of matmuls: float32, bfloat16, auto (bfloat16 if fast)
     device: str = "auto"  # cuda, mps, or cpu; auto: the first one available
     distributed: bool = False  # train in several processes (chapter 92)
-    save_seconds: float = 45.0  # of training that may be lost if the process is killed
+    save_seconds: float = 45.0  # seconds between saves; about what a killed run loses
     keep: int = 5  # how many of the newest checkpoints to keep
     average: int = 5  # how many of them to average at the end
 
@@ -2086,7 +2102,7 @@ class TrainingConfig(LearningConfig):
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
-        """Return a configuration as it is, by a preset's name, or from 2022's dict."""
+        """Convert a preset's name or 2022's dict; return a TrainingConfig as is."""
         if isinstance(config, dict):
             return cls(**from_2022(config))
         if isinstance(config, str):
@@ -2170,12 +2186,12 @@ _RUN_FILES = (
 
 
 def run_files(folder: Path, ending: str = "") -> list[Path]:
-    """Return the files in a folder that a run wrote; with ".tmp": began to write."""
+    """Return a folder's files that a run wrote; with ".tmp", those left unfinished."""
     return [p for name in _RUN_FILES for p in sorted(folder.glob(name + ending))]
 
 
 def saved_steps(folder: Path) -> list[Path]:
-    """Return a folder's step-….safetensors, oldest first."""
+    """Return a folder's step-….safetensors files, oldest first."""
     found = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
     return sorted(found, key=lambda path: int(path.stem[5:]))
 
@@ -2202,9 +2218,9 @@ def run_settings(folder: Path) -> dict[str, Any]:
 
 
 def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
-    """Raise DataError when a folder holds a run of another configuration.
+    """Raise DataError if a folder contains a run with another configuration.
 
-    A setting that is younger than the folder had its default there.
+    A setting that did not exist yet when the run started had its default value.
     """
     there = asdict(TrainingConfig()) | run_settings(folder)["config"]
     free = _MAY_CHANGE | ({"epochs"} if config.schedule != "linear" else set())
@@ -2220,7 +2236,7 @@ def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
 
 
 def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
-    """Make a run's folder ready, or raise DataError and leave it as it was."""
+    """Prepare a run's folder, or raise DataError and leave it unchanged."""
     folder = Path(config.run_dir)
     starts: list[Any] = []
     with _writing(folder):
@@ -2237,40 +2253,57 @@ def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
                 what = "holds weights, but no checkpoint to continue from"
                 do = "Choose another --run-dir, or delete them with --restart."
                 raise DataError(folder, what, do)
-    for path in run_files(folder, ".tmp"):  # a write that a kill broke off
+    for path in run_files(folder, ".tmp"):  # left by an interrupted write
         path.unlink()
+    with suppress(DataError):
+        if _finished_epochs(folder) >= config.epochs:
+            return
     now = describe_environment()
     if now not in starts[-1:]:
         starts.append(now)
     write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
 
 
+def _finished_epochs(folder: Path) -> int:
+    """Return how many epochs a run's finished model was trained for; 0 without one."""
+    path = folder / "model.safetensors"
+    return load_with_notes(path)[1].get("epochs", 0) if path.exists() else 0
+
+
 def _is_main_process() -> bool:
-    """Return whether this process writes: the only one, or the first of several."""
+    """Return whether this process writes the files: the only or the first one."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank() == 0
     return os.environ.get("RANK", "0") == "0"
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the records of a run's metrics.jsonl, without a half-written last one."""
+    """Return the records in a run's metrics.jsonl, except for an incomplete last one.
+
+    Raises DataError if any other line is damaged.
+    """
     path = Path(folder) / "metrics.jsonl"
+    lines = read_lines(path) if path.exists() else []
     records = []
-    with suppress(json.JSONDecodeError):
-        for line in read_lines(path) if path.exists() else []:
+    for number, line in enumerate(lines, 1):
+        try:
             records.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number < len(lines):
+                do = "Restore the file from a copy, or delete it."
+                raise DataError(f"{path}, line {number}", "is not JSON", do) from error
     return records
 
 
 def _cut_metrics(folder: Path, count: int) -> None:
-    """Keep the first records; the work that the others describe was not saved."""
+    """Keep the first ``count`` records; the others describe work that was not saved."""
     kept = read_metrics(folder)[:count]
     text = "".join(json.dumps(record) + "\n" for record in kept)
     write_atomically(folder / "metrics.jsonl", text.encode())
 
 
 def _pack_text(text: Text) -> dict[str, Any]:
-    """Return vocabularies, and byte-pair merges if there are any, for JSON."""
+    """Return the vocabularies, and the byte-pair merges if any, ready for JSON."""
     merges = None
     if isinstance(text.tokenizer_src, BytePairEncoding):  # the same on both sides
         merges = json.loads(text.tokenizer_src.to_json())
@@ -2279,7 +2312,7 @@ def _pack_text(text: Text) -> dict[str, Any]:
 
 
 def load_text(folder: str | Path) -> Text:
-    """Load the vocabularies and tokenizers of a folder."""
+    """Load the vocabularies and tokenizers from a folder."""
     path = Path(folder) / "vocabulary.json"
     packed = read_json(path)
     try:
@@ -2293,7 +2326,7 @@ def load_text(folder: str | Path) -> Text:
                 raise ValueError("vocabulary and merges do not belong together")
     except ImportError:
         raise
-    except Exception as error:  # tokenizers has no error class of its own
+    except Exception as error:  # tokenizers has no error class
         what = f"was not written by this program ({error})"
         raise DataError(path, what, "Restore it from a copy.") from error
     tokenizers = (bpe, bpe) if bpe else load_tokenizers()
@@ -2301,7 +2334,7 @@ def load_text(folder: str | Path) -> Text:
 
 
 def load_config(folder: str | Path) -> TrainingConfig:
-    """Return the configuration of a run's or a translator's folder."""
+    """Load the configuration from the folder of a run or a translator."""
     path = Path(folder) / "config.json"
     fields = run_settings(Path(folder))["config"]
     try:
@@ -2323,11 +2356,11 @@ def save_translator(folder: str | Path, translator: Translator) -> None:
 def load_translator(
     folder: str | Path, device: str = "auto", *, optimize: bool = True
 ) -> Translator:
-    """Load the translator of a folder: a finished model, or a run's best so far.
+    """Load a translator from a folder: the finished model, or a run's best so far.
 
     Its model is in evaluation mode, and optimized for speed (chapter 93) unless
     ``optimize`` is False.
-    Raises DataError when the folder holds none, or a damaged one.
+    Raises DataError if the folder contains no model, or a damaged one.
     """
     folder = Path(folder)
     files = [folder / f"{name}.safetensors" for name in ("model", "best")]
@@ -2352,7 +2385,7 @@ def load_translator(
 def _pack_state(
     model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler, state: TrainState
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return everything that training has changed: tensors, and notes for JSON."""
+    """Return everything that training changes: tensors, and notes for JSON."""
     packed = optimizer.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for index, slot in packed["state"].items():
@@ -2375,7 +2408,7 @@ def _unpack_state(
     tensors: dict[str, Tensor], notes: dict[str, Any], model: nn.Module,
     optimizer: Optimizer, scheduler: LRScheduler, state: TrainState,
 ) -> None:  # fmt: skip
-    """Put what _pack_state packed back into model, optimizer, scheduler, state."""
+    """Restore model, optimizer, scheduler, and state from what _pack_state packed."""
     device = next(model.parameters()).device.type
     weights: dict[str, Tensor] = {}
     slots: dict[int, dict[str, Tensor]] = {}
@@ -2400,17 +2433,17 @@ def _unpack_state(
 class _Progress:
     """How far a run has come."""
 
-    epoch: int = 0  # the one to continue with, counted from 0
-    batches: int = 0  # of this epoch, that have been trained on
-    seconds: float = 0.0  # that they took
-    records: int = 0  # lines of metrics.jsonl
-    best: float | None = None  # the lowest loss on validation
+    epoch: int = 0  # the epoch to continue with, counted from 0
+    batches: int = 0  # batches of this epoch already trained on
+    seconds: float = 0.0  # training time of these batches
+    records: int = 0  # lines in metrics.jsonl
+    best: float | None = None  # the lowest validation loss
 
 
 class _ResumableState(TrainState):
-    """A state that keeps its sums when an interrupted epoch continues."""
+    """A state that keeps its sums when an interrupted epoch resumes."""
 
-    mid_epoch = False  # whether the next epoch to begin has begun already
+    mid_epoch = False  # whether the next epoch to run has begun already
 
     def begin_epoch(self) -> None:
         if not self.mid_epoch:
@@ -2418,19 +2451,19 @@ class _ResumableState(TrainState):
         self.mid_epoch = False
 
 
-_RESUMABLE = 2  # states kept: the newest, and one in case it is damaged
+_RESUMABLE = 2  # states to keep: the newest, and one in case it is damaged
 _WARM_UP = 5  # updates before a run's speed is measured
-_TIMED = 20  # seconds of training that it is measured on
+_TIMED = 20  # seconds of training over which to measure it
 
 
 class Run:
-    """The folder config.run_dir of one training, and how far the training is.
+    """A training run: its folder, config.run_dir, and how far it has come.
 
-    restart: delete the run that is there. Raises DataError for a folder that can't be
-    written or isn't this run's.
+    restart: delete the run in the folder first. Raises DataError if the folder can't
+    be written or contains a different run.
     """
 
-    model: nn.Module  # this and the next two: what ``resume`` was given
+    model: nn.Module  # this and the next two: the arguments of ``resume``
     optimizer: Optimizer
     scheduler: LRScheduler
 
@@ -2439,32 +2472,31 @@ class Run:
         self.folder = Path(config.run_dir)
         self.progress = _Progress()
         self.state = _ResumableState()
-        self.window: dict[int, Any] = {}  # batches that wait for their update
-        self.saved_at = -math.inf  # by the clock of this process
-        self.first_batch = 0  # batches read in the epochs before this one
+        self.window: dict[int, Any] = {}  # batches waiting for their update
+        self.saved_at = -math.inf  # by this process's clock
+        self.examples: str | None = None  # digest of the training examples
+        self.batches_before = 0  # batches in the epochs before this one
         self.started = 0.0  # when the epoch began, by time.perf_counter()
-        self.updates = 0  # of this process
+        self.updates = 0  # made by this process
         self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
         if _is_main_process():
             _open_run_folder(config, restart)
 
     @property
     def finished(self) -> bool:
-        """Whether the model of all the configuration's epochs is there."""
-        path = self.folder / "model.safetensors"
+        """Whether a model trained for all of the configuration's epochs exists."""
         try:
-            notes = load_with_notes(path)[1] if path.exists() else {}
+            return _finished_epochs(self.folder) >= self.config.epochs
         except DataError as error:
-            log(f"{path} {error.what}: making it again.")
+            log(f"{error.where} {error.what}: making it again.")
             return False
-        return notes.get("epochs", 0) >= self.config.epochs
 
     def checkpoints(self) -> list[Path]:
-        """Return the weights after each of the last epochs, oldest first."""
+        """Return the weight files of the last epochs, oldest first."""
         return saved_steps(self.folder / "checkpoints")
 
     def save_text(self, text: Text) -> None:
-        """Save vocabularies and tokenizers; DataError where the run has others."""
+        """Save vocabularies and tokenizers; DataError if the run has different ones."""
         if _is_main_process():
             packed = _pack_text(text)
             path = self.folder / "vocabulary.json"
@@ -2482,18 +2514,25 @@ class Run:
     def resume(
         self, model: nn.Module, optimizer: Optimizer, scheduler: LRScheduler
     ) -> int:
-        """Load the newest readable state; return the epoch to continue with."""
-        seed = torch.initial_seed()  # of this process; a state brings the first one's
+        """Load the newest readable state; return the epoch to continue with.
+
+        Raises DataError if it was trained on examples other than ``self.examples``.
+        """
+        seed = torch.initial_seed()  # this process's; the state has the first one's
         self.model = model
         self.optimizer = optimizer
         self.scheduler = scheduler
         if found := self._newest_state():
             tensors, notes, self.progress = found
+            if notes.get("examples", self.examples) != self.examples:
+                what = "was trained on other examples: the training text has changed"
+                do = "Restore the text, or start over with --restart."
+                raise DataError(self.folder, what, do)
             _unpack_state(tensors, notes, model, optimizer, scheduler, self.state)
             self.saved_at = time.monotonic()
-            if _is_main_process():  # it takes the sums, which are of all processes
+            if _is_main_process():  # it keeps the sums, which cover all processes
                 self.state.mid_epoch = self.progress.batches > 0
-            else:  # and dropout must differ between them
+            else:  # the others start from zero, with different dropout
                 self.state.begin_epoch()
                 torch.manual_seed(seed + self.state.accum_step)
         if _is_main_process():
@@ -2521,7 +2560,7 @@ class Run:
                 self.progress, epoch=epoch, batches=0, seconds=0.0
             )
         done = self.progress.batches
-        self.first_batch = self.state.step - done
+        self.batches_before = self.state.step - done
         self.started = time.perf_counter() - self.progress.seconds
         self._save_if_due()
         return self._remember(itertools.islice(data_iter, done, None))
@@ -2532,7 +2571,7 @@ class Run:
             yield batch
 
     def after_update(self, state: TrainState) -> None:
-        """Save a state if the newest is too old; a callback for ``run_epoch``."""
+        """Save a state if the last one is too old; a callback for ``run_epoch``."""
         self.window.clear()
         self.updates += 1
         if self.updates == _WARM_UP:
@@ -2548,9 +2587,9 @@ class Run:
     def _save_if_due(self) -> None:
         age = time.monotonic() - self.saved_at
         late = _is_main_process() and age >= self.config.save_seconds
-        if _sum_over_processes(late)[0]:  # the first one's clock decides for all
+        if _sum_over_processes(late)[0]:  # the first process's clock decides
             total = self.epoch_state()
-            self.progress.batches = self.state.step - self.first_batch
+            self.progress.batches = self.state.step - self.batches_before
             self.progress.seconds = time.perf_counter() - self.started
             if _is_main_process():
                 with _with_resume_hint(self.folder):
@@ -2559,8 +2598,7 @@ class Run:
     def save(self, epoch: int, loss: float | None = None) -> None:
         """Save the result of an epoch (counted from 0): best weights, weights, state.
 
-        loss: on validation, lower is better; the best one's weights are
-        kept apart.
+        loss: on validation; the weights with the lowest are also saved separately.
         """
         before = self.progress
         progress = _Progress(epoch + 1, records=before.records, best=before.best)
@@ -2581,10 +2619,11 @@ class Run:
             path.unlink()
 
     def save_state(self, state: TrainState) -> None:
-        """Write everything needed to continue; delete the states that this replaces."""
+        """Write everything needed to resume; delete the states that this replaces."""
         tensors, notes = _pack_state(self.model, self.optimizer, self.scheduler, state)
         path = self.folder / "resume" / f"step-{state.accum_step:06d}.safetensors"
-        save_tensors(path, tensors, notes | {"place": asdict(self.progress)})
+        notes |= {"place": asdict(self.progress), "examples": self.examples}
+        save_tensors(path, tensors, notes)
         self.saved_at = time.monotonic()
         states = saved_steps(path.parent)
         until = states.index(path) + 1
@@ -2594,7 +2633,8 @@ class Run:
     def finish(self) -> None:
         """Write model.safetensors, the run's result, and load it into the model.
 
-        The average of the last config.average checkpoints, or the best one.
+        The result is the average of the last config.average checkpoints, or the best
+        weights if there is nothing to average.
         """
         if not _is_main_process():
             return
@@ -2613,7 +2653,7 @@ class Run:
 
 
 def resume_hint(folder: Path) -> str:
-    """Return what the same command will do with a run's folder."""
+    """Return a sentence that says where the same command will resume."""
     states = saved_steps(folder / "resume")
     if not states:
         return "The same command starts over."
@@ -2622,7 +2662,7 @@ def resume_hint(folder: Path) -> str:
 
 @contextmanager
 def _with_resume_hint(folder: Path) -> Iterator[None]:
-    """Add to a DataError inside the block where the run can continue."""
+    """Append to a DataError raised in the block where the run will resume."""
     try:
         yield
     except DataError as error:
@@ -2631,7 +2671,7 @@ def _with_resume_hint(folder: Path) -> Iterator[None]:
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the program to end; its only argument is the number."""
+    """Raised when a signal asks the program to stop; its argument is the number."""
 
 
 @contextmanager
@@ -2645,7 +2685,7 @@ def raise_on_signal() -> Iterator[None]:
         raise Stopped(number)
 
     before = {}
-    if threading.current_thread() is threading.main_thread():  # else it is refused
+    if threading.current_thread() is threading.main_thread():  # others can't do this
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) not in (signal.SIG_IGN, None):
                 before[number] = signal.signal(number, stop)
@@ -2665,7 +2705,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def _explain_out_of_memory(run: Run) -> Iterator[None]:
-    """Turn running out of memory into a DataError that names the batch."""
+    """Turn an out-of-memory error into a DataError that names the batch."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -2686,7 +2726,7 @@ def _explain_out_of_memory(run: Run) -> Iterator[None]:
 def build_model(
     config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
 ) -> EncoderDecoder:
-    """Return a model with fresh weights, as a configuration describes it."""
+    """Build the model that a configuration describes, with fresh weights."""
     return make_model(
         len(vocab_src), len(vocab_tgt),
         config.N, config.d_model, config.d_ff, config.h, config.dropout,
@@ -2698,8 +2738,9 @@ def build_model(
 def build_losses(
     model: EncoderDecoder, config: TrainingConfig
 ) -> tuple[SimpleLossCompute, SimpleLossCompute]:
-    """Return the loss for training and the one for validation."""
-    size, generator = model.generator.proj.out_features, model.generator
+    """Return the training loss and the validation loss."""
+    generator = model.generator
+    size = generator.proj.out_features
     plain = LeanLabelSmoothing(size, PAD, config.smoothing)
     valid_loss = train_loss = SimpleLossCompute(generator, plain)
     if config.r_drop:
@@ -2709,12 +2750,13 @@ def build_losses(
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
-    """The pairs of a split: train, valid or test.
+    """Return the pairs in a split: train, valid, or test.
 
-    Files that the configuration names for it take the place of the data set's.
-    DataError where there are none, or one without the other.
+    Files that the configuration names for the split replace those of the dataset.
+    Raises DataError if there are no files, or only one of the two.
     """
-    src, tgt = (getattr(config, f"{split}_{x}", None) for x in ("src", "tgt"))
+    src = getattr(config, f"{split}_src", None)
+    tgt = getattr(config, f"{split}_tgt", None)
     if src and tgt:
         return read_parallel(src, tgt)
     if src or tgt or config.dataset == "files":
@@ -2730,20 +2772,38 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
 
 
 def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
-    """Return a split as ids: a list or, of ``config.store``, on disk (chapter 92).
+    """Return a split as ids: a list or, from ``config.store``, on disk (chapter 92).
 
-    Notes how many pairs were too long; DataError where none is left.
+    Reports how many pairs were too long, and warns if many words in the validation
+    split are unknown. Raises DataError if no pair is left.
     """
     if config.store and split == "train":
         return open_store(config, text)
     pairs = load_pairs(config, split)
     examples, left_out = encode_pairs(pairs, text, config.max_tokens)
     _report_left_out(split, left_out, len(pairs), config.max_tokens)
+    if split == "valid":
+        _report_unknown(examples)
     return examples
 
 
+_MANY_UNKNOWN = 0.02  # share of a side's tokens
+
+
+def _report_unknown(examples: Sequence[Example]) -> None:
+    """Warn if many tokens in the validation split are unknown."""
+    for side, rows in zip(("source", "target"), zip(*examples), strict=True):
+        tokens = sum(len(ids) - 2 for ids in rows)
+        share = sum(ids.count(UNK) for ids in rows) / tokens
+        if share > _MANY_UNKNOWN:
+            log(
+                f"valid: {share:.1%} of the {side} tokens are unknown words (<unk>). "
+                "Perplexity looks better than it is; try --bpe-size 4000, or more text."
+            )
+
+
 def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
-    """Note how many pairs were too long; DataError where none is left."""
+    """Report how many pairs were too long; raise DataError if none is left."""
     if left_out:
         limit = f"longer than max_tokens={max_tokens}"
         log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
@@ -2752,50 +2812,60 @@ def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> 
         raise DataError(f"{split} split", what, "Raise max_tokens.")
 
 
-def count_steps(examples: Sequence[Example], config: TrainingConfig) -> int:
-    """Count the updates of the optimizer in a whole run."""
+def digest_of(examples: Iterable[Example]) -> str:
+    """Return a SHA-256 over the ids of all the examples, in order."""
+    digest = hashlib.sha256()
+    for src, tgt in examples:
+        digest.update(array("i", [len(src), *src, *tgt]).tobytes())
+    return digest.hexdigest()
+
+
+def count_updates(examples: Sequence[Example], config: TrainingConfig) -> int:
+    """Count the optimizer's updates in a whole run."""
     groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
     return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
-def _progress_bar(run: Run, data_iter: Iterable[Batch], total: int) -> Iterator[Batch]:
+def _progress_bar(
+    run: Run, data_iter: Iterable[Batch], total: int, world: int = 1
+) -> Iterator[Batch]:
     """Yield an epoch's batches while a bar on standard error counts target tokens.
 
-    total: those of the whole epoch that this process will see. Once, when the run's
-    speed is known, a line says how long it will take.
+    total: the tokens in a whole epoch, of which this process sees one part in
+    ``world``. Once the run's speed is known, a line says how long it will take.
     """
     tqdm = optional_import("tqdm").tqdm
-    silent = None if _is_main_process() else True  # None: where there is no terminal
+    silent = None if _is_main_process() else True  # None: if there is no terminal
     look = {"unit": "tok", "unit_scale": True, "leave": False, "disable": silent}
     state, epoch = run.state, run.progress.epoch
-    look |= {"desc": f"epoch {epoch + 1}", "initial": state.epoch_tokens}
+    before = state.epoch_tokens  # over all processes; not 0 after a break
+    look |= {"desc": f"epoch {epoch + 1}", "initial": before}
     with tqdm(total=total, **look) as bar:
         for batch in data_iter:
             yield batch
             bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
-            bar.update(state.epoch_tokens - bar.n)
-            left = total * (run.config.epochs - epoch) - state.epoch_tokens
-            if forecast := _forecast(run, left):
+            done = before + (state.epoch_tokens - before) * world
+            bar.update(done - bar.n)
+            left = total * (run.config.epochs - epoch) - done
+            if forecast := _forecast(run, left, world):
                 bar.write(forecast, file=sys.stderr)
 
 
-def _forecast(run: Run, left: int) -> str | None:
-    """Return once, when the speed is known, how long ``left`` tokens will take."""
+def _forecast(run: Run, left: int, world: int) -> str | None:
+    """Return, only once, how long ``left`` tokens will take; None before and after."""
     if run.warm is None or not _is_main_process():
         return None
     since, tokens = run.warm
     seconds = time.perf_counter() - since
-    trained = run.state.tokens - tokens
-    if seconds < _TIMED or not trained:  # not known yet
+    trained = (run.state.tokens - tokens) * world
+    if seconds < _TIMED or not trained:  # speed not known yet
         return None
     speed = trained / seconds
-    if left < 60 * speed:  # less than a minute is not worth a word
+    if left < 60 * speed:  # under a minute is not worth mentioning
         return None
     run.warm = None
     hours, minutes = divmod(math.ceil(left / speed / 60), 60)
     duration = f"{hours} h {minutes} min" if hours else f"{minutes} min"
-    if dist.is_available() and dist.is_initialized():
-        speed *= dist.get_world_size()
     return (
         f"{speed:,.0f} target tokens a second: about {duration} to the end of "
         f"epoch {run.config.epochs}"
@@ -2805,10 +2875,10 @@ def _forecast(run: Run, left: int) -> str | None:
 def _epoch_record(
     epoch: int, state: TrainState, valid: TrainState, seconds: float, precision: str
 ) -> dict[str, Any]:
-    """Collect the figures of one epoch; tokens are target tokens without padding.
+    """Collect the metrics of one epoch; tokens are target tokens without padding.
 
-    The criterion is the smoothed one that training lowers; ``valid_nll`` is the plain
-    negative log-likelihood per token in nats, and its exponential the perplexity.
+    The criterion is the smoothed one that training minimizes; ``valid_nll`` is the
+    plain negative log-likelihood per token in nats, and perplexity its exponential.
     """
     return {
         "epoch": epoch + 1, "step": state.accum_step,
@@ -2824,7 +2894,7 @@ def train_resumably(
 ) -> None:
     """Train on this process's share of each batch, from where the run stopped.
 
-    Leaves metrics, checkpoints and the model in config.run_dir.
+    Writes metrics, checkpoints, and the model to config.run_dir.
     """
     torch.manual_seed(config.seed)
     precision = choose_precision(config.precision, device)
@@ -2832,13 +2902,14 @@ def train_resumably(
     valid_data = load_examples(config, "valid", text)
     model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
     optimize_for_cpu(model)
-    torch.manual_seed(config.seed + rank)  # each process drops other values
-    updates = count_steps(train_data, config)
+    torch.manual_seed(config.seed + rank)  # dropout differs between processes
+    updates = count_updates(train_data, config)
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
+    run.examples = digest_of(train_data)
     run.save_text(text)
     for epoch in range(run.resume(model, optimizer, scheduler), config.epochs):
         train_batches = batches(train_data, config, epoch, device, shuffle=True)
@@ -2848,7 +2919,7 @@ def train_resumably(
         train_batches = run.resumable_batches(train_batches, epoch)
         with autocast(precision, device), _explain_out_of_memory(run):
             run_epoch(
-                _progress_bar(run, train_batches, tokens // world),
+                _progress_bar(run, train_batches, tokens, world),
                 shared, SharedLoss(train_loss), optimizer, scheduler,
                 accum_iter=config.accum_iter, train_state=run.state,
                 max_norm=config.max_norm, callback=run.after_update,
@@ -2863,7 +2934,7 @@ def train_resumably(
         record = _epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
         run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
         run.save(epoch, valid.nll)
-        if device.type == "cuda":
+        if device.type == "cuda" and rank == 0:
             log("; ".join(gpu_report()))
     run.finish()
 
@@ -2872,7 +2943,7 @@ def train_worker(
     gpu: int, ngpus_per_node: int, vocab_src: Vocabulary, vocab_tgt: Vocabulary,
     spacy_de: Any, spacy_en: Any, config: Any, is_distributed: bool = False,
 ) -> None:  # fmt: skip
-    """Train as a configuration says, as process ``gpu`` of ``ngpus_per_node``."""
+    """Train a configuration's model, as process ``gpu`` of ``ngpus_per_node``."""
     config = TrainingConfig.of(config)
     torch.set_num_threads(config.threads)
     keep_freed_memory()
@@ -2904,16 +2975,16 @@ def train_model(
 # -----------------------------------------------------------------------------
 
 
-def decode_in_batches(
-    decode: Callable[[list[list[int]]], list[list[int]]],
+def map_in_batches(
+    work: Callable[[list[list[int]]], list[list[int]]],
     rows: dict[int, list[int]],
     tokens: int,
     device: torch.device,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield the key of each row of ids together with what ``decode`` makes of it.
+    """Yield the key of each row of ids together with the output of ``work`` for it.
 
-    decode maps a batch of rows, at most ``tokens`` tokens including padding, to as
-    many rows of output ids.
+    work maps a batch of rows, at most ``tokens`` tokens including padding, to the
+    same number of rows of output ids.
     """
     keys = list(rows)
     lengths = [(len(rows[key]), 0) for key in keys]
@@ -2921,21 +2992,21 @@ def decode_in_batches(
     batches_of_rows = [[rows[keys[i]] for i in group] for group in groups]
     tqdm = optional_import("tqdm").tqdm
     with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
-        decoded = map_in_threads(decode, batches_of_rows, device)
-        for group, outputs in zip(groups, decoded, strict=True):
+        results = map_in_threads(work, batches_of_rows, device)
+        for group, outputs in zip(groups, results, strict=True):
             for i, ids in zip(group, outputs, strict=True):
                 yield keys[i], ids
             bar.update(len(group))
 
 
-def decode_rows(
+def search_rows(
     model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
     beam_size: int, length_penalty: float,
 ) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
     """Yield the key of each row of source ids with the ids of its best translation."""
     device = next(model.parameters()).device
 
-    def decode(batch: list[list[int]]) -> list[list[int]]:
+    def search_batch(batch: list[list[int]]) -> list[list[int]]:
         src = padded(batch).to(device)
         found = beam_search(
             model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
@@ -2944,8 +3015,8 @@ def decode_rows(
         return [ids for ids, _ in found]
 
     tokens = config.batch_tokens // beam_size
-    with in_mode(model, training=False):
-        yield from decode_in_batches(decode, rows, tokens, device)
+    with in_mode(model, training=False):  # once, not in each thread
+        yield from map_in_batches(search_batch, rows, tokens, device)
 
 
 def evaluate(
@@ -2966,7 +3037,7 @@ def evaluate(
 
 @functools.cache  # reading the source takes half a second
 def _field_comments() -> dict[str, str]:
-    """Return the comment behind each field of TrainingConfig, by the field's name."""
+    """Return the comment after each field of TrainingConfig, by the field's name."""
     source = "".join(map(inspect.getsource, TrainingConfig.__mro__[:-1]))
     return dict(re.findall(r"^    (\w+): .*?  # (.*)$", source, re.MULTILINE))
 
@@ -2975,7 +3046,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(TrainingConfig))
 
 
 def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add a flag for each of these fields; one that isn't given leaves no trace."""
+    """Add a flag for each of these fields; a flag not given sets no attribute."""
     types, comments = typing.get_type_hints(TrainingConfig), _field_comments()
     for name in names:
         kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
@@ -2990,7 +3061,7 @@ def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return those of the named settings that a flag has given."""
+    """Return the named settings that were given as flags."""
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
@@ -2999,7 +3070,7 @@ CAPTIONS_MODEL = "models/captions"
 
 
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
-    """Return the preset that --config names, changed by the flags that were given."""
+    """Return the preset that --config names, changed by the given flags."""
     given = _given(arguments, *_FIELDS)
     if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
         given.setdefault("dataset", "files")
@@ -3047,13 +3118,15 @@ def _prepare_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _load_model(arguments: argparse.Namespace, weights: bool = False) -> Translator:
-    """Load the translator that --model names, to search as the flags say.
+def _load_model(
+    arguments: argparse.Namespace, needs_weights: bool = False
+) -> Translator:
+    """Load the translator that --model names, with the flags' search settings.
 
-    Raises DataError where ``weights`` are needed and the model is an exported one.
+    Raises DataError if ``needs_weights`` is set but the model is an exported one.
     """
     exported = is_exported(arguments.model)
-    if exported and weights:
+    if exported and needs_weights:
         what = "is an exported model, whose weights only its engine can read"
         raise DataError(arguments.model, what, "Name the folder it was exported from.")
     load = load_exported if exported else load_translator
@@ -3064,7 +3137,7 @@ def _load_model(arguments: argparse.Namespace, weights: bool = False) -> Transla
 
 
 def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines of a stream as they arrive, as many at a time as are there."""
+    """Yield a stream's lines as they arrive, as many at a time as are available."""
     begun: list[bytes] = []  # pieces of a line that has not ended yet
     while data := stream.read1(8192):  # type: ignore[attr-defined]
         *lines, last = data.split(b"\n")
@@ -3078,10 +3151,10 @@ def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] | None:
-    """Return the ids of a line: none if blank, None with a note if it is refused."""
+    """Return a line's ids: [] if it is blank, None (with a note) if it is refused."""
     longest = translator.config.max_tokens
     try:
-        if len(line) > 1000 * longest:  # tokenizing it would take long and end alike
+        if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
             what = f"has {len(line):,} bytes, the model takes {longest} tokens"
             raise DataError("input", what, "Split it.")
         sentence = decode_line("input", number, line)
@@ -3113,7 +3186,7 @@ def _translate_command(arguments: argparse.Namespace) -> int:
         refused = refused or None in encoded
         rows = {i: ids for i, ids in enumerate(encoded) if ids}
         texts = [""] * len(lines)
-        for i, ids in translator.decode(rows, config.beam_size, config.length_penalty):
+        for i, ids in translator.search(rows, config.beam_size, config.length_penalty):
             texts[i] = " ".join(translator.text.decode(ids).split())
         sys.stdout.buffer.writelines(f"{text}\n".encode() for text in texts)
         sys.stdout.buffer.flush()
@@ -3165,7 +3238,7 @@ def _attend_command(arguments: argparse.Namespace) -> int:
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
-    translator = _load_model(arguments, weights=True)
+    translator = _load_model(arguments, needs_weights=True)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
     for text in explanation.translations:
@@ -3175,8 +3248,8 @@ def _attend_command(arguments: argparse.Namespace) -> int:
 
 
 def _export_command(arguments: argparse.Namespace) -> int:
-    """Write a model as a folder that an inference engine loads."""
-    translator = _load_model(arguments, weights=True)
+    """Write a model to a folder that an inference engine can load."""
+    translator = _load_model(arguments, needs_weights=True)
     export_to_ctranslate2(translator, arguments.out, arguments.quantization)
     log(f"The model is in {arguments.out}. Try `translate --model {arguments.out}`.")
     return 0
@@ -3190,7 +3263,7 @@ class _CommandLine(argparse.ArgumentParser):
 
 
 def _command_line() -> _CommandLine:
-    """Return the parser of all commands."""
+    """Return the parser for all commands."""
     parser = _CommandLine(prog="annotated_transformer")
     parser.description = "Train a Transformer and translate with it"
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -3267,7 +3340,7 @@ def main(argv: list[str] | None = None) -> int:
     except torch.multiprocessing.ProcessExitedException as error:
         log(f"error: {error}. Run the same command again to resume.")
     except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
-        line = str(error).replace("\n", " ")  # a name may hold anything
+        line = str(error).replace("\n", " ")  # file names can contain anything
         log(f"error: {line}")
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -3282,9 +3355,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; auto takes cuda, else mps, else cpu.
+    """Return the device with that name; auto means cuda, else mps, else cpu.
 
-    Raises DataError for one that this machine or this PyTorch does not have.
+    Raises DataError if this machine or this PyTorch does not have the device.
     """
     present = {
         "cuda": torch.cuda.is_available(),
@@ -3303,10 +3376,12 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def gpu_report() -> list[str]:
-    """Return load and memory of each NVIDIA GPU, a line each; empty without one."""
+    """Return a line on the load and memory of each NVIDIA GPU; empty without one."""
     try:
         gpus = optional_import("GPUtil").getGPUs()
-    except ValueError:  # nvidia-smi is there, but answers that it finds no GPU
+    except ImportError as error:  # a missing report must not end the run
+        return [str(error)]
+    except ValueError:  # nvidia-smi exists but reports that there is no GPU
         return []
     return [
         f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
@@ -3319,20 +3394,21 @@ def gpu_report() -> list[str]:
 def process_group(
     gpu: int, ngpus_per_node: int, device: torch.device, is_distributed: bool
 ) -> Iterator[tuple[torch.device, int, int]]:
-    """Join the other processes for a with block; yield device, rank and world.
+    """Join the other processes for a with block; yield device, rank, and world size.
 
     gpu: this process's number on its machine, out of ngpus_per_node. Without
-    is_distributed the process stays alone: rank 0 of 1.
+    is_distributed, the process runs alone, as rank 0 of 1.
     """
+    if device.type == "cuda":
+        number = gpu if is_distributed else device.index or 0
+        device = torch.device("cuda", number)
+        torch.cuda.set_device(device)  # random numbers come from the current one
     if not is_distributed:
         yield device, 0, 1
         return
     rank = int(os.environ.get("RANK", gpu))
     world = int(os.environ.get("WORLD_SIZE", ngpus_per_node))
-    if device.type == "cuda":
-        device = torch.device("cuda", gpu)
-        torch.cuda.set_device(device)
-    else:
+    if device.type != "cuda":
         device = torch.device("cpu")
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, rank=rank, world_size=world)
@@ -3341,7 +3417,7 @@ def process_group(
     except RuntimeError as error:
         if not re.search("[Cc]onnection|remote process", str(error)):
             raise
-        do = "Its own message says why. The same command goes on with the run."
+        do = "Its own message says why. The same command resumes the run."
         raise DataError("another process of this run", "has ended", do) from error
     finally:
         dist.destroy_process_group()
@@ -3351,7 +3427,7 @@ def distribute(model: nn.Module) -> nn.Module:
     """Wrap the model to average gradients if there are several processes."""
     if not (dist.is_available() and dist.is_initialized()):
         return model
-    # buffers are constant tables (positions), so none need to be sent around
+    # buffers are constant tables (positions), so they need no synchronization
     return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False)
 
 
@@ -3376,7 +3452,7 @@ class SharedLoss:
     """A loss for ``run_epoch`` whose divisor counts the tokens of all processes.
 
     Takes and returns what the wrapped SimpleLossCompute does; the sum that it
-    returns, and ``nll``, are those of this process.
+    returns, and ``nll``, cover only this process.
     """
 
     def __init__(self, loss_compute: SimpleLossCompute):
@@ -3393,7 +3469,7 @@ class SharedLoss:
 
 
 def gather(state: TrainState) -> None:
-    """Replace the latest epoch's sums by those over all processes."""
+    """Replace the latest epoch's sums with those over all processes."""
     sums = _sum_over_processes(state.criterion_sum, state.nll_sum, state.epoch_tokens)
     state.criterion_sum, state.nll_sum = sums[:2]
     state.epoch_tokens = int(sums[2])
@@ -3408,9 +3484,9 @@ def train_distributed_model(
     *,
     processes: int | None = None,
 ) -> None:
-    """Train in several processes on this machine: one per GPU, else two.
+    """Train in several processes on this machine: one per GPU, or two without GPUs.
 
-    The same batches as one process would see, hence the same model.
+    They see the same batches as a single process would, so the model is the same.
     """
     config = TrainingConfig.of(config)
     if processes is None:
@@ -3425,13 +3501,13 @@ def train_distributed_model(
     try:
         while not started.join():
             pass
-    finally:  # stopped: nobody is left behind
+    finally:  # if stopped, leave no process behind
         for process in started.processes:
             process.terminate()
 
 
 def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
-    """Yield what ``read_parallel`` returns, one pair at a time; the same errors."""
+    """Yield the pairs of ``read_parallel`` one at a time, with the same errors."""
     files = (src_file, tgt_file)
     lines = [stream_lines(file) for file in files]
     number = 0
@@ -3442,7 +3518,7 @@ def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
                 raise DataError(files[short], "is empty", "Give a file with sentences.")
             long = number + sum(1 for _ in lines[1 - short])
             counts = (long, number - 1) if short else (number - 1, long)
-            what = "{} lines against {}, so they are not aligned".format(*counts)
+            what = "have {} and {} lines, so they are not aligned".format(*counts)
             raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
         for file, line in zip(files, pair, strict=True):
             if not line.strip():
@@ -3456,7 +3532,7 @@ def _stream_parallel(src_file: str, tgt_file: str) -> Iterator[tuple[str, str]]:
 def _encode_parts(
     parts: list[tuple[int, int]], files: tuple[str, str], text: Text, max_tokens: int
 ) -> Iterator[dict[str, list[int]]]:
-    """Yield the examples of some parts of a corpus, given as (start, stop) lines."""
+    """Yield the examples in some parts of a corpus, given as (start, stop) lines."""
     for start, stop in parts:
         for pair in itertools.islice(_stream_parallel(*files), start, stop):
             examples, _ = encode_pairs([pair], text, max_tokens)
@@ -3464,9 +3540,9 @@ def _encode_parts(
 
 
 def _datasets() -> ModuleType:
-    """Import Hugging Face's library; its progress bars are for a terminal only."""
+    """Import Hugging Face's datasets; show its progress bars only in a terminal."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of bars that a notebook could draw
+        warnings.simplefilter("ignore")  # about progress bars for notebooks
         datasets = optional_import("datasets")
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
@@ -3491,7 +3567,7 @@ def _write_examples(
             )  # fmt: skip
             examples.save_to_disk(folder)
     except ValueError as error:
-        if "corresponds to no data" in str(error):  # not one example
+        if "corresponds to no data" in str(error):  # no example at all
             return 0
         raise
     except (RuntimeError, datasets.exceptions.DatasetGenerationError) as error:
@@ -3502,7 +3578,7 @@ def _write_examples(
 
 
 def _store_settings(config: TrainingConfig) -> dict[str, Any]:
-    """Return what decides on a store's content, with the sizes of the files."""
+    """Return what determines a store's content, including the sizes of the files."""
     if not (config.train_src and config.train_tgt and config.store):
         do = "Give --train-src, --train-tgt and --store."
         raise DataError("prepare", "needs two files of text, and a folder", do)
@@ -3516,7 +3592,7 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
 
 
 def _described_store(folder: Path) -> dict[str, Any]:
-    """Return a store's store.json; DataError where there is none of this version."""
+    """Return a store's store.json; DataError if missing or of another version."""
     if not (folder / "store.json").exists():
         raise DataError(folder, "holds no prepared corpus", "Write it with `prepare`.")
     known = read_json(folder / "store.json")
@@ -3526,13 +3602,13 @@ def _described_store(folder: Path) -> dict[str, Any]:
     return known
 
 
-_LEARN_FROM = 1_000_000  # pairs that a vocabulary is learned from, at most
+_LEARN_FROM = 1_000_000  # the most pairs to learn a vocabulary from
 
 
 def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
     """Write a configuration's training pairs into its store; return their number.
 
-    Raises DataError for text that can't be used and a folder that is not free.
+    Raises DataError if the text can't be used or the folder is already taken.
     """
     settings, folder = _store_settings(config), Path(str(config.store))
     if (folder / "store.json").exists():
@@ -3559,7 +3635,7 @@ def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
 
 
 class _StoredExamples(Sequence):
-    """Examples that stay on disk until they are asked for."""
+    """A sequence of examples that stay on disk until they are needed."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -3577,7 +3653,7 @@ class _StoredExamples(Sequence):
 
 
 def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
-    """Map a configuration's store; DataError where it is not one for this text."""
+    """Map a configuration's store; DataError if it was not made for this text."""
     folder = Path(str(config.store))
     known = _described_store(folder)
     for name, there, wanted in (
@@ -3604,14 +3680,14 @@ def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
 
 
 class CheapDropout(nn.Dropout):
-    """Drop values by sixteen random bits each, on a CPU.
+    """Apply dropout on a CPU with sixteen random bits per value.
 
-    Rounds ``p`` to the nearest 65,536th. On other devices it is nn.Dropout.
+    ``p`` is rounded to a multiple of 1/65,536. Other devices use nn.Dropout.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x, of any shape, with values dropped in training."""
-        dropped = round(self.p * 2**16)  # of 2**16 equally likely numbers
+        """Return x, of any shape, with some values dropped in training."""
+        dropped = round(self.p * 2**16)  # out of 2**16 equally likely integers
         if not (self.training and x.is_cpu and 0 < dropped < 2**16):
             return super().forward(x)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
@@ -3621,28 +3697,28 @@ class CheapDropout(nn.Dropout):
 
 
 def _resident_bytes() -> int:
-    """Return how many bytes of this process are in memory (Linux only)."""
+    """Return how many bytes of this process are resident in memory (Linux only)."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _glibc() -> Any:
-    """Return Linux's C library if it takes settings for its memory, else None."""
+    """Return the C library on Linux if its allocator has settings, else None."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     return library if hasattr(library, "mallopt") else None
 
 
-@functools.cache  # a setting of the whole process, made once
+@functools.cache  # the setting applies to the whole process
 def keep_freed_memory(idle_bytes: int = 3 * 2**29) -> None:
-    """Let this process reuse large freed blocks (glibc only; elsewhere nothing).
+    """Let this process reuse large freed blocks; do nothing without glibc.
 
-    After an optimizer's update, memory goes back if more than ``idle_bytes`` have
-    come to lie idle.
+    After each optimizer step, return unused memory to the kernel if resident
+    memory has grown by more than ``idle_bytes``.
     """
     library = _glibc()
     if not library:
         return
-    library.mallopt(-4, 0)  # M_MMAP_MAX: no block gets a mapping of its own
+    library.mallopt(-4, 0)  # M_MMAP_MAX: no block gets its own mapping
     library.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
     in_use = _resident_bytes()
 
@@ -3661,7 +3737,7 @@ class LeanLabelSmoothing(LabelSmoothing):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Return the summed loss of log-probabilities x (rows, vocab).
 
-        target (rows) holds ids; rows whose target is padding count nothing.
+        target (rows) holds ids; rows whose target is padding contribute nothing.
         """
         sure, rest = 1 - self.smoothing, self.smoothing / (x.size(1) - 2)
         padding = torch.full_like(target, self.padding_idx)
@@ -3729,14 +3805,14 @@ class OneDNNLinear(nn.Linear):
 
 
 def _onednn_is_faster() -> bool:
-    """Return whether oneDNN is there, and multiplies faster than PyTorch by itself."""
-    x86 = platform.machine() in ("x86_64", "AMD64")
+    """Return whether oneDNN is there and beats MKL: with AVX-512, but not Intel's."""
     there = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return x86 and there and "Intel" not in processor_name()
+    wide = torch.cpu.get_capabilities().get("avx512_f", False)
+    return there and wide and "Intel" not in processor_name()
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """Return the precision of that name; auto is bfloat16 if the chip has it."""
+    """Return the named precision; auto is bfloat16 if the hardware supports it."""
     if name != "auto":
         return name
     if device.type == "cuda":
@@ -3748,7 +3824,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """Compute matrix products in bfloat16 inside, if that is the precision."""
+    """Return a context in which matrix products are computed in ``precision``."""
     wanted = precision == "bfloat16"
     # The cache would keep the first step's rounded weights for the whole epoch.
     return torch.autocast(device.type, torch.bfloat16, wanted, cache_enabled=False)
@@ -3761,8 +3837,8 @@ def fused_attention(
     """Compute chapter 1's ``attention`` with PyTorch's fused kernel.
 
     query (…, L, d_k), key and value (…, S, d_k); mask broadcasts to (…, L, S) and is
-    non-zero where a query may attend to a key; a query that may attend to nothing
-    gets zeros. Return the output (…, L, d_k), and None in place of the weights.
+    non-zero where a query may attend to a key; the output for a query with no such
+    key is zero. Return the output (…, L, d_k), and None in place of the weights.
     """
     training = dropout is not None and dropout.training
     if training and query.is_cpu:
@@ -3776,7 +3852,7 @@ def fused_attention(
 def _exchange(
     model: nn.Module, kind: type, replacement: Callable[[Any], nn.Module]
 ) -> None:
-    """Put replacement(module) in the place of each module of exactly this kind."""
+    """Replace each module of exactly this class with replacement(module)."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if type(child) is kind:
@@ -3786,8 +3862,8 @@ def _exchange(
 def optimize_for_cpu(model: nn.Module) -> None:
     """Install fused attention, cheap dropout and fast matrix products in a model.
 
-    Parameters and the keys of ``state_dict`` stay as they are. ``.attn`` stays None
-    until ``plain_attention`` of chapter 5 puts chapter 1's function back.
+    Parameters and the keys of ``state_dict`` stay the same. ``.attn`` stays None
+    until chapter 5's ``plain_attention`` restores chapter 1's function.
     """
     for module in model.modules():
         if isinstance(module, MultiHeadedAttention):
@@ -3802,7 +3878,7 @@ def map_in_threads(
 ) -> Iterator[Any]:
     """Yield ``work(group)`` for each group, in order.
 
-    On a CPU as many groups are at work at once as PyTorch has threads, each with one.
+    On a CPU, process as many groups at once as PyTorch has threads, one thread each.
     """
     threads, pool = torch.get_num_threads(), None
     if device.type == "cpu" and min(threads, len(groups)) > 1:
@@ -3819,7 +3895,7 @@ def map_in_threads(
 
 
 def share_one_heap() -> None:
-    """Let all threads take memory from one heap (glibc only; else nothing)."""
+    """Let all threads allocate memory from one heap; do nothing without glibc."""
     if library := _glibc():
         library.mallopt(-8, 1)  # M_ARENA_MAX
 
@@ -3903,7 +3979,7 @@ def _cannot_express(what: str) -> DataError:
 
 
 def _check_parts(t: Translator) -> None:
-    """Raise DataError for a part that ``build_model`` would not have put there."""
+    """Raise DataError for a module that ``build_model`` would not have created."""
     built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
     kinds = {name: type(module) for name, module in built.named_modules()}
     for name, module in t.model.named_modules():
@@ -3915,7 +3991,7 @@ def _check_parts(t: Translator) -> None:
 
 
 def _check_scores(t: Translator, engine: Any) -> None:
-    """Raise DataError where the engine rates outputs otherwise than the model."""
+    """Raise DataError if the engine's log-probabilities differ from the model's."""
     draw, length = torch.Generator().manual_seed(0), min(11, t.config.max_tokens - 2)
     device = next(t.model.parameters()).device
 
@@ -3934,7 +4010,7 @@ def _check_scores(t: Translator, engine: Any) -> None:
     )
     theirs = torch.tensor([each.log_probs for each in scores])
     apart = (ours.cpu() - theirs).abs().max().item()
-    if not apart <= _TOLERANCE:  # nan, too, is refused
+    if not apart <= _TOLERANCE:  # this refuses nan, too
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
         raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
 
@@ -3948,8 +4024,8 @@ def export_to_ctranslate2(
     """Write a translator as a folder that CTranslate2 and ``load_exported`` load.
 
     quantization: float32, or int8 for about a quarter of the size. Raises
-    DataError for a folder that exists and for a model that the engine can't
-    express, ImportError where the package ctranslate2 is missing.
+    DataError if the folder exists and isn't empty or if the engine can't express
+    the model, and ImportError if the package ctranslate2 is missing.
     """
     if quantization not in QUANTIZATIONS:
         do = f"Use {', '.join(QUANTIZATIONS)}."
@@ -3997,7 +4073,7 @@ def _engine(folder: Path, device: torch.device) -> Any:
             inter_threads=threads, intra_threads=1,
         )  # fmt: skip
     finally:
-        torch.set_num_threads(threads)  # both share OpenMP, and the engine set it
+        torch.set_num_threads(threads)  # the engine changed it in OpenMP
 
 
 @dataclass
@@ -4006,12 +4082,12 @@ class ExportedTranslator(Translator):
 
     model: Any
 
-    def decode(
+    def search(
         self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
     ) -> Iterator[tuple[int, list[int]]]:
         """Yield the key of each row of source ids with the ids of its translation.
 
-        Rates the hypotheses by chapter 4's length penalty.
+        Scores the hypotheses with chapter 4's length penalty.
         """
         longest = self.config.max_tokens - 1
         number = 1 if beam_size == 1 else 2 * beam_size
@@ -4021,7 +4097,7 @@ class ExportedTranslator(Translator):
             length = min(len(tokens) + 1, longest)
             return length_normalized(value, length, length_penalty)
 
-        def decode(batch: list[list[int]]) -> list[list[int]]:
+        def search_batch(batch: list[list[int]]) -> list[list[int]]:
             results = self.model.translate_batch(
                 [self.text.vocab_src.tokens(row[1:-1]) for row in batch],
                 beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
@@ -4032,14 +4108,15 @@ class ExportedTranslator(Translator):
             return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
 
         tokens = self.config.batch_tokens // beam_size
-        return decode_in_batches(decode, rows, tokens, torch.device(self.model.device))
+        device = torch.device(self.model.device)
+        return map_in_batches(search_batch, rows, tokens, device)
 
 
 def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
-    """Load the translator of a folder that ``export_to_ctranslate2`` wrote.
+    """Load a translator from a folder that ``export_to_ctranslate2`` wrote.
 
-    Raises DataError for a damaged folder and for a device that CTranslate2 does
-    not have, ImportError where the package ctranslate2 is missing.
+    Raises DataError if the folder is damaged or CTranslate2 does not support the
+    device, and ImportError if the package ctranslate2 is missing.
     """
     folder, place = Path(folder), choose_device(device)
     if place.type == "mps":
@@ -4067,11 +4144,11 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
 
 
 CHART_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-_CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from next to nothing to much
+_CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from low to high
 
 
 def _chart_theme() -> dict:
-    """Return the theme of the series: colors, text sizes, white background."""
+    """Return the theme of all charts: colors, text sizes, a white background."""
     text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
     return {
         "config": {
@@ -4091,9 +4168,9 @@ def _chart_theme() -> dict:
 
 
 def _chart_bundle(spec: dict, **options: object) -> dict:
-    """Return what a notebook stores of one chart: the specification and a PNG."""
+    """Return what a notebook stores for a chart: the specification and a PNG."""
     bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
-    with contextlib.suppress(ImportError):  # the picture is a bonus, not a need
+    with contextlib.suppress(ImportError):  # the picture is optional
         import vl_convert
 
         png = _with_palette(vl_convert.vegalite_to_png(spec))
@@ -4113,7 +4190,7 @@ def _with_palette(png: bytes) -> bytes:
 
 
 def use_charts() -> None:
-    """Give Altair the theme and the renderer of the series; call it once."""
+    """Register our theme and our renderer with Altair; call this once."""
     alt = optional_import("altair")
     alt.theme.register("annotated_transformer", enable=True)(_chart_theme)
     alt.renderers.register("annotated_transformer", _chart_bundle)
@@ -4125,8 +4202,8 @@ def mtx2df(
 ) -> pandas.DataFrame:
     """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
 
-    It is cut to ``max_row`` by ``max_col`` and to the tokens. Raises ValueError
-    where there are more tokens than rows or columns.
+    The table has at most ``max_row`` rows and ``max_col`` columns, and none beyond
+    the tokens. Raises ValueError if there are more tokens than rows or columns.
     """
     _check_labels(m, row_tokens, col_tokens)
     value = m.tolist()
@@ -4140,19 +4217,19 @@ def mtx2df(
 
 
 def _check_labels(m: Tensor, rows: list[str], columns: list[str]) -> None:
-    """Raise ValueError where a matrix (…, L, S) is smaller than its labels."""
+    """Raise ValueError if a matrix (…, L, S) has too few rows or columns for labels."""
     if m.size(-2) < len(rows) or m.size(-1) < len(columns):
         labels = f"{len(rows)} row and {len(columns)} column labels"
         raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
 
 
 def _packed(weights: Iterable[float]) -> str:
-    """Return weights as a string of thousandths, for ``_by_cell`` to cut up again."""
+    """Return weights as a string of thousandths, for ``_by_cell`` to split again."""
     return " ".join(f"{1000 * value:.0f}" for value in weights)
 
 
 def _by_cell(chart: Any, maps: str = "weights") -> Any:
-    """Let a chart cut up the ``maps`` of its records: one record per cell."""
+    """Let a chart split the ``maps`` of its records into one record per cell."""
     word = "split(datum.{0}s, '\\t')[datum.{0}]".format
     return (
         chart.transform_calculate(
@@ -4170,7 +4247,7 @@ def _by_cell(chart: Any, maps: str = "weights") -> Any:
 
 
 def _by_head(chart: Any) -> Any:
-    """Let a chart cut up recordings: one record per layer and head."""
+    """Let a chart split recordings into one record per layer and head."""
     return (
         chart.transform_calculate(
             text="split(datum.weights, '|')", map="sequence(datum.maps)"
@@ -4231,7 +4308,7 @@ def attn_map(
 
 
 def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
-    """Put a map (L, S) into words: for each row where its largest weight lies."""
+    """Describe a map (L, S) in words: the largest weight in each row."""
     most = weights[: len(rows), : len(columns)].max(-1)
     found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
     return "Attention weights, largest in each row: " + ", ".join(
@@ -4240,7 +4317,10 @@ def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
 
 
 def _record(recording: Recording) -> dict[str, Any]:
-    """Return what charts need of a recording; ValueError for labels that don't fit."""
+    """Return a recording as the record that charts need.
+
+    Raises ValueError if there are more labels than rows or columns.
+    """
     rows, columns, weights = recording.rows, recording.columns, recording.weights
     _check_labels(weights, rows, columns)
     maps = weights[..., : len(rows), : len(columns)].flatten(0, 1)
@@ -4291,7 +4371,7 @@ def head_squares(
 ) -> Any:
     """Draw a number for each head: layers down, heads across, three panels in a row.
 
-    Each panel is (N, h).
+    Each panel is a tensor (N, h).
     """
     alt = optional_import("altair")
     table = [
@@ -4322,7 +4402,7 @@ def head_squares(
 def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> Any:
     """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
 
-    The last of each layer's heads is their mean.
+    The last entry of each layer is the mean over its heads.
     """
     alt = optional_import("altair")
     found = []
@@ -4354,7 +4434,7 @@ def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> An
 def _chooser(
     name: str, options: list, first: Any, labels: list[str] | None = None
 ) -> altair.Parameter:
-    """Return a parameter of a chart, with a list where there is a choice."""
+    """Return a parameter of a chart, with a drop-down list if there is a choice."""
     alt = optional_import("altair")
     if len(options) < 2:
         return alt.param(name=name, value=first)
@@ -4412,7 +4492,10 @@ def _pointed_at(view: str) -> tuple[list[altair.Parameter], list[dict]]:
 def _words(
     token: str, once: str, chosen: Any, size: int, mark: dict, **place: Any
 ) -> altair.Chart:
-    """Draw the tokens along one side of a view, each ``once``; pointing selects."""
+    """Draw the tokens along one side of a view; pointing at one selects it.
+
+    Draws each token once, from the cells whose field ``once`` is 0.
+    """
     chart = optional_import("altair").Chart(name=f"{chosen.name}_words")
     chart = chart.transform_filter(f"datum.{once} == 0")
     text = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
@@ -4443,7 +4526,7 @@ def explorer(*recorded: Recording, layer: int = 0, head: int = -1) -> altair.Lay
 
 
 def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
-    """Draw the weights of whatever is pointed at as numbers."""
+    """Draw the weights in the selected row or column as percentages."""
     alt = optional_import("altair")
     something = {"or": [each | {"empty": False} for each in pointed]}
     ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
@@ -4455,10 +4538,11 @@ def _percentages(step: int, pointed: list[dict]) -> altair.Chart:
 def sentence_pair(
     *recorded: Recording, layer: int = 0, head: int = -1
 ) -> altair.LayerChart:
-    """The choices of ``explorer``, drawn as lines from who asks to who is asked.
+    """Draw the map chosen as in ``explorer`` as lines from queries to keys.
 
-    Each token that asks has one line, its largest weight, the thicker the heavier;
-    none where that is below 0.05. Pointing at a token leaves its lines alone.
+    Each query gets one line, to the key with the largest weight; the larger the
+    weight, the thicker the line. Weights below 0.05 get no line. Pointing at a
+    token fades all lines but its own.
     """
     alt = optional_import("altair")
     longest = max(max(each.weights.shape[2:]) for each in recorded)
@@ -4522,7 +4606,7 @@ def _visualize_model(
 
 
 def _first_test_sentence() -> tuple[EncoderDecoder, list[str], list[str]]:
-    """Run the captions model on the first test sentence; return it and the tokens."""
+    """Run the captions model on the first test sentence; return model and tokens."""
     translator = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     source, _ = load_pairs(translator.config, "test")[0]
     return translator.model, *record_translation(translator, source)
@@ -4572,7 +4656,7 @@ const drawn = Promise.all({charts}.map(draw)).then(all => all.map(one => one.vie
 
 
 def attention_page(title: str, lines: list[str], charts: list) -> str:
-    """Return a web page of lines of text and charts that needs no network."""
+    """Return a web page with lines of text and charts that needs no network."""
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
@@ -4586,7 +4670,7 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
 
 
 def readable(tokens: list[str], tokenizer: Any) -> list[str]:
-    """Return labels of tokens: words as they are, subwords as text, ``+`` in a word."""
+    """Return labels: words as they are, subwords as text, with ``+`` inside a word."""
     subwords = isinstance(tokenizer, BytePairEncoding)
     labels: list[str] = []
     for i, token in enumerate(tokens):
@@ -4607,7 +4691,7 @@ class Explanation:
     recordings: list[Recording]
 
     def charts(self) -> list[altair.LayerChart]:
-        """Return the explorer of all kinds, cross-attention first, and its lines."""
+        """Return the explorer, cross-attention first, and the chart of lines."""
         order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
         cross = [each for each in order if each.kind == KINDS[-1]]
         sharpness = cross[0].weights.amax(-1).mean(-1)  # (N, h)
@@ -4627,9 +4711,9 @@ class Explanation:
 
 
 def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
-    """Translate sentences greedily and keep what the model attends to.
+    """Translate sentences greedily and keep the model's attention.
 
-    Takes a translator or the folder of one. Raises DataError for a blank sentence,
+    Takes a translator or its folder. Raises DataError for a blank sentence, and
     TypeError for a model without its vocabularies.
     """
     if isinstance(translator, EncoderDecoder):
@@ -4657,10 +4741,10 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
 
 
 class RDrop(LabelSmoothing):
-    """The smoothed criterion plus how far two passes of dropout disagree.
+    """The smoothed criterion plus the divergence of two passes with dropout.
 
-    x (2N, V): rows i and N + i predict the same word, in two passes that dropped
-    different values; target (2N). ``weight`` is alpha of R-Drop (Wu, L. et al.,
+    x (2N, V): rows i and N + i predict the same token, in two passes that dropped
+    different values; target (2N). ``weight`` is alpha in R-Drop (Wu, L. et al.,
     2021). Raises ValueError if the two halves of the targets differ.
     """
 
@@ -4729,21 +4813,21 @@ class DummyScheduler:
 
 
 def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
-    """The tokens of a text."""
+    """Return the tokens of a text."""
     return tokenizer.tokenize(text)
 
 
 def load_vocab(
     spacy_de: WordTokenizer, spacy_en: WordTokenizer
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Vocabularies of the embedded corpus, and a line with their sizes."""
+    """Return the vocabularies of the captions corpus, and print their sizes."""
     vocabs = build_vocabulary(spacy_de, spacy_en)
     print("Vocabulary sizes:", *map(len, vocabs))
     return vocabs
 
 
 def yield_tokens(data_iter: Iterable, tokenizer: Callable, index: int) -> Iterator:
-    """The tokens of one side (0 source, 1 target) of every pair."""
+    """Yield the tokens of one side (0 source, 1 target) of every pair."""
     for pair in data_iter:
         yield tokenizer(pair[index])
 
@@ -4753,7 +4837,7 @@ def collate_batch(
     src_vocab: Vocabulary, tgt_vocab: Vocabulary, device: torch.device | str,
     max_padding: int = 128, pad_id: int = PAD,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
+    """Return pairs as two tensors of ids (B, S) and (B, T), each row with its </s>.
 
     Rows with more than ``max_padding`` ids are shortened, with a warning.
     """
@@ -4774,7 +4858,7 @@ def create_dataloaders(
     spacy_de: Any, spacy_en: Any, batch_size: int = 12000,
     max_padding: int = 128, is_distributed: bool = True,
 ) -> tuple[DataLoader, DataLoader]:  # fmt: skip
-    """Loaders of the embedded corpus' training and validation pairs.
+    """Return loaders for the training and validation pairs of the captions corpus.
 
     ``batch_size`` counts sentences, as in 2022. In a distributed run each
     process gets its share of the training pairs.
@@ -4796,9 +4880,9 @@ def create_dataloaders(
 
 
 def from_2022(config: dict[str, Any]) -> dict[str, Any]:
-    """Today's fields for the post's dictionary; its model was the paper's base.
+    """Return today's fields for the post's dictionary; its model was the paper's base.
 
-    Raises DataError for a dictionary in which something is missing or of another type.
+    Raises DataError if an entry is missing or has the wrong type.
     """
     kinds: dict[str, Any] = {
         "batch_size": int, "distributed": bool, "num_epochs": int, "accum_iter": int,
@@ -4833,7 +4917,7 @@ def check_outputs(
     """Print greedy translations of the first sentences of a loader.
 
     Return (batch, source tokens, reference tokens, output ids, output
-    text) for each; the batch holds this one pair, without padding.
+    text) for each sentence; the batch holds only this pair, without padding.
     """
     results: list[tuple] = []
     end = vocab_tgt[eos_string]
@@ -4901,10 +4985,10 @@ def translate_sentence(
     device: torch.device | str,
     max_len: int = 50,
 ) -> tuple[list[str], Tensor]:
-    """Translate greedily, and return where the last layer looked.
+    """Translate greedily, and return the tokens and the last layer's attention.
 
-    sentence is raw or already tokenized. Return the tokens, with the end symbol
-    if it was reached, and the cross-attention (1, h, L, S) of the last
+    sentence is a string or a list of tokens. Return the output tokens, with the
+    end symbol if it was reached, and the cross-attention (1, h, L, S) of the last
     decoder layer; row t belongs to token t.
     """
     if isinstance(sentence, str):
@@ -4935,8 +5019,8 @@ def calculate_bleu(
 ) -> float:
     """Return torchtext's BLEU (0 to 1) of greedy translations of a data set.
 
-    It is computed on the tutorial's own tokens; compare it only with figures
-    computed alike. ``evaluate`` gives the one to report.
+    It is computed on the tutorial's own tokens; compare it only with scores computed
+    the same way. ``evaluate`` gives the score to report.
     """
     bleu_score = optional_import("torchtext.data.metrics").bleu_score
     outputs, references = [], []

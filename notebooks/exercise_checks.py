@@ -8,6 +8,7 @@ calls the answer with small inputs and asserts what must hold; the text behind a
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import traceback
@@ -38,7 +39,7 @@ def exercise(number: str) -> Callable[[Callable[[Any], None]], Callable[[Any], N
 
 
 def complaint(number: str, answer: Any) -> str | None:
-    """What is wrong with an answer, in a sentence; None where it is right.
+    """Return what is wrong with an answer, in a sentence; None if it is right.
 
     The check runs from a seed of its own and leaves the notebook's random numbers
     as they were.
@@ -61,7 +62,7 @@ def complaint(number: str, answer: Any) -> str | None:
 
 
 def stopped(error: Exception) -> str:
-    """An exception of the answer as a sentence that names the reader's line."""
+    """Describe an exception in the answer in a sentence with the reader's line."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename != __file__]
     at = f" at its line {theirs[0].lineno}" if theirs else ""
@@ -82,7 +83,7 @@ def check(number: str, answer: Any) -> None:
 
 
 def show(value: Any) -> str:
-    """A value as a message shows it: tensors as short lists."""
+    """Return a value as messages show it, with tensors as short lists."""
     if isinstance(value, Tensor):
         listed = value.detach().tolist()
         if value.is_floating_point():
@@ -123,16 +124,16 @@ def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
 @exercise("1.1")
 def shapes(answer: Any) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
-        "three shapes are asked for, as ((…), (…), (…))"
+        "give three shapes, as ((…), (…), (…))"
     )
     layer = at.MultiHeadedAttention(8, 512, 0.0)
     words, memory = torch.randn(2, 4, 512), torch.randn(2, 7, 512)
     layer(words, memory, memory)
     queries = layer.split(layer.linears[0](words))
     asked = (
-        ("the weights", layer.attn, "batch, heads, who asks, who is asked"),
-        ("the heads' queries", queries, "batch, heads, who asks, width of a head"),
-        ("memory", memory, "batch, source, width"),
+        ("the weights", layer.attn, "batch, heads, queries, keys"),
+        ("the heads' queries", queries, "batch, heads, queries, width of a head"),
+        ("memory", memory, "batch, source length, width"),
     )
     for found, (name, tensor, axes) in zip(answer, asked):
         assert isinstance(found, tuple | list), f"{name}: a shape is a tuple of numbers"
@@ -144,7 +145,7 @@ def shapes(answer: Any) -> None:
 @exercise("1.4")
 def wavelengths(answer: Any) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 2, (
-        "two distances are asked for, as (for 10000, for 100)"
+        "give two distances, as (for 10000, for 100)"
     )
     for base, found in zip((10000, 100), answer):
         omega = base ** -(torch.arange(0, 64, 2) / 64)
@@ -169,7 +170,7 @@ def masks_from_lengths(answer: Any) -> None:
             answer(torch.tensor(lengths), size),
             torch.tensor(rows).unsqueeze(1),
             f"for lengths {lengths} and size {size}",
-            "true where attention is allowed, and one row for all queries",
+            "True where attention is allowed, and one row for all queries",
         )
 
 
@@ -189,7 +190,7 @@ def size_of_a_model(answer: Any) -> None:
 
 
 class Watch(TorchDispatchMode):
-    """Notes whether any result has the given last two axes."""
+    """Note whether any result has the given last two axes."""
 
     def __init__(self, axes: tuple[int, int]):
         super().__init__()
@@ -204,6 +205,37 @@ class Watch(TorchDispatchMode):
 
 
 @exercise("1.6")
+def which_outputs_change(answer: Any) -> None:
+    assert isinstance(answer, tuple | list) and len(answer) == 4, (
+        "give four lists of positions, for (a), (b), (c) and (d)"
+    )
+    model = at.make_model(11, 11, 2, 16, 32, 4).eval()
+    without_attention = copy.deepcopy(model)
+    for layer in without_attention.decoder.layers:
+        for attn in (layer.self_attn, layer.src_attn):
+            torch.nn.init.zeros_(attn.linears[3].weight)
+            torch.nn.init.zeros_(attn.linears[3].bias)
+    src, tgt = torch.tensor([[3, 4, 5, 6, 7]]), torch.tensor([[3, 4, 5, 6]])
+    other_src, other_tgt = src.clone(), tgt.clone()
+    other_src[0, 4] = other_tgt[0, 2] = 9
+    triangle, ones = at.subsequent_mask(4), torch.ones(1, 1, 5)
+    asked = (
+        ("(a)", model, src, other_tgt, triangle, "who may attend to position 2?"),
+        ("(b)", model, src, other_tgt, None, "which positions see later ones now?"),
+        ("(c)", model, other_src, tgt, triangle, "which positions read the source?"),
+        ("(d)", without_attention, src, other_tgt, triangle,
+         "the residual connections still work; what else moves between positions?"),
+    )  # fmt: skip
+    for found, (part, decoder, source, target, mask, hint) in zip(answer, asked):
+        before = decoder(src, tgt, ones, mask)
+        moved = (decoder(source, target, ones, mask) - before)[0].abs().amax(-1)
+        expected = (moved > 1e-5).nonzero().flatten().tolist()
+        assert isinstance(found, tuple | list) and sorted(found) == expected, (
+            f"{part} is not {found}. Hint: {hint}"
+        )
+
+
+@exercise("1.7")
 def in_pieces(answer: Any) -> None:
     q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
     for size in (1, 4, 11, 20):
@@ -226,7 +258,7 @@ def in_pieces(answer: Any) -> None:
 
 
 def outputs_of_heads(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
-    """What h heads of self-attention return, (B, h, L, d_k)."""
+    """Return the outputs of h heads of self-attention, (B, h, L, d_k)."""
     parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
     heads = [at.attention(*(x @ m[:, part] for m in w), mask)[0] for part in parts]
     return torch.stack(heads, dim=1)
@@ -284,22 +316,22 @@ def what_the_decoder_reads(answer):
     tgt, tgt_y = (listed(part) for part in answer[:2])
     assert len(tgt) == len(tgt_y) == 6, (
         f"tgt has {len(tgt)} ids and tgt_y {len(tgt_y)}. A row of seven makes six "
-        "places, each with an id that is read and one that is asked for."
+        "positions, each with an id that is read and an id to be predicted."
     )
     assert tgt == batch.tgt[0].tolist(), (
         f"tgt is not {tgt}. Hint: it is the row without its last id, whatever that is."
     )
     assert tgt_y == batch.tgt_y[0].tolist(), (
-        f"tgt_y is not {tgt_y}. Hint: each place is asked for the id that the next "
-        "place reads."
+        f"tgt_y is not {tgt_y}. Hint: the answer at each position is the id that the "
+        "next position reads."
     )
     assert answer[2] == batch.ntokens, (
         f"ntokens is not {answer[2]}. Hint: it counts the ids of tgt_y that are not "
-        "padding; stopping is an answer, too."
+        "padding; the end symbol is an answer, too."
     )
 
 
-@exercise("2.4")
+@exercise("2.3")
 def a_longer_warm_up(answer):
     pair = isinstance(answer, tuple | list) and len(answer) == 2
     assert pair and all(is_number(part) for part in answer), (
@@ -339,15 +371,15 @@ def perplexity_of_a_test_set(answer):
     )
     assert not near(found, sum(map(math.exp, means)) / 2), (
         f"{given} this is a mean of the batches' perplexities. Hint: it changes when "
-        "the same sentences are dealt out to batches in another way."
+        "the same sentences are divided into batches differently."
     )
     assert near(found, math.exp(0.38)), (
-        f"{given} it is {math.exp(0.38):.4f}, not {found:.4f}. Hint: ten words have "
-        "3.8 nats together."
+        f"{given} it is {math.exp(0.38):.4f}, not {found:.4f}. Hint: together, the "
+        "ten words have 3.8 nats."
     )
 
 
-@exercise("2.5")
+@exercise("2.4")
 def half_a_cosine(answer):
     peak, warmup, total = 2.0, 10, 110
     given = f"with peak {peak}, warmup {warmup} and total {total}"
@@ -371,7 +403,7 @@ def half_a_cosine(answer):
         found = answer(step, peak, warmup, total)
         assert abs(found) < 1e-9, (
             f"{given} the rate of update {step} is 0, not {found:.4g}. Hint: the "
-            "cosine rises again behind π; the share of the way must stop at one."
+            "cosine rises again beyond π; the fraction of the way must stop at one."
         )
     assert near(answer(4000, 1.0, 4000, 20_000), 1.0), (
         "with another peak, warmup and total the rate at the end of the warm-up must "
@@ -388,62 +420,68 @@ def small_setting() -> tuple:
     return model, compute, [at.Batch(each, each, pad=0) for each in rows]
 
 
-def moved(model: torch.nn.Module, start: Tensor) -> Tensor:
-    return torch.cat([p.detach().flatten() for p in model.parameters()]) - start
+def continuation(model, src, src_mask, ys, max_len, fault: str = "") -> Tensor:
+    """Return what a model writes after ys, as it should or with one fault."""
+    with torch.no_grad():
+        seen = torch.ones_like(src_mask) if fault == "padding" else src_mask
+        memory = model.encode(src, seen)
+        while ys.size(1) < max_len:
+            read = ys[:, -1:] if fault == "last word" else ys
+            triangle = at.subsequent_mask(read.size(1))
+            mask = torch.ones_like(triangle) if fault == "no triangle" else triangle
+            out = model.decode(memory, seen, read, mask)
+            last = out[:, 0] if fault == "first position" else out[:, -1]
+            word = model.generator(last).argmax(-1, keepdim=True)
+            ys = torch.cat([ys, word], dim=1)
+    return ys
 
 
-def gradient_step(divisor: Callable, answers: str = "tgt_y") -> Tensor:
-    """Return where plain gradient descent goes if each batch has this divisor."""
-    model, compute, batches = small_setting()
-    start = moved(model, torch.zeros(()))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for batch in batches:
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        compute(out, getattr(batch, answers), divisor(batch, batches))[1].backward()
-    optimizer.step()
-    return moved(model, start)
-
-
-@exercise("2.3")
-def one_update_from_many_batches(answer):
-    model, compute, batches = small_setting()
-    start = moved(model, torch.zeros(()))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    answer(batches, model, compute, optimizer)
-    step = moved(model, start)
-    sizes = [batch.ntokens for batch in batches]
-    given = f"for three batches of {sizes} words"
-    assert step.abs().max() > 0, (
-        f"{given} no weight has moved. Hint: the optimizer moves them when its step is "
-        "called, by the gradients that are there at that moment."
-    )
-
-    def is_step(divisor, answers="tgt_y"):
-        return (step - gradient_step(divisor, answers)).abs().max() < 1e-9
-
-    divisors = {
-        "sum of means": lambda b, all: b.ntokens,
-        "mean of means": lambda b, all: b.ntokens * len(all),
-        "window": lambda b, all: sum(sizes),
+@exercise("2.5")
+def finish_the_sentence(answer):
+    hints = {
+        "padding": "the source's padding is attended to. Hint: pass on `src_mask`.",
+        "last word": "the decoder reads only the last word. Hint: it has no memory of "
+        "its own and needs all the words so far.",
+        "no triangle": "the earlier positions see the later ones. Hint: in training "
+        "they did not; `subsequent_mask` hides them.",
+        "first position": "the next word is predicted from the first position. Hint: "
+        "which position has read everything?",
     }
-    assert not any(is_step(each, "tgt") for each in divisors.values()), (
-        f"{given} the model learns to repeat what it has just read: the answers passed "
-        "to `compute` are `tgt`. Hint: which row holds the *next* words?"
+    model = at.make_model(12, 12, N=2, d_model=16, d_ff=32, h=2, dropout=0.3).eval()
+    for parameter in model.parameters():  # sharp enough to say different things
+        parameter.data *= 2
+    src = torch.tensor([[5, 3, 9, 4, 7], [8, 6, 2, 0, 0]])
+    setting = model, src, (src != 0).unsqueeze(1)
+    for typed in ([[1], [1]], [[1, 7, 4], [1, 3, 10]]):
+        beginning = torch.tensor(typed)
+        given = f"for the beginnings {typed} and max_len 9"
+        expected = continuation(*setting, beginning, 9)
+        found = answer(*setting, beginning.clone(), 9)
+        kind = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        assert kind == (2, 9), f"{given} ids of shape (2, 9) are needed, not {kind}."
+        assert torch.equal(found[:, : beginning.size(1)], beginning), (
+            f"{given} row 0 begins with {show(found[0, : beginning.size(1)])}. What was "
+            "typed must stay as it is."
+        )
+        for fault, hint in hints.items():
+            wrong = continuation(*setting, beginning, 9, fault)
+            if not torch.equal(wrong, expected):
+                assert not torch.equal(found, wrong), f"{given} {hint}"
+        agree(found, expected, given, "take the most probable word, again and again.")
+    model.train()
+    assert torch.equal(answer(*setting, beginning.clone(), 9), expected), (
+        "a model in training mode writes other words than in evaluation mode. Hint: the "
+        "chapter has a helper that switches dropout off and restores the mode."
     )
-    assert not is_step(divisors["sum of means"]), (
-        f"{given} the gradient is a sum of the batches' means, about three times as "
-        "long as that of one large batch."
+    assert model.training, (
+        "the model was in training mode and is in evaluation mode afterwards: the rest "
+        "of its training would go on without dropout."
     )
-    assert not is_step(divisors["mean of means"]), (
-        f"{given} the gradient is a mean of the batches' means: a word of the shortest "
-        "batch weighs eight times as much as one of the longest."
-    )
-    assert is_step(divisors["window"]), (
-        f"{given} the weights are not where one large batch takes them. Hint: one step "
-        "for all batches, and `norm` is the number of words in all of them."
-    )
-    assert all(p.grad is None or not p.grad.any() for p in model.parameters()), (
-        f"{given} gradients are left over, and the next update would add to them."
+    model.eval()
+    answer(*setting, beginning.clone(), 9)
+    assert not model.training, (
+        "the model was in evaluation mode and is in training mode afterwards: it must "
+        "be left as it was."
     )
 
 
@@ -473,7 +511,7 @@ def four_faults(answer):
     assert is_number(alone), f"a plain number is needed, not {type(alone).__name__}."
     assert near(alone, one), (
         f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
-        "is asked for at each place?"
+        "is to be predicted at each position?"
     )
     found, given = answer(model, batches, watched), [b.ntokens for b in batches]
     assert near(found, state.nll), (
@@ -491,8 +529,8 @@ def four_faults(answer):
         "be left as it was."
     )
     assert not recorded, (
-        "the forward pass recorded a graph for gradients that nobody asks for. Hint: "
-        "the chapter has a helper that cares for the mode and for this."
+        "the forward pass recorded a graph for gradients that nobody needs. Hint: the "
+        "chapter has a helper that takes care of this and of the mode."
     )
 
 
@@ -500,7 +538,7 @@ def four_faults(answer):
 
 
 def german_words(*sentences: str) -> at.Vocabulary:
-    """The source vocabulary that section 3.3 builds from these sentences."""
+    """Return the source vocabulary that section 3.3 builds from these sentences."""
     words, english = at.load_tokenizers()
     pairs = [(sentence, "x") for sentence in sentences]
     return at.build_vocabulary(words, english, pairs=pairs)[0]
@@ -508,14 +546,14 @@ def german_words(*sentences: str) -> at.Vocabulary:
 
 @exercise("3.1")
 def from_a_word_to_its_number(answer):
-    assert isinstance(answer, list | tuple | Tensor), "a list of ids is asked for."
+    assert isinstance(answer, list | tuple | Tensor), "the answer is a list of ids."
     ids = listed(answer)
     vocab = german_words(
         "der Hund bellt", "der Hund schläft", "der Vogel schläft", "der Hund frisst"
     )  # fmt: skip
     expected = [at.START, *vocab("der Vogel schläft nie".split()), at.END]
     assert len(ids) == len(expected), (
-        f"your row has {len(ids)} ids. Four words and the two marks make six."
+        f"your row has {len(ids)} ids. Four words, <s>, and </s> make six."
     )
     assert ids[0] == at.START and ids[-1] == at.END, (
         f"the row runs from <s>, {at.START}, to </s>, {at.END}; yours from {ids[0]} to "
@@ -537,7 +575,7 @@ def from_a_word_to_its_number(answer):
 
 @functools.cache
 def caption_lengths() -> list[tuple[int, int]]:
-    """Source and target length of the training pairs, as in section 3.5."""
+    """Return source and target lengths of the training pairs, as in section 3.5."""
     pairs = at.load_pairs(at.CONFIGS["tiny"], "train")
     tokenizers = at.load_tokenizers()
     sides = zip(*pairs, strict=True)
@@ -564,7 +602,7 @@ def padding(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
 def a_smaller_and_a_larger_budget(answer):
     pair = isinstance(answer, tuple | list) and len(answer) == 2
     assert pair and all(is_number(part) for part in answer), (
-        "two numbers are asked for, (share with 300, share with 12,000)."
+        "the answer is two numbers, (share with 300, share with 12,000)."
     )
     assert all(0 < part < 1 for part in answer), (
         "a share lies between 0 and 1; five percent is 0.05."
@@ -581,10 +619,10 @@ def a_smaller_and_a_larger_budget(answer):
             "of both sides before you divide."
         )
     assert not same([share / (1 - share) for share in shares]), (
-        "this is padding per word. Hint: divide by all positions, padding included."
+        "this is padding per word. Hint: divide by all positions, including padding."
     )
     assert not same([1 - share for share in shares]), (
-        "these are the shares of words; those of padding are asked for."
+        "these are the shares of words, not of padding."
     )
     for budget, found, expected in zip((300, 12_000), answer, shares):
         assert abs(found - expected) < 6e-4, (
@@ -601,7 +639,7 @@ SENTENCES = [
 
 
 def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
-    """BLEU of sentences that are cut already, by sacreBLEU."""
+    """Return sacreBLEU's BLEU of sentences that are already split."""
     ours, theirs = ([" ".join(words) for words in side] for side in zip(*pairs))
     metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
     return metric.corpus_score(ours, [theirs]).score
@@ -623,14 +661,14 @@ def bleu_by_hand(answer):
     short = [(theirs[:-2], theirs) for _, theirs in pairs]
     assert near(found(short), sacre(short)), (
         "for references without their last two words it is "
-        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all runs are right, so "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all n-grams match, so "
         "only the brevity penalty matters, over the words of all sentences."
     )
     long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
     assert near(found(long), sacre(long)), (
         "for references with three extra words at the end it is "
         f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
-        "most 1, and the shares of runs of 1, 2, 3, and 4 words are combined by "
+        "most 1, and the shares of n-grams for n = 1, 2, 3, and 4 are combined by "
         "their geometric mean."
     )
     first = pairs[:2]
@@ -644,7 +682,7 @@ def bleu_by_hand(answer):
         "the mean of the sentences' BLEU scores is a different figure."
     )
     none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "where no word is shared, it is 0."
+    assert found(none) == 0, "if no word is shared, it is 0."
 
 
 @exercise("3.3")
@@ -661,7 +699,7 @@ def a_corpus_that_does_not_fit(answer):
             yield pair
 
     batches = iter(answer(endless(), 120, 50))
-    assert next(batches, None), "for a stream without end it yields no batch."
+    assert next(batches, None), "for an endless stream it yields no batch."
     assert taken <= 51, (
         f"it reads {taken} lengths before its first batch, with a pool of 50. Hint: "
         "`itertools.islice` takes the next fifty items of an iterator, and no more."
@@ -711,13 +749,13 @@ def the_nearest_training_sentence(answer):
     ):
         found = answer(line.split(), corpus)
         assert isinstance(found, tuple | list) and len(found) == 2, (
-            "an index and a nearness are asked for, (index, nearness)."
+            "the answer is an index and a nearness, (index, nearness)."
         )
         near_one = " ".join(corpus[expected])
         assert near(float(found[1]), share), (
             f"for {line!r} the nearness is {share:.3f}, to {near_one!r}, not "
             f"{found[1]:.3f}. Hint: count different words, those in both sentences "
-            "divided by those in either; a word counts once however often it is there."
+            "divided by those in either; a word counts once, however often it occurs."
         )
         assert found[0] == expected, (
             f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
@@ -781,9 +819,9 @@ def mended_collate(answer):
 @exercise("4.2")
 def what_is_computed(answer):
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
-        "three numbers are asked for, (without a cache, with a cache, source keys)."
+        "the answer is three numbers: (without a cache, with a cache, source keys)."
     )
-    words, source = 20, 12
+    words, source = 15, 12
     model = at.make_model(9, 9, N=1, d_model=8, d_ff=16, h=2)
     seen = []
     layer = model.decoder.layers[0].feed_forward
@@ -792,12 +830,12 @@ def what_is_computed(answer):
     at.greedy_decode(model, src, torch.ones(1, 1, source), words + 1, 0)
     keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0][0].size(2)
     assert answer[0] == sum(seen), (
-        f"without a cache it is not {answer[0]}. Hint: to write word t, all t words "
-        "from the start symbol on are computed; add up 1, 2, … for 20 words."
+        f"without a cache it is not {answer[0]}. Hint: to write word t, the decoder "
+        "computes t positions, from the start symbol on; add up 1, 2, … for 15 words."
     )
     assert answer[1] == words, (
-        f"with a cache it is not {answer[1]}. Hint: each word is computed when it is "
-        "the newest, and never again."
+        f"with a cache it is not {answer[1]}. Hint: each position is computed when it "
+        "is the newest, and never again."
     )
     assert answer[2] == keys, (
         f"the cache does not hold keys of {answer[2]} positions of the source. Hint: "
@@ -807,7 +845,7 @@ def what_is_computed(answer):
 
 @exercise("4.3")
 def where_the_longer_one_wins(answer):
-    assert is_number(answer), "one number is asked for, such as 0.6."
+    assert is_number(answer), "the answer is one number, such as 0.6."
 
     def long_wins(alpha):
         long = at.length_normalized(-5.2, 9, alpha)
@@ -818,11 +856,11 @@ def where_the_longer_one_wins(answer):
         "penalty of its own length, and remember that both are negative."
     )
     assert not long_wins(answer - 0.1), (
-        f"the longer one wins with alpha {answer}, but not for the first time: it does "
-        f"with {answer - 0.1:.1f}, too."
+        f"the longer one wins with alpha {answer}, but it already wins with "
+        f"{answer - 0.1:.1f}."
     )
     tenths = 10 * answer
-    assert near(tenths, round(tenths)), f"{answer} is no whole number of tenths."
+    assert near(tenths, round(tenths)), f"{answer} is not a whole number of tenths."
 
 
 @exercise("4.1")
@@ -853,7 +891,7 @@ def cut_by_merges(answer):
         found, expected = list(answer(word, merges)), encoding.tokenize(word)
         assert found == expected, (
             f"with {len(merges)} merges {word!r} becomes {expected}, not {found}. "
-            "Hint: after a merge, go on behind the joined pair."
+            "Hint: after a merge, go on after the joined pair."
         )
 
 
@@ -894,23 +932,23 @@ def what_it_would_have_said(answer):
         given = f"for the output {ids}"
         parts = surprises(model, src, mask, [0, *ids, 1])
         assert not near(found, -sum(parts[:-1])), (
-            f"{given} the end symbol is missing: to stop is a decision, too."
+            f"{given} the end symbol is missing: stopping is a decision, too."
         )
         assert not near(found, -sum(parts) / len(parts)), (
-            f"{given} this is a mean; the sum over the words is asked for."
+            f"{given} this is a mean; the answer is the sum over the words."
         )
         assert near(found, answer(model, src, mask, ids, 0, 1)), (
-            "a second call gives another number. Hint: dropout is on."
+            "a second call gives a different number. Hint: dropout is on."
         )
         assert near(found, expected), (
             f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads "
-            "the start symbol and the ids; it is asked for the ids and the end symbol."
+            "the start symbol and the ids, and predicts the ids and the end symbol."
         )
-    assert model.training, "the model was in training mode before, and is not any more."
+    assert model.training, "the model was in training mode before, and no longer is."
 
 
 def surprises(model, src, mask, ids):
-    """The negative log-probability of each id but the first, by one step at a time."""
+    """Return the negative log-probability of each id but the first, step by step."""
     with at.in_mode(model, training=False):
         cache = at.DecoderCache(model, src, mask)
         steps = [
@@ -921,7 +959,7 @@ def surprises(model, src, mask, ids):
 
 
 class Table:
-    """A `step` for exercise 4.5: probabilities by what has been written."""
+    """A `step` for exercise 4.5: next-token probabilities for each prefix."""
 
     def __init__(self, rows: dict[tuple[int, ...], list[float]]):
         self.rows = rows
@@ -933,8 +971,8 @@ class Table:
         return torch.tensor(row).double().log()
 
     def best(self, max_len: int, alpha: float) -> list[int]:
-        """By trying everything."""
-        rated, live = [], [(0.0, [0])]
+        """Return the output with the best score by trying everything."""
+        scored, live = [], [(0.0, [0])]
         for length in range(1, max_len + 1):
             live = [
                 (total + logp, [*ids, token])
@@ -942,9 +980,9 @@ class Table:
                 for token, logp in enumerate(self(ids).tolist())
             ]
             over = [each for each in live if each[1][-1] == 1 or length == max_len]
-            rated += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
+            scored += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
             live = [each for each in live if each[1][-1] != 1]
-        return max(rated)[1][1:]
+        return max(scored)[1][1:]
 
 
 @exercise("4.5")
@@ -952,21 +990,22 @@ def four_faults_of_a_search(answer):
     late = Table({(): [0.0, 0.4, 0.6, 0.0]})
     found = list(answer(late, 2, 4, 0.0))
     assert found == [2, 1], (
-        "`1` has 0.4, `2 1` has 0.6 · 0.97; the search says "
-        f"{found}. Hint: what ends first need not be the best."
+        "the output `1` has probability 0.4 and `2 1` has 0.58; yours returned "
+        f"`{found}`{', which has not ended' if found[-1:] != [1] else ''}. Hint: the "
+        "hypothesis that ends first need not be the best."
     )
     asked = Table({(): [0.01, 0.6, 0.38, 0.01]})
     answer(asked, 3, 4, 0.0)
     assert not asked.after_the_end, (
-        "the search asks what follows the end symbol: a hypothesis that has ended "
-        "stays among the live ones, and takes the place of another."
+        "the search calls `step` with ids that contain the end symbol: a hypothesis "
+        "that has ended stays in the beam, and takes the place of another."
     )
     close = Table({(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]})
     found = list(answer(close, 4, 2, 4.0))
     assert found == close.best(2, 4.0), (
-        "with alpha 4, `1` is rated log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
-        f"log 0.29 / (7/6)^4 = -0.67; the search says {found}. Hint: nobody wrote the "
-        "start symbol."
+        "with alpha 4, `1` scores log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
+        f"log 0.29 / (7/6)^4 = -0.67; yours returned `{found}`. Hint: the start symbol "
+        "does not count as a word."
     )
     flat = Table(
         {
@@ -979,8 +1018,8 @@ def four_faults_of_a_search(answer):
     for alpha in (0.0, 4.0):
         found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
         assert found == best, (
-            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: "
-            "what is cut there is rated like what has ended, by the length that it has."
+            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: an "
+            "output that is cut there is scored like one that has ended, by its length."
         )
     for seed in range(12):
         torch.manual_seed(seed)
@@ -992,8 +1031,8 @@ def four_faults_of_a_search(answer):
             found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
             assert found == best, (
                 f"with a beam that holds everything and alpha {alpha} the best of all "
-                f"outputs is {best}, not {found}. Hint: the rating is the sum divided "
-                "by the penalty of the number of words, the end symbol included."
+                f"outputs is {best}, not {found}. Hint: the score is the sum divided by "
+                "the penalty for the number of words, including the end symbol."
             )
 
 
@@ -1007,7 +1046,7 @@ def which_cell(answer):
         "give a row and a column, such as (0, 4)."
     )
     row, column = answer
-    assert row != 3, f"row 3 reads `sleeps`, it is written by then. Hint: {hint}."
+    assert row != 3, f"row 3 reads `sleeps`, already written by then. Hint: {hint}."
     assert row == 2, f"row {row} is not the one that writes `sleeps`. Hint: {hint}."
     assert column == 3, f"column {column} is not `schläft`. Hint: {hint}."
 
@@ -1020,7 +1059,7 @@ def which_map_makes_keys_alike(answer):
     }
     word = str(answer).strip().lower()
     assert word in {"queries", "keys", "values"}, (
-        f"{answer!r} is none of 'queries', 'keys' and 'values'."
+        f"{answer!r} is not one of 'queries', 'keys' and 'values'."
     )
     assert word == "keys", f"not the {word}: {why.get(word)}. Record and look."
 
@@ -1043,7 +1082,7 @@ def entropy_of_rows(answer):
 def pieces_to_words(answer):
     weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
     given = f"for {show(weights)}, rows [0, 0] and columns [0, 1, 1]"
-    hint = "sum over the pieces that are looked at, mean over the pieces that look."
+    hint = "sum over the pieces that get weight, mean over the pieces that give it."
     agree(answer(weights, [0, 0], [0, 1, 1]), torch.tensor([[0.4, 0.6]]), given, hint)
     same = answer(weights, [0, 1], [0, 1, 2])
     agree(same, weights, "where every piece is a word", hint)
@@ -1074,8 +1113,21 @@ def through_all_layers(answer):
     agree(found @ vectors, mixed, "for two layers, what is mixed of the words", hint)
 
 
+def cells_with_four_faults(attn, head, rows, columns):
+    """Return the cells as the faulty function that exercise 5.2 gives does."""
+    weights = attn[head, 0] / attn[head, 0].max()
+    return [
+        (rows.index(row), row, columns.index(column), column, weights[c, r].item())
+        for r, row in enumerate(rows)
+        for c, column in enumerate(columns)
+    ]
+
+
 @exercise("5.2")
 def cells_of_a_head(answer):
+    untouched = torch.rand(2, 2, 3, 3), 1, ["a", "b", "a"], ["x", "y", "x"]
+    if answer(*untouched) == cells_with_four_faults(*untouched):
+        raise NotImplementedError  # so that no hint names a fault before you looked
     attn = torch.zeros(2, 2, 3, 3)
     attn[0, 1, 0, 2], attn[1, 0] = 0.5, 0.9
     rows, columns = ["a", "b", "a"], ["x", "y", "x"]
@@ -1084,7 +1136,7 @@ def cells_of_a_head(answer):
     places = sorted((row, column) for row, _, column, _, _ in found)
     every = [(row, column) for row in range(3) for column in range(3)]
     assert places == every, (
-        f"for rows {rows} and columns {columns} the cells lie at {places}. "
+        f"for rows {rows} and columns {columns} the cells are at {places}. "
         "Hint: a word that occurs twice has two places."
     )
     largest = max(found, key=lambda cell: cell[-1])

@@ -813,9 +813,16 @@ MUTANTS = [
     Mutant(
         OWN,
         "a resumed run announces the time of a whole one",
-        "total * (run.config.epochs - epoch) - state.epoch_tokens",
-        "total * run.config.epochs - state.epoch_tokens",
+        "total * (run.config.epochs - epoch) - done",
+        "total * run.config.epochs - done",
         "test_resume.py::test_a_run_that_goes_on_counts_what_is_left",
+    ),
+    Mutant(
+        OWN,
+        "a resumed run does not notice that its training text has changed",
+        "digest.update(array(\"i\", [len(src), *src, *tgt]).tobytes())",
+        "digest.update(array(\"i\", [len(src)]).tobytes())",
+        "test_resume.py::test_another_text_is_refused_before_anything_is_written",
     ),
     # --- our own: chapter 93 --------------------------------------------------
     Mutant(
