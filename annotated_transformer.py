@@ -200,19 +200,19 @@ class MultiHeadedAttention(nn.Module):
         if mask is not None:
             mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
 
-        # 1) project, and split into h heads: (B, L, d_model) -> (B, h, L, d_k);
-        #    zip stops after the third matrix, since linears[3] is for step 3
-        query, key, value = (
-            self.split(linear(x))
-            for linear, x in zip(self.linears, (query, key, value))
-        )
+        w_q, w_k, w_v, w_o = self.linears
+
+        # 1) project, and split into h heads
+        q = self.split(w_q(query))  # (B, h, L, d_k)
+        k = self.split(w_k(key))  # (B, h, S, d_k)
+        v = self.split(w_v(value))  # (B, h, S, d_k)
 
         # 2) attend, all heads at once
-        x, weights = self.attention(query, key, value, mask, self.dropout)
+        x, weights = self.attention(q, k, v, mask, self.dropout)  # (B, h, L, d_k)
         self.attn = None if weights is None else weights.detach()
 
         # 3) join the heads, and mix them
-        return self.linears[3](self.join(x))
+        return w_o(self.join(x))  # (B, L, d_model)
 
     def split(self, x: Tensor) -> Tensor:
         """Split vectors (B, L, d_model) into heads (B, h, L, d_k)."""
