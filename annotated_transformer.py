@@ -90,10 +90,11 @@ __all__ = [
     "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
-    "get_decoder_src", "KINDS", "Recording", "recordings", "links_found",
-    "gold_links", "count_links", "alignment_error_rate", "record_pair",
-    "cross_maps", "guessed_links", "resampled_error_rates", "role_keys",
-    "role_scores", "zeroed", "head_output_weight", "query_parameters",
+    "get_decoder_src", "KINDS", "Recording", "recordings", "role_keys",
+    "role_scores", "record_pair", "links_found", "gold_links", "count_links",
+    "alignment_error_rate", "cross_maps", "guessed_links",
+    "resampled_error_rates", "zeroed", "head_output_weight",
+    "query_parameters",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
     "decode_line", "project_folder", "data_file", "write_atomically",
@@ -262,8 +263,8 @@ class LayerNorm(nn.Module):
 class SublayerConnection(nn.Module):
     """Residual connection with dropout and layer norm (paper, section 3.1).
 
-    ``norm_first=True`` normalizes the sub-layer's input (pre-norm), False
-    the sum (post-norm, as in the paper).
+    ``norm_first=True`` normalizes the sub-layer's input (pre-norm); False
+    normalizes the sum (post-norm, as in the paper).
     """
 
     def __init__(self, size: int, dropout: float, *, norm_first: bool = True):
@@ -572,13 +573,13 @@ def make_model(
 
 
 class Batch:
-    """Hold the sentences of a batch with their masks; for training, give tgt.
+    """Hold a batch of sentences and their masks; for training, pass tgt as well.
 
-    src (B, S) and tgt (B, L + 1) hold ids filled up with ``pad``. From tgt
-    come tgt (B, L), what the decoder reads, tgt_y (B, L), what it must
-    predict, tgt_mask (B, L, L) and ntokens, the number of answers that are
-    not padding. src_mask is (B, 1, S). True in a mask = may attend. Raises
-    ValueError for a batch of padding only.
+    src (B, S) and tgt (B, L + 1) are ids, filled up with ``pad``. tgt is split
+    into tgt (B, L), what the decoder reads, and tgt_y (B, L), what it must
+    predict. tgt_mask is (B, L, L), src_mask (B, 1, S); True in a mask = may
+    attend. ntokens counts the answers that are not padding. Raises ValueError
+    if there are none.
     """
 
     def __init__(self, src: Tensor, tgt: Tensor | None = None, pad: int = 2):
@@ -591,8 +592,8 @@ class Batch:
             self.ntokens = int((self.tgt_y != pad).sum())
             if len(tgt) and not self.ntokens:
                 raise ValueError(
-                    f"a batch of {len(tgt)} target rows holds nothing but "
-                    f"padding (id {pad}); leave empty sentences out"
+                    f"a batch of {len(tgt)} target rows contains nothing but "
+                    f"padding (id {pad}); leave out empty sentences"
                 )
 
     @staticmethod
@@ -605,9 +606,10 @@ class Batch:
 class LabelSmoothing(nn.Module):
     """Sum the KL divergence from the smoothed target (paper, section 5.4).
 
-    x (B * L, vocab) log-probabilities, target (B * L) ids. The target keeps
-    1 - smoothing, padding gets nothing, the other words share the rest.
-    ``true_dist`` (B * L, vocab) is the distribution of the last call.
+    x (B * L, vocab) are log-probabilities, target (B * L) ids. The smoothed
+    target gives the correct word 1 - smoothing, padding nothing, and the other
+    words equal shares of the rest. A position whose target is padding adds
+    nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
@@ -636,7 +638,7 @@ class SimpleLossCompute:
 
     Called with x (B, L, d_model), y (B, L) and norm, return the criterion
     summed over the batch, as a float, and that sum divided by norm, as a
-    tensor to call backward() on. ``nll`` then holds the batch's summed
+    tensor to call backward() on. ``nll`` then contains the batch's summed
     negative log-likelihood.
     """
 
@@ -661,8 +663,8 @@ class SimpleLossCompute:
 class TrainState:
     """Count what a training run has seen: in all, and in its latest epoch."""
 
-    step: int = 0  # batches read
-    accum_step: int = 0  # updates of the optimizer
+    step: int = 0  # batches read; not the "step" of the learning rate
+    accum_step: int = 0  # updates of the optimizer; the "step" of the learning rate
     samples: int = 0  # sentence pairs
     tokens: int = 0  # target tokens, padding not counted
     criterion_sum: float = 0.0  # latest epoch
@@ -694,6 +696,7 @@ class TrainState:
 
     @property
     def perplexity(self) -> float:
+        # beyond 709, math.exp raises an OverflowError
         return math.exp(min(self.nll, 700.0))
 
 
@@ -733,10 +736,10 @@ def run_epoch(
 ) -> tuple[float, TrainState]:
     """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
-    Return the criterion per target token and the state, which also knows
-    NLL and perplexity. ``max_norm`` clips the gradient's norm before each
-    update, ``callback`` gets the state after it. Raises FloatingPointError,
-    before any weight is touched, at the update whose loss is not finite.
+    Return the criterion per target token and the state, which also has NLL
+    and perplexity. ``max_norm`` clips the gradient's norm before each update,
+    and ``callback`` receives the state after it. Raises FloatingPointError if
+    a loss is not finite, before that update changes any weight.
     """
     check_choice("mode", mode, ("train", "train+log", "eval"))
     training = mode != "eval"
@@ -747,11 +750,11 @@ def run_epoch(
             norm = sum(batch.ntokens for batch in window)
             for batch in window:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                loss, loss_node = loss_compute(out, batch.tgt_y, norm)
-                _check_finite(loss, state)
+                total, loss = loss_compute(out, batch.tgt_y, norm)
+                _check_finite(total, state)
                 if training:
-                    loss_node.backward()
-                state.add(batch, loss, loss_compute.nll)
+                    loss.backward()
+                state.add(batch, total, loss_compute.nll)
             if training:
                 if max_norm is not None:
                     nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -766,11 +769,11 @@ def run_epoch(
     return state.criterion, state
 
 
-def _check_finite(loss: float, state: TrainState) -> None:
+def _check_finite(total: float, state: TrainState) -> None:
     """Raise FloatingPointError for a loss that is NaN or infinite, and say where."""
-    if not math.isfinite(loss):
+    if not math.isfinite(total):
         raise FloatingPointError(
-            f"the loss is {loss} at update {state.accum_step + 1} (batch "
+            f"the loss is {total} at update {state.accum_step + 1} (batch "
             f"{state.step + 1}); the weights are still those of the update "
             "before. Lower the learning rate, lengthen the warm-up or clip"
         )
@@ -779,14 +782,18 @@ def _check_finite(loss: float, state: TrainState) -> None:
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     """Return the learning rate of update ``step``, from 1 (paper, equation 3).
 
-    ``rate(0)`` is ``rate(1)``, for schedulers that count from 0.
+    ``rate(0)`` returns ``rate(1)`` instead of dividing by zero.
     """
     step = max(step, 1)
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
 def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
-    """Return the rate of update ``step`` from 1 to ``total``: up to peak, then to 0."""
+    """Return the rate of update ``step`` from 1 to ``total``: up to peak, then down.
+
+    The rate would reach zero at update total + 1, so the last update still counts.
+    """
+    # the inner max avoids a division by zero in a run shorter than its warm-up
     down = (total + 1 - step) / max(total + 1 - warmup, 1)
     return peak * max(min(step / warmup, down), 0.0)
 
@@ -801,11 +808,12 @@ def greedy_decode(
     end_symbol: int | None = None,
     pad: int = 2,
 ) -> Tensor:
-    """Write the likeliest next word, again and again, for each row of src (B, S).
+    """Append the most probable next word, again and again, for each row of src (B, S).
 
-    Return ids (B, L), L <= max_len, the start symbol first. Rows stop at
-    ``end_symbol`` and are filled up with ``pad``; without an end symbol all
-    run to ``max_len``. The model decodes in evaluation mode and is put back.
+    Return ids (B, L), L <= max_len, starting with the start symbol. A row ends
+    at ``end_symbol`` and is filled up with ``pad``; without an end symbol every
+    row gets ``max_len`` ids. The model decodes in evaluation mode, and its own
+    mode is restored.
     """
     with in_mode(model, training=False):
         memory = model.encode(src, src_mask)
@@ -817,6 +825,7 @@ def greedy_decode(
             word = model.generator(out[:, -1]).argmax(-1)
             word = torch.where(running, word, pad)
             ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
+            # no word equals None, so without an end symbol all rows go on
             running = running & (word != end_symbol)
     return ys
 
@@ -824,7 +833,7 @@ def greedy_decode(
 def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
     """Yield batches of random strings, ten symbols from 1 to V - 1, to be copied.
 
-    Each starts with 1; 0 is padding; there is no end symbol.
+    Each string starts with 1; 0 is padding; there is no end symbol.
     """
     for _ in range(nbatches):
         data = torch.randint(1, V, (batch_size, 10))
@@ -840,15 +849,16 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
 def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
     """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
 
-    Raises DataError where one can't be read or is empty, where they differ in
-    length, and for a blank line.
+    Lines end at newlines only: other separators occur inside sentences. Raises
+    DataError if a file can't be read or is empty, if the two differ in length,
+    and for a blank line.
     """
     src, tgt = read_lines(src_file), read_lines(tgt_file)
     for file, lines in ((src_file, src), (tgt_file, tgt)):
         if not lines:
             raise DataError(file, "is empty", "Give a file with sentences.")
     if len(src) != len(tgt):
-        what = f"{len(src)} lines against {len(tgt)}, so they are not aligned"
+        what = f"have {len(src)} and {len(tgt)} lines, so they are not aligned"
         raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
     for number, pair in enumerate(zip(src, tgt, strict=True), 1):
         for file, line in zip((src_file, tgt_file), pair, strict=True):
@@ -858,12 +868,16 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
     return list(zip(src, tgt, strict=True))
 
 
+# Quotation marks: straight ones, the low one that opens in German, and the two high
+# ones. The first of these opens in English and closes in German.
+_OPENING = '["\u201e\u201c]'
+_CLOSING = '["\u201c\u201d]'
 _REJOIN = [
     # " Stop ! " -> "Stop !"
-    (re.compile(r'(["„“]) (.*?) (["“”])'), r"\1\2\3"),
+    (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
     # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
-    # ( yet) -> (yet)
+    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7
     (re.compile(r"([(\[{$#]) "), r"\1"),
     # half - empty -> half-empty
     (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
@@ -871,7 +885,7 @@ _REJOIN = [
 
 
 class WordTokenizer:
-    """The words of one language, cut by spaCy's rules; no model is downloaded."""
+    """Split text into words by spaCy's rules for a language; nothing is downloaded."""
 
     def __init__(self, language: str):
         self.tokenizer = optional_import("spacy").blank(language).tokenizer
@@ -917,7 +931,7 @@ class Vocabulary:
         return [self[token] for token in tokens]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The tokens of ids; DataError for an id that is not in the list."""
+        """Return the tokens of ids; DataError for an id that is not in the list."""
         ids = list(ids)
         for index in ids:
             if not 0 <= index < len(self):
@@ -926,11 +940,11 @@ class Vocabulary:
         return [self.itos[index] for index in ids]
 
     def get_itos(self) -> list[str]:
-        """Id to token, as a list."""
+        """Return the list from ids to tokens; the name is torchtext's."""
         return self.itos
 
     def get_stoi(self) -> dict[str, int]:
-        """Token to id, as a dictionary."""
+        """Return the dictionary from tokens to ids; the name is torchtext's."""
         return self.stoi
 
 
@@ -940,7 +954,7 @@ def build_vocabulary(
 ) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
     """Return source and target vocabulary of the words seen ``min_freq`` times.
 
-    pairs are training pairs; without them those of the embedded corpus count.
+    pairs are training pairs; without them those of the bundled corpus count.
     """
     torchtext_vocab = optional_import("torchtext.vocab")
     german: Counter[str] = Counter()
@@ -959,7 +973,7 @@ Example = tuple[list[int], list[int]]  # ids of source and target
 
 
 class Text(NamedTuple):
-    """How sentences become ids, and ids a sentence: by words or by subwords."""
+    """What turns sentences into ids and back, by words or by subwords."""
 
     vocab_src: Vocabulary
     vocab_tgt: Vocabulary
@@ -1005,12 +1019,13 @@ def token_budget_batches(
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
     longer than the budget is a batch of its own. Ties stand as in ``order``, a
-    permutation of the indices; without it as they come.
+    permutation of the indices; without it they stay in their order.
     """
     if order is None:
         order = range(len(lengths))
     groups: list[list[int]] = []
     for i in sorted(order, key=lambda i: (max(lengths[i]), lengths[i])):
+        # Sorting makes each sentence the longest so far, so it sets the batch's width.
         longest = max(lengths[i])
         if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
@@ -1019,8 +1034,9 @@ def token_budget_batches(
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
-    """Rows of ids as one tensor (B, L), filled up to the longest row."""
-    return pad_sequence([torch.tensor(row) for row in rows], True, pad)
+    """Return rows of ids as one tensor (B, L), filled up to the longest row."""
+    tensors = [torch.tensor(row) for row in rows]
+    return pad_sequence(tensors, batch_first=True, padding_value=pad)
 
 
 def batches(
@@ -1031,12 +1047,15 @@ def batches(
 
     With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
+    # one stream of random numbers for each seed and epoch (up to epoch 1,000)
     draw = random.Random(1000 * config.seed + epoch)
     order: Sequence[int] = range(len(examples))
     if shuffle:
         order = draw.sample(order, len(order))
     groups = token_budget_batches(lengths_of(examples), config.batch_tokens, order)
-    for group in draw.sample(groups, len(groups)) if shuffle else groups:
+    if shuffle:
+        groups = draw.sample(groups, len(groups))
+    for group in groups:
         src, tgt = zip(*(examples[i] for i in group), strict=True)
         yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
@@ -1045,14 +1064,14 @@ def batches(
 class TextConfig:
     """Where sentences come from and how they become batches."""
 
-    dataset: str = "captions"  # captions, multi30k, or files: the four below
+    dataset: str = "captions"  # captions, multi30k, or files (then set the four below)
     train_src: str | None = None  # your own training sentences, one a line
     train_tgt: str | None = None  # their translations, line by line
-    valid_src: str | None = None  # sentences that steer choices, not weights
+    valid_src: str | None = None  # validation sentences: for choices, not weights
     valid_tgt: str | None = None  # their translations
     bpe_size: int = 0  # entries of the joint subword vocabulary; 0: words
     min_freq: int = 2  # how often a word must occur to get an id
-    max_tokens: int = 128  # longest sentence, <s> and </s> included
+    max_tokens: int = 128  # longest sentence, including <s> and </s>
     batch_tokens: int = 1500  # positions per batch, counted on the longer side
 
 
@@ -1105,10 +1124,11 @@ def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> 
 def build_optimizer(
     model: nn.Module, config: LearningConfig, total: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    """The paper's Adam, and the schedule for a run of ``total`` steps."""
+    """Return the paper's Adam, and the schedule for a run of ``total`` steps."""
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9, fused=True
-    )
+        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9,
+        fused=True,  # the same update in one pass over the weights, which is faster
+    )  # fmt: skip
 
     def learning_rate(step: int) -> float:
         if config.schedule == "linear":
@@ -1147,7 +1167,7 @@ def train(
 
 @dataclass
 class Translator:
-    """A model and its text: sentences to sentences."""
+    """A model and its text: sentences in, translations out."""
 
     model: EncoderDecoder
     text: Text
@@ -1197,6 +1217,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
     metric = sacrebleu.BLEU()
     bleu = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
     chrf = sacrebleu.CHRF().corpus_score(hypotheses, [references])
+    # The mean of the resampled scores and half the interval's width. sacreBLEU keeps
+    # them in private attributes; its public interface only prints them.
     bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
     return {
         "bleu": round(bleu.score, 2),
@@ -1507,10 +1529,10 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
 def record_translation(
     translator: Translator, sentence: str
 ) -> tuple[list[str], list[str]]:
-    """Translate one sentence greedily and keep the attention of its model.
+    """Translate one sentence greedily, so that ``.attn`` holds its attention weights.
 
-    Returns the source tokens and the target tokens that the decoder read:
-    the labels of what ``.attn`` then holds.
+    Returns the source tokens and the target tokens that the decoder read: the
+    labels for the columns and rows of these weights.
     """
     model = translator.model
     device = next(model.parameters()).device
@@ -1524,7 +1546,7 @@ def record_translation(
 
 
 def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
-    """Return the attention weights that a layer's module kept of its last call.
+    """Return the attention weights that a layer's module kept from its last call.
 
     Raises ValueError if there are none.
     """
@@ -1559,7 +1581,7 @@ KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 class Recording:
     """One kind of attention for one sentence: weights (N, h, L, S) of all heads.
 
-    ``rows`` are the L tokens that ask, ``columns`` the S tokens that are asked.
+    ``rows`` are the L tokens of the queries, ``columns`` the S tokens of the keys.
     """
 
     kind: str
@@ -1572,7 +1594,7 @@ class Recording:
 def recordings(
     model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
 ) -> list[Recording]:
-    """Return the three KINDS of what was last recorded, labeled with the tokens."""
+    """Return the last recording of each of the three KINDS, labeled with the tokens."""
     encoder: Any = model.encoder
     decoder: Any = model.decoder
     uses = [
@@ -1587,12 +1609,48 @@ def recordings(
     return found
 
 
+def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
+    """Return, for each role, the keys that its queries look at: boolean (L, S)."""
+    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
+    keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
+    for name in (SPECIALS[START], SPECIALS[END]):
+        keys[name] = torch.tensor([token == name for token in columns])
+    marks = [not any(map(str.isalnum, token)) for token in columns]
+    keys["punctuation"] = torch.tensor(marks)
+    return {name: key.expand(ahead.shape) for name, key in keys.items()}
+
+
+def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
+    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
+    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
+
+
+def record_pair(
+    translator: Translator, src: str, tgt: str
+) -> tuple[list[str], list[str]]:
+    """Let the decoder read a given translation and keep the model's attention.
+
+    Returns the tokens of both sides, as ``record_translation`` does.
+    """
+    model = translator.model
+    device = next(model.parameters()).device
+    source = torch.tensor([translator.check(src)], device=device)
+    target_ids = translator.text.encode_pair(src, tgt)[1][:-1]
+    target = torch.tensor([target_ids], device=device)
+    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
+    triangle = subsequent_mask(target.size(1)).to(device)
+    with plain_attention(model), in_mode(model, training=False):
+        model(source, target, mask, triangle)
+    read = translator.text.vocab_tgt.tokens(target[0].tolist())
+    return translator.text.vocab_src.tokens(source[0].tolist()), read
+
+
 def links_found(
     weights: Tensor, threshold: float | None = None, shift: int = 0
 ) -> Tensor:
     """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
 
-    From each row to its largest weight, or to all from ``threshold`` on. Target
+    Each row links to its largest weight, or to all of at least ``threshold``. Target
     word j is row j + shift: 0, the row that writes it; 1, the row that reads it.
     """
     if threshold is None:
@@ -1624,26 +1682,6 @@ def alignment_error_rate(counts: Tensor) -> Tensor:
     return 1 - 2 * right / (drawn + gold)
 
 
-def record_pair(
-    translator: Translator, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    model = translator.model
-    device = next(model.parameters()).device
-    source = torch.tensor([translator.check(src)], device=device)
-    target_ids = translator.text.encode_pair(src, tgt)[1][:-1]
-    target = torch.tensor([target_ids], device=device)
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = translator.text.vocab_tgt.tokens(target[0].tolist())
-    return translator.text.vocab_src.tokens(source[0].tolist()), read
-
-
 def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
     """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
 
@@ -1655,10 +1693,10 @@ def cross_maps(translator: Translator, src: str, tgt: str) -> Tensor:
 
 
 def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count what guesses without a model reach against gold (L, S), each (3,).
+    """Count how guesses without a model score against gold (L, S), each (3,).
 
     Uniform weights: the expected counts of one source word at random per row.
-    One link per row: what the best map of that kind reaches.
+    One link per row: the counts of the best possible map of that kind.
     """
     L, S = gold.shape
     rows = torch.arange(L)
@@ -1675,30 +1713,14 @@ def guessed_links(gold: Tensor) -> dict[str, Tensor]:
 def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
     """Return the error rates of corpora drawn from the sentences: (resamples, …).
 
-    counts (sentences, …, 3); each corpus has as many, drawn with replacement. The
-    draws are the same for everything in counts, so that rates can be compared.
+    counts (sentences, …, 3); each corpus has as many sentences, drawn with
+    replacement. The draws are the same for everything in counts, so that rates
+    can be compared.
     """
     sentences = len(counts)
     generator = torch.Generator().manual_seed(0)
     draws = torch.randint(sentences, (resamples, sentences), generator=generator)
     return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
-
-
-def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """Return for each role the keys that a query of it looks at: boolean (L, S)."""
-    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
-    keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
-    for name in (SPECIALS[START], SPECIALS[END]):
-        keys[name] = torch.tensor([token == name for token in columns])
-    marks = [not any(map(str.isalnum, token)) for token in columns]
-    keys["punctuation"] = torch.tensor(marks)
-    keys = {name: key.expand(ahead.shape) for name, key in keys.items()}
-    return keys
-
-
-def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
-    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
-    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
 
 
 @contextmanager
@@ -1715,14 +1737,14 @@ def zeroed(*parts: Tensor) -> Iterator[None]:
 
 
 def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
-    """Return the part of the output map that passes on one head: (d_model, d_k)."""
+    """Return the part of the output projection that serves one head: (d_model, d_k)."""
     output: Any = attn.linears[3]
     first = head * attn.d_k
     return output.weight[:, first : first + attn.d_k]
 
 
 def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
-    """Return the weights that make queries; at zero, all keys weigh the same."""
+    """Return the query projection's parameters; at zero, all keys get equal weight."""
     return tuple(attn.linears[0].parameters())
 
 
@@ -2024,6 +2046,8 @@ def load_with_notes(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
     except OSError as error:
         what = f"can't be read ({error.strerror})"
         raise DataError(path, what, "Check its name and place.") from error
+    except MemoryError:
+        raise
     except Exception as error:  # the package has its own error class
         what = f"is damaged ({error})"
         raise DataError(path, what, "Restore it or train again.") from error
@@ -2099,6 +2123,9 @@ class TrainingConfig(LearningConfig):
             value = getattr(self, name)
             if fault := _fault_of(name, value, kind):
                 raise DataError(f"{name}={value!r:.40}", *fault)
+        if self.d_model % self.h:
+            what = f"does not divide d_model={self.d_model} into equal heads"
+            raise DataError(f"h={self.h}", what, "Change one of the two.")
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:
@@ -2241,6 +2268,9 @@ def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
     starts: list[Any] = []
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    if is_exported(folder):
+        what = "holds a model that was exported for an inference engine"
+        raise DataError(folder, what, "Choose another --run-dir.")
     if there := run_files(folder):
         settings = run_settings(folder)
         if restart:
@@ -2546,6 +2576,8 @@ class Run:
                 tensors, notes = load_with_notes(path)
                 return tensors, notes, _Progress(**notes["place"])
             except (DataError, KeyError, TypeError) as error:
+                if isinstance(error.__cause__, OSError):  # it may be intact
+                    raise
                 what = getattr(error, "what", "is of another version")
                 log(f"{path} {what}: trying the checkpoint before it.")
         if states:
@@ -2657,7 +2689,8 @@ def resume_hint(folder: Path) -> str:
     states = saved_steps(folder / "resume")
     if not states:
         return "The same command starts over."
-    return f"The same command continues from {states[-1].stem}."
+    last = states[-1].stem
+    return f"The same command continues from {last}, unless it says --restart."
 
 
 @contextmanager
@@ -3085,17 +3118,25 @@ def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
 def _train_command(arguments: argparse.Namespace) -> int:
     """Train, or resume the run in the folder; return the exit status."""
     config, restart = _config_of(arguments), arguments.restart
-    choose_device(config.device)
-    run = Run(config, restart)
-    if run.finished and not restart:
-        do = f"`translate --model {run.folder}` uses it; --restart starts over."
-        log(f"{run.folder}: this run is finished. {do}")
+    choose_device(config.device)  # an error if there is no such device
+    if "RANK" in os.environ and "LOCAL_RANK" not in os.environ:
+        what = "is set, but LOCAL_RANK isn't"
+        raise DataError("RANK", what, "Start with torchrun, or unset RANK.")
+    folder = Path(config.run_dir)
+    if not restart and Run(config).finished:
+        do = f"`translate --model {folder}` uses it; --restart starts over."
+        log(f"{folder}: this run is finished. {do}")
         return 0
-    resumes = saved_steps(run.folder / "resume") and not restart
-    if known := run.folder if resumes else config.store:
-        text = load_text(known)
+    if not restart and saved_steps(folder / "resume"):
+        text = load_text(folder)
+    elif config.store:
+        text = load_text(config.store)
     else:
         text = prepare_text(config, load_pairs(config, "train"))
+    if restart:  # whatever can fail does so before the old run is deleted
+        load_pairs(config, "valid")
+        build_model(config, text.vocab_src, text.vocab_tgt)
+        Run(config, restart=True)
     try:
         if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
             rank, processes = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
@@ -3104,9 +3145,9 @@ def _train_command(arguments: argparse.Namespace) -> int:
             with raise_on_signal():
                 train_model(*text, config)
     except KeyboardInterrupt as stop:
-        log(f"Stopped. {resume_hint(run.folder)}")
+        log(f"Stopped. {resume_hint(folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    log(f"The model is in {run.folder}. Try `translate --model {run.folder}`.")
+    log(f"The model is in {folder}. Try `translate --model {folder}`.")
     return 0
 
 
@@ -3157,6 +3198,8 @@ def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] 
         if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
             what = f"has {len(line):,} bytes, the model takes {longest} tokens"
             raise DataError("input", what, "Split it.")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         sentence = decode_line("input", number, line)
         ids = translator.check(sentence) if sentence.strip() else []
     except DataError as error:
@@ -3486,7 +3529,8 @@ def train_distributed_model(
 ) -> None:
     """Train in several processes on this machine: one per GPU, or two without GPUs.
 
-    They see the same batches as a single process would, so the model is the same.
+    They see the same batches as a single process would, so the model is the same,
+    apart from rounding and from dropout, which differs between processes.
     """
     config = TrainingConfig.of(config)
     if processes is None:

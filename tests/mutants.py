@@ -233,8 +233,8 @@ MUTANTS = [
     Mutant(
         "average: does not average",
         "the sum is not divided",
-        "(t / count).to(state[key].dtype)",
-        "t.to(state[key].dtype)",
+        "(tensor / count).to(dtypes[key])",
+        "tensor.to(dtypes[key])",
         "test_additional_components.py::test_the_mean_of_two_is_the_midpoint",
     ),
     Mutant(
@@ -429,8 +429,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "another attention function is not called",
-        "x, weights = self.attention(query, key, value, mask, self.dropout)",
-        "x, weights = attention(query, key, value, mask, self.dropout)",
+        "x, weights = self.attention(q, k, v, mask, self.dropout)",
+        "x, weights = attention(q, k, v, mask, self.dropout)",
         "test_architecture.py::test_the_function_in_use_can_be_exchanged",
     ),
     Mutant(
@@ -626,8 +626,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "search stops while a longer output may win",
-        "_may_win(finished[sentences[n]], now, max(now, last), beam_size)",
-        "_may_win(finished[sentences[n]], now, now, beam_size)",
+        "_may_win(finished[sentences[row]], now, max(now, last), beam_size)",
+        "_may_win(finished[sentences[row]], now, now, beam_size)",
         "test_additional_components.py::test_the_length_penalty_decides",
     ),
     Mutant(
@@ -692,8 +692,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "attention mixes keys instead of values",
-        "x, weights = self.attention(query, key, value, mask, self.dropout)",
-        "x, weights = self.attention(query, key, key, mask, self.dropout)",
+        "x, weights = self.attention(q, k, v, mask, self.dropout)",
+        "x, weights = self.attention(q, k, k, mask, self.dropout)",
         "test_attention_visualization.py::"
         "test_planted_maps_are_what_the_model_predicts_from",
     ),
@@ -776,8 +776,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "a state is saved while gradients wait",
-        "                state.add(batch, loss, loss_compute.nll)\n",
-        "                state.add(batch, loss, loss_compute.nll)\n"
+        "                state.add(batch, total, loss_compute.nll)\n",
+        "                state.add(batch, total, loss_compute.nll)\n"
         "                if training and callback is not None:\n"
         "                    callback(state)\n",
         "test_resume.py::test_a_window_of_several_batches_is_not_broken_up",

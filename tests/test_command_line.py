@@ -199,6 +199,7 @@ def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capf
     assert "finished" in capfd.readouterr().err
     assert main(["train", "--epochs", "2", *flags, "--average", "3"]) == 0
     assert (model / "config.json").read_bytes() == settings
+    assert "finished" in capfd.readouterr().err
     error = refused(capfd, "train", "--epochs", "2", *flags, "--N", "2")
     assert "N (1 there, 2 now)" in error and "--restart" in error
     assert (model / "model.safetensors").stat().st_mtime_ns == before
@@ -213,6 +214,28 @@ def test_restart_begins_anew(tmp_path, capfd):
     assert [r["epoch"] for r in at.read_metrics(tmp_path / "run")] == [1]
     second = at.load_tensors(tmp_path / "run" / "model.safetensors")
     assert any(not first[name].equal(second[name]) for name in first)
+
+
+@pytest.mark.parametrize("typo", ["--train-src", "--valid-src", "--bpe-size", "--h"])
+def test_a_restart_that_cannot_train_deletes_nothing(model, capfd, typo):
+    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
+    wrong = {"--bpe-size": "3", "--h": "3"}.get(typo, "nowhere.de")
+    before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+    refused(capfd, "train", "--restart", *flags, typo, wrong)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_rank_without_torchrun_is_refused(model, capfd, monkeypatch):
+    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    assert "torchrun" in refused(capfd, "train", *flags)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
+    translator = at.load_translator(model, "cpu")
+    ids = at._encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
+    assert ids == translator.check("Ein Hund.")
 
 
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):

@@ -52,6 +52,13 @@ def german(captions):
     return [src for src, _ in at.load_pairs(captions.config, "test")]
 
 
+def test_a_run_does_not_take_the_folder_of_an_exported_model(engine):
+    before = {path: path.read_bytes() for path in engine.iterdir()}
+    with pytest.raises(DataError, match="exported for an inference engine"):
+        at.Run(at.TrainingConfig(run_dir=str(engine)))
+    assert {path: path.read_bytes() for path in engine.iterdir()} == before
+
+
 # the same outputs
 
 

@@ -242,6 +242,21 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
     assert_same_run(whole, train(often))
 
 
+def test_a_state_that_cannot_be_read_now_is_not_taken_for_damaged(often, monkeypatch):
+    train_until(often, monkeypatch, (UPDATE, 9))
+    newest = saved_steps(Path(often[0].run_dir) / "resume")[-1]
+    read = Path.read_bytes
+
+    def deny(path):
+        if path == newest:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", deny)
+    with pytest.raises(DataError, match="can't be read"):
+        train(often)
+
+
 def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypatch):
     train_until(often, monkeypatch, (UPDATE, 9))
     folder = Path(often[0].run_dir) / "resume"

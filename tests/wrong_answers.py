@@ -177,7 +177,7 @@ WRONG["2.4"] = [
 
 
 def finishing(fault="", quiet=True, restore=True, extra=0):
-    """A decoder that continues a beginning, wrong in one way or another."""
+    """Return a decoder that continues a beginning, wrongly in one way or another."""
 
     def continue_from(model, src, src_mask, beginning, max_len):
         before = model.training
@@ -192,12 +192,12 @@ def finishing(fault="", quiet=True, restore=True, extra=0):
 
 
 def from_the_start(model, src, src_mask, beginning, max_len):
-    """What was typed is not read."""
+    """Ignore what was typed."""
     return at.greedy_decode(model, src, src_mask, max_len, start_symbol=1)
 
 
 def only_the_rest(model, src, src_mask, beginning, max_len):
-    """What was typed is read, but not returned."""
+    """Return only what comes after what was typed."""
     ys = finishing()(model, src, src_mask, beginning, max_len)
     return ys[:, beginning.size(1) :]
 
