@@ -116,7 +116,7 @@ def test_an_output_that_does_not_end_is_cut_at_the_same_place(tmp_path):
     for beam_size in (1, 3):
         [(_, ids)] = translator.search(rows, beam_size, 1.0)
         assert len(ids) == 39
-        assert list(loaded.decode(rows, beam_size, 1.0)) == [(0, ids)]
+        assert list(loaded.search(rows, beam_size, 1.0)) == [(0, ids)]
 
 
 def test_an_output_may_be_empty(tmp_path):

@@ -606,5 +606,5 @@ def test_settings_in_their_limits_pass():
     for name, (low, high) in at.LIMITS.items():
         assert name in TrainingConfig.__dataclass_fields__
         for value in (low, high):
-            TrainingConfig(**{name: value})
+            TrainingConfig(**{"d_model": 2**16, "h": 1} | {name: value})
     TrainingConfig(max_norm=None, dropout=0, base_lr=1)
