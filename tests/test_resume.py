@@ -317,10 +317,9 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     folder = Path(config.run_dir)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     lines = Path(config.train_src).read_text("utf-8").splitlines()
-    # two sentences of the same length, so that every batch keeps its shape
-    words = lines[0].count(" ")
-    i = next(i for i, s in enumerate(lines) if s != lines[0] and s.count(" ") == words)
-    lines[0], lines[i] = lines[i], lines[0]
+    # the longest sentence backward: as many tokens, in batches of the same shape
+    longest = max(range(len(lines)), key=lambda i: len(lines[i].split()))
+    lines[longest] = " ".join(reversed(lines[longest].split()))
     Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
     with pytest.raises(DataError, match="the training text has changed.*--restart"):
         train(tiny)
