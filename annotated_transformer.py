@@ -95,6 +95,10 @@ __all__ = [
     "alignment_error_rate", "cross_maps", "guessed_links",
     "resampled_error_rates", "zeroed", "head_output_weight",
     "query_parameters",
+    # 06_since_2017
+    "RMSNorm", "RotaryEmbedding", "RotaryAttention", "SwiGLU", "QueryKeyNorm",
+    "GroupedQueryAttention", "CHANGES", "modernize", "prefix_mask",
+    "DecoderOnly", "make_decoder_only", "restrict", "sample",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
     "decode_line", "project_folder", "data_file", "write_atomically",
@@ -788,13 +792,17 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
+def linear_rate(
+    step: int, peak: float, warmup: int, total: int, decay: float = 1.0
+) -> float:
     """Return the rate of update ``step`` from 1 to ``total``: up to peak, then down.
 
     The rate would reach zero at update total + 1, so the last update still counts.
+    With ``decay`` below 1, it stays at the peak until the last ``decay`` of the run.
     """
+    falling = min(total + 1 - warmup, decay * total)
     # the inner max avoids a division by zero in a run shorter than its warm-up
-    down = (total + 1 - step) / max(total + 1 - warmup, 1)
+    down = (total + 1 - step) / max(falling, 1)
     return peak * max(min(step / warmup, down), 0.0)
 
 
@@ -1098,6 +1106,7 @@ class LearningConfig(ModelConfig):
     schedule: str = "linear"  # or inverse_sqrt, the paper's
     base_lr: float = 3e-3  # linear: its peak; inverse_sqrt: its factor
     warmup: int = 100  # steps until the peak
+    decay: float = 1.0  # linear: share of the run in which the rate falls at its end
     smoothing: float = 0.1  # label smoothing
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
@@ -1132,7 +1141,9 @@ def build_optimizer(
 
     def learning_rate(step: int) -> float:
         if config.schedule == "linear":
-            return linear_rate(step + 1, config.base_lr, config.warmup, total)
+            return linear_rate(
+                step + 1, config.base_lr, config.warmup, total, config.decay
+            )
         return rate(step + 1, config.d_model, config.base_lr, config.warmup)
 
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, learning_rate)
@@ -1509,13 +1520,19 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
 # -----------------------------------------------------------------------------
 
 
+def _calls_attention(module: Any) -> bool:
+    """Return whether a module's ``attention`` is a function (chapter 6 nests them)."""
+    function = getattr(module, "attention", None)
+    return function is not None and not isinstance(function, nn.Module)
+
+
 @contextmanager
 def plain_attention(model: nn.Module) -> Iterator[None]:
     """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
 
     Afterwards every module calls the function it called before.
     """
-    modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
+    modules = [m for m in model.modules() if _calls_attention(m)]
     before = [module.attention for module in modules]
     for module in modules:
         module.attention = attention
@@ -1746,6 +1763,327 @@ def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
 def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
     """Return the query projection's parameters; at zero, all keys get equal weight."""
     return tuple(attn.linears[0].parameters())
+
+
+# -----------------------------------------------------------------------------
+# notebooks/06_since_2017.md
+# -----------------------------------------------------------------------------
+
+
+class RMSNorm(nn.Module):
+    """Divide each vector (…, features) by its root mean square, then scale it.
+
+    Zhang and Sennrich (2019), equation 4. ``weight`` (features) is learned.
+    """
+
+    def __init__(self, features: int, eps: float = 1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean_square = x.square().mean(dim=-1, keepdim=True)
+        return x / (mean_square + self.eps).sqrt() * self.weight
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotate pairs of coordinates by angles that grow with the position.
+
+    Su et al. (2021), section 3.2.2. Coordinate i and coordinate i + d_k / 2 form a
+    pair. Raises ValueError for an odd ``d_k`` and for more than ``max_len`` positions.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, d_k: int, max_len: int = 5000):
+        super().__init__()
+        if d_k % 2:
+            raise ValueError(f"d_k={d_k} is odd; rotations need pairs of coordinates")
+        position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
+        angle = position / 10000 ** (torch.arange(0, d_k, 2) / d_k)
+        self.register_buffer("cos", angle.cos(), persistent=False)  # (max_len, d_k / 2)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+
+    def forward(self, x: Tensor, length: int) -> Tensor:
+        """Rotate vectors x (…, L, d_k), which hold the last L of ``length`` positions."""
+        if length > len(self.cos):
+            raise ValueError(
+                f"a sequence of {length} positions is longer than the {len(self.cos)} "
+                f"of the table; build it with max_len={length}"
+            )
+        positions = slice(length - x.size(-2), length)
+        cos, sin = self.cos[positions], self.sin[positions]
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+class RotaryAttention(nn.Module):
+    """Attend with rotated queries and keys; otherwise chapter 1's ``attention``.
+
+    The last query is at the position of the last key, so a query that decodes with
+    a cache is rotated like the same query in a full pass.
+    """
+
+    def __init__(self, d_k: int, attention: Callable, max_len: int = 5000):
+        super().__init__()
+        self.rotary = RotaryEmbedding(d_k, max_len)
+        self.attention = attention
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        dropout: nn.Module | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return output and weights; shapes are those of ``attention``."""
+        length = key.size(-2)
+        query = self.rotary(query, length)
+        key = self.rotary(key, length)
+        return self.attention(query, key, value, mask, dropout)
+
+
+class SwiGLU(nn.Module):
+    """Feed-forward network whose inner values pass a gate (Shazeer, 2020, equation 6)."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.gate = nn.Linear(d_model, d_ff)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map vectors (B, L, d_model) to (B, L, d_model), each position alone."""
+        return self.w_2(self.dropout(F.silu(self.gate(x)) * self.w_1(x)))
+
+
+class QueryKeyNorm(nn.Module):
+    """Attend with normalized queries and keys (after Henry et al., 2020).
+
+    Every head has the same learned scale for its queries, and one for its keys. At
+    their first value, 1, no score exceeds √d_k.
+    """
+
+    def __init__(self, d_k: int, attention: Callable):
+        super().__init__()
+        self.query_norm = RMSNorm(d_k)
+        self.key_norm = RMSNorm(d_k)
+        self.attention = attention
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        dropout: nn.Module | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return output and weights; shapes are those of ``attention``."""
+        query = self.query_norm(query)
+        key = self.key_norm(key)
+        return self.attention(query, key, value, mask, dropout)
+
+
+class _SharedKeys(nn.Module):
+    """Attend with keys and values of fewer heads (B, g, S, d_k) than queries have."""
+
+    def __init__(self, attention: Callable):
+        super().__init__()
+        self.attention = attention
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        dropout: nn.Module | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        copies = query.size(1) // key.size(1)
+
+        def together(x: Tensor) -> Tensor:  # (B, h, L, …) -> (B, g, copies · L, …)
+            return x.unflatten(1, (-1, copies)).flatten(2, 3)
+
+        def apart(x: Tensor) -> Tensor:  # and back
+            return x.unflatten(2, (copies, -1)).flatten(1, 2)
+
+        if mask is not None and mask.size(-2) > 1:
+            mask = mask.repeat(1, 1, copies, 1)
+        x, weights = self.attention(together(query), key, value, mask, dropout)
+        return apart(x), None if weights is None else apart(weights)
+
+
+class GroupedQueryAttention(MultiHeadedAttention):
+    """Let groups of heads share keys and values (Ainslie et al., 2023).
+
+    ``groups`` = h is chapter 1's attention, ``groups`` = 1 multi-query attention
+    (Shazeer, 2019). Raises ValueError if ``groups`` doesn't divide ``h``.
+    """
+
+    def __init__(self, h: int, groups: int, d_model: int, dropout: float = 0.1):
+        super().__init__(h, d_model, dropout)
+        if groups < 1 or h % groups:
+            raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
+        self.linears[1] = nn.Linear(d_model, groups * self.d_k)
+        self.linears[2] = nn.Linear(d_model, groups * self.d_k)
+        self.attention = _SharedKeys(self.attention)
+
+    def split(self, x: Tensor) -> Tensor:
+        """Split vectors (B, L, heads · d_k) into heads (B, heads, L, d_k)."""
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
+
+
+CHANGES = ("rms_norm", "no_bias", "swiglu", "rotary", "qk_norm")
+
+
+def modernize(model: EncoderDecoder, changes: Iterable[str] = CHANGES) -> None:
+    """Replace parts of a fresh model with today's, and draw its weights anew.
+
+    Raises ValueError for an unknown change. SwiGLU is two thirds as wide as the
+    feed-forward network it replaces, which leaves the number of weights the same.
+    """
+    if unknown := set(changes) - set(CHANGES):
+        raise ValueError(f"unknown changes: {sorted(unknown)}; there are {CHANGES}")
+    layer: Any = model.encoder.layers[0]
+    d_model, d_k = layer.size, layer.self_attn.d_k
+    d_ff, dropout = layer.feed_forward.w_1.out_features, layer.self_attn.dropout.p
+
+    for module in list(model.modules()):
+        if "rms_norm" in changes and hasattr(module, "norm"):
+            module.norm = RMSNorm(d_model)
+        if "swiglu" in changes and hasattr(module, "feed_forward"):
+            module.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
+        if "rotary" in changes and hasattr(module, "self_attn"):
+            attn: Any = module.self_attn
+            attn.attention = RotaryAttention(d_k, attn.attention)
+        if "qk_norm" in changes and isinstance(module, MultiHeadedAttention):
+            module.attention = QueryKeyNorm(d_k, module.attention)
+
+    if "rotary" in changes:  # the embeddings no longer need positions
+        for embed in (model.src_embed, model.tgt_embed):
+            embed[1] = nn.Dropout(dropout)
+    if "no_bias" in changes:
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.bias = None
+    initialize(model)
+
+
+def prefix_mask(src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
+    """Return the mask (B, S + L, S + L) of a source that is continued by a target.
+
+    Source positions see the source, target positions the source and what
+    tgt_mask (1 or B, L, L) allows. src_mask is (B, 1, S).
+    """
+    B, _, S = src_mask.shape
+    L = tgt_mask.size(-1)
+    later = src_mask.new_zeros(B, S, L)
+    source = torch.cat([src_mask.expand(B, S, S), later], dim=-1)
+    target = torch.cat([src_mask.expand(B, L, S), tgt_mask.expand(B, L, L)], dim=-1)
+    return torch.cat([source, target], dim=1)
+
+
+class DecoderOnly(nn.Module):
+    """One stack that reads source and target as one sequence.
+
+    It has the methods of ``EncoderDecoder``, so that chapter 2 and 3 train it and
+    decode with it. Positions must be relative (rotary): padding is moved in front.
+    """
+
+    def __init__(self, stack: nn.Module, embed: nn.Module, generator: nn.Module):
+        super().__init__()
+        self.stack = stack
+        self.embed = embed
+        self.generator = generator
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Map ids src (B, S) and tgt (B, L) to the target's vectors (B, L, d_model)."""
+        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
+        """Embed source ids (B, S), padding first: (B, S, d_model)."""
+        padding_first = src_mask[:, 0].int().argsort(dim=1, stable=True)
+        return self.embed(src.gather(1, padding_first))
+
+    def decode(
+        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
+    ) -> Tensor:
+        """Continue memory (B, S, d_model) with target ids (B, L): (B, L, d_model)."""
+        x = torch.cat([memory, self.embed(tgt)], dim=1)
+        mask = prefix_mask(src_mask.sort(dim=-1).values, tgt_mask)
+        return self.stack(x, mask)[:, memory.size(1) :]
+
+
+def make_decoder_only(
+    vocab: int,
+    N: int = 6,
+    d_model: int = 512,
+    d_ff: int = 2048,
+    h: int = 8,
+    dropout: float = 0.1,
+) -> DecoderOnly:
+    """Return a decoder-only model with N of today's layers and one table of embeddings.
+
+    It is the encoder of a modernized ``make_model``, with the generator on top.
+    """
+    model = make_model(vocab, vocab, N, d_model, d_ff, h, dropout, tie="all")
+    modernize(model)
+    return DecoderOnly(model.encoder, model.tgt_embed, model.generator)
+
+
+def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
+    """Set log-probabilities (…, vocab) to -inf outside the most probable tokens.
+
+    Keep the ``top_k`` best, and of those the fewest whose probabilities add up to
+    ``top_p`` (Holtzman et al., 2020). The best token always stays.
+    """
+    best, ids = log_p.sort(dim=-1, descending=True)
+    before = best.exp().cumsum(dim=-1) - best.exp()  # probability of all better ones
+    out = before >= top_p
+    if top_k is not None:
+        out[..., top_k:] = True
+    out[..., 0] = False
+    return log_p.masked_fill(out.gather(-1, ids.argsort(dim=-1)), -torch.inf)
+
+
+def sample(
+    model: EncoderDecoder,
+    src: Tensor,
+    src_mask: Tensor,
+    max_len: int,
+    start_symbol: int,
+    *,
+    end_symbol: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    pad: int = 2,
+) -> Tensor:
+    """Draw the next token from the model's distribution, again and again.
+
+    Return ids (B, L) as ``greedy_decode`` does. ``temperature`` divides the
+    log-probabilities before they are restricted; below 1, probable tokens become
+    more probable. Raises ValueError unless it is positive.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature={temperature} isn't positive; decode greedily")
+    with in_mode(model, training=False):
+        cache = DecoderCache(model, src, src_mask)
+        ys = src.new_full((len(src), 1), start_symbol)
+        running = torch.ones(len(src), dtype=torch.bool, device=src.device)
+        while ys.size(1) < max_len and running.any():
+            log_p = decode_step(model, cache, ys.unsqueeze(1))[:, 0]  # (B, vocab)
+            log_p = (log_p / temperature).log_softmax(dim=-1)
+            p = restrict(log_p, top_k, top_p).softmax(dim=-1)
+            word = torch.where(running, p.multinomial(1).squeeze(1), pad)
+            ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
+            running = running & (word != end_symbol)
+    return ys
 
 
 # -----------------------------------------------------------------------------
@@ -2107,6 +2445,7 @@ def describe_environment() -> dict[str, Any]:
 class TrainingConfig(LearningConfig):
     """All the settings that a run depends on; saved in its folder."""
 
+    block: str = "2017"  # a layer's parts: 2017, or 2026 with chapter 6's changes
     store: str | None = None  # folder of a corpus written by `prepare` (chapter 92)
     run_dir: str = "runs/captions"  # folder for metrics and checkpoints
     r_drop: float = 0.0  # weight of R-Drop's agreement between two passes; 0: off
@@ -2144,6 +2483,7 @@ CHOICES = {
     "dataset": ("captions", "multi30k", "files"),
     "positions": ("sinusoidal", "learned"),
     "tie": ("none", "target", "all"),
+    "block": ("2017", "2026"),
     "schedule": ("linear", "inverse_sqrt"),
     "precision": ("float32", "bfloat16", "auto"),
 }
@@ -2152,7 +2492,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
     "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
     "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
-    "warmup": (1, 10**7), "smoothing": (0, 0.99), "r_drop": (0, 1000),
+    "warmup": (1, 10**7), "decay": (1e-6, 1), "smoothing": (0, 0.99), "r_drop": (0, 1000),
     "max_norm": (1e-6, 1e6),
     "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
     "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
@@ -2760,12 +3100,15 @@ def build_model(
     config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
 ) -> EncoderDecoder:
     """Build the model that a configuration describes, with fresh weights."""
-    return make_model(
+    model = make_model(
         len(vocab_src), len(vocab_tgt),
         config.N, config.d_model, config.d_ff, config.h, config.dropout,
         norm_first=config.norm_first, positions=config.positions,
         tie=config.tie, max_len=config.max_tokens,
     )  # fmt: skip
+    if config.block == "2026":
+        modernize(model)
+    return model
 
 
 def build_losses(
@@ -3910,7 +4253,9 @@ def optimize_for_cpu(model: nn.Module) -> None:
     until chapter 5's ``plain_attention`` restores chapter 1's function.
     """
     for module in model.modules():
-        if isinstance(module, MultiHeadedAttention):
+        if callable(function := getattr(module, "attention", None)) and not isinstance(
+            function, nn.Module
+        ):
             module.attention = fused_attention
     _exchange(model, nn.Dropout, lambda dropout: CheapDropout(dropout.p))
     if _onednn_is_faster():
