@@ -4368,7 +4368,9 @@ def _cannot_express(what: str) -> DataError:
 
 
 def _check_parts(t: Translator) -> None:
-    """Raise DataError for a module that ``build_model`` would not have created."""
+    """Raise DataError for chapter 6's parts and for any that ``build_model`` lacks."""
+    if t.config.block != "2017":
+        raise _cannot_express(f"its layers are those of block {t.config.block}")
     built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
     kinds = {name: type(module) for name, module in built.named_modules()}
     for name, module in t.model.named_modules():

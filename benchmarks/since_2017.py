@@ -166,7 +166,9 @@ def train(name: str, seed: int) -> dict[str, Any]:
     started = time.process_time()
     result: dict[str, Any] = {"parameters": at.count_parameters(model)}
     try:
-        at.run_epoch(stream, model, loss, optimizer, scheduler, max_norm=config.max_norm)
+        at.run_epoch(
+            stream, model, loss, optimizer, scheduler, max_norm=config.max_norm
+        )
     except FloatingPointError:
         return result | {"nats": None, "cpu_seconds": None}
     result["cpu_seconds"] = round(time.process_time() - started, 1)
@@ -187,8 +189,10 @@ def greedy(model: Any, text: at.Text, examples: list, config: Any) -> list[str]:
     """Translate the validation split greedily, with chapter 2's function."""
     lines = [""] * len(examples)
     order = sorted(range(len(examples)), key=lambda i: len(examples[i][0]))
-    for some in itertools.batched(order, 64) if hasattr(itertools, "batched") else (
-        order[i : i + 64] for i in range(0, len(order), 64)
+    for some in (
+        itertools.batched(order, 64)
+        if hasattr(itertools, "batched")
+        else (order[i : i + 64] for i in range(0, len(order), 64))
     ):
         src = at.padded([examples[i][0] for i in some])
         mask = (src != at.PAD).unsqueeze(-2)
@@ -205,7 +209,7 @@ STRING_UPDATES = 600
 
 
 def strings(kind: str, seed: int) -> dict[str, Any]:
-    """Train an encoder to name, at each position, the symbol three to its left.
+    """Train a causal encoder to name, at each position, the symbol three to its left.
 
     It sees strings of 4 to 10 symbols. The positions are sinusoidal, learned, rotary,
     or ALiBi's biases. Return the share of correct answers for lengths up to 30.
@@ -226,7 +230,7 @@ def strings(kind: str, seed: int) -> dict[str, Any]:
 
     def answers(length: int) -> tuple[Tensor, Tensor]:
         symbols = torch.randint(vocab, (64, length), generator=draw)
-        log_p = model.generator(model.encode(symbols, None))
+        log_p = model.generator(model.encode(symbols, at.subsequent_mask(length)))
         return log_p[:, back:], symbols[:, :-back]
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
@@ -266,3 +270,317 @@ def alibi(
         scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
     return weights @ value, weights
+
+
+def attention_costs() -> dict[str, Any]:
+    """Time chapter 1's attention and the fused kernel; forward and backward."""
+    rows = []
+    for length in (64, 256, 1024, 4096):
+        shape = (1, 8, length, 64)
+        parts = [torch.randn(shape, requires_grad=True) for _ in range(3)]
+        milliseconds, outputs = {}, []
+        for function in (at.attention, at.fused_attention):
+            output = function(*parts)[0]
+            outputs.append(output.detach())
+            times = []
+            for _ in range(5):
+                started = time.perf_counter()
+                function(*parts)[0].sum().backward()
+                times.append(1000 * (time.perf_counter() - started))
+            milliseconds[function.__name__] = round(statistics.median(times), 2)
+        rows.append({
+            "length": length,
+            "mebibytes_of_scores": round(8 * length**2 * 4 / 2**20, 2),
+            "largest_difference": float((outputs[0] - outputs[1]).abs().max()),
+            "milliseconds": milliseconds,
+        })  # fmt: skip
+    return {"batch": 1, "heads": 8, "d_k": 64, "rows": rows}
+
+
+def cache_costs() -> dict[str, Any]:
+    """Time one cached step of attention with 8, 2, and 1 heads of keys and values."""
+    rows = []
+    for groups in (8, 2, 1):
+        torch.manual_seed(0)
+        attn = at.GroupedQueryAttention(8, groups, 512, 0.0)
+        at.optimize_for_cpu(attn)
+        milliseconds = {}
+        for length in (16, 256, 4096):
+            keys, values = torch.randn(2, 16, groups, length, 64)
+            query = torch.randn(16, 8, 1, 64)
+            times = []
+            with torch.inference_mode():
+                for _ in range(30):
+                    started = time.perf_counter()
+                    attn.attention(query, keys, values)
+                    times.append(1000 * (time.perf_counter() - started))
+            milliseconds[str(length)] = round(statistics.median(times), 3)
+        bytes_per_token = 2 * groups * 64 * 4
+        rows.append({
+            "groups": groups, "bytes_per_token_and_layer": bytes_per_token,
+            "milliseconds": milliseconds,
+        })  # fmt: skip
+    return {"batch": 16, "heads": 8, "d_k": 64, "rows": rows}
+
+
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "temperature 0.5": {"temperature": 0.5},
+    "temperature 1": {},
+    "temperature 1.5": {"temperature": 1.5},
+    "top-k 10": {"top_k": 10},
+    "top-p 0.9": {"top_p": 0.9},
+    "top-p 0.5": {"top_p": 0.5},
+}
+DRAWS = 4  # of each sentence
+
+
+def sampling() -> dict[str, Any]:
+    """Translate with models/multi30k in different ways: BLEU, and variety.
+
+    Variety is 100 minus the mean BLEU between two draws for the same sentences.
+    """
+    translator = at.load_translator(at.project_folder() / "models/multi30k", "cpu")
+    config = dataclasses.replace(translator.config, batch_tokens=4000)
+    translator = dataclasses.replace(translator, config=config)
+    pairs = at.load_pairs(config, "valid")
+    sources, references = map(list, zip(*pairs, strict=True))
+    text, model = translator.text, translator.model
+    rows = {}
+    for name, beam in (("greedy", 1), ("beam 5", 5)):
+        lines = translator.translate(sources, beam)
+        rows[name] = {"bleu": bleu(lines, references), "variety": 0.0}
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    for name, settings in SAMPLERS.items():
+        torch.manual_seed(0)
+        draws = []
+        for _ in range(DRAWS):
+            lines = [""] * len(sources)
+            for first in range(0, len(order), 64):
+                some = order[first : first + 64]
+                src = at.padded([text.encode(sources[i]) for i in some])
+                mask = (src != at.PAD).unsqueeze(-2)
+                ids = at.sample(
+                    model, src, mask, 60, at.START, end_symbol=at.END, pad=at.PAD,
+                    **settings,
+                )  # fmt: skip
+                for i, row in zip(some, ids[:, 1:].tolist(), strict=True):
+                    kept = [t for t in row if t not in (at.END, at.PAD)]
+                    lines[i] = text.decode(kept)
+            draws.append(lines)
+        mutual = [bleu(a, b) for a, b in itertools.combinations(draws, 2)]
+        rows[name] = {
+            "bleu": round(statistics.mean(bleu(d, references) for d in draws), 2),
+            "variety": round(100 - statistics.mean(mutual), 2),
+        }
+    return {"model": "models/multi30k", "draws": DRAWS, "rows": rows}
+
+
+def bleu(lines: list[str], references: list[str]) -> float:
+    """Return the sacreBLEU of translations, with two digits."""
+    return round(sacrebleu.corpus_bleu(lines, [references]).score, 2)
+
+
+STRINGS = ("sinusoidal", "learned", "rotary", "alibi")
+OTHERS = {
+    "attention": attention_costs, "cache": cache_costs, "sampling": sampling
+}  # fmt: skip
+JOBS: list[tuple[str, int | None]] = [  # short ones first
+    *((name, None) for name in OTHERS),
+    *((f"strings, {kind}", seed) for kind in STRINGS for seed in SEEDS),
+    *sorted(
+        ((name, seed) for seed in SEEDS for name in TRAININGS),
+        key=lambda job: TRAININGS[job[0]].get("steps", STEPS) > STEPS,
+    ),
+]
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """Return what a result depends on; if it changes, it is computed again."""
+    if name not in TRAININGS:
+        return {"updates": STRING_UPDATES} if name.startswith("strings") else {}
+    settings = {"steps": STEPS, **dataclasses.asdict(REFERENCE), **TRAININGS[name]}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()}
+
+
+def place(runs: Path, name: str, seed: int | None) -> Path:
+    return runs / f"{name.replace(' ', '_')}{'' if seed is None else f'-{seed}'}.json"
+
+
+def is_done(path: Path, name: str) -> bool:
+    return path.exists() and at.read_json(path)["settings"] == settings_of(name)
+
+
+def compute(name: str, seed: int | None, runs: Path) -> str:
+    """Compute one result and write its file."""
+    torch.set_num_threads(1)
+    at.keep_freed_memory()
+    if seed is None:
+        result = OTHERS[name]()
+    elif name in TRAININGS:
+        result = train(name, seed)
+    else:
+        result = strings(name.removeprefix("strings, "), seed)
+    record = {"settings": settings_of(name), **result}
+    at.write_json(place(runs, name, seed), record)
+    return name if seed is None else f"{name}, seed {seed}"
+
+
+def spread(rows: dict[str, list[float]]) -> tuple[float, int]:
+    """Return the standard deviation between seeds, pooled over variants, and its df."""
+    squares = sum((x - statistics.mean(v)) ** 2 for v in rows.values() for x in v)
+    freedom = sum(len(v) - 1 for v in rows.values())
+    return math.sqrt(squares / freedom), freedom
+
+
+def versus(name: str, base: str, nats: dict[str, list[float]]) -> dict[str, Any]:
+    """Return the mean difference to a base, seed by seed, with a 95 % interval.
+
+    The interval takes the spread of the differences from all variants of the same
+    length, because three seeds say little about a spread.
+    """
+    same = [v for v in nats if steps_of(v) == steps_of(name) and "10 x" not in v]
+    differences = {
+        v: [a - b for a, b in zip(nats[v], nats[base], strict=True)]
+        for v in same if v != base and len(nats[v]) == len(nats[base])
+    }  # fmt: skip
+    sd, freedom = spread(differences)
+    mean = statistics.mean(differences[name])
+    z = statistics.NormalDist().inv_cdf(0.975)
+    quantile = z + (z**3 + z) / (4 * freedom)  # Student's, within 1 % from 8 degrees on
+    half = quantile * sd / math.sqrt(len(nats[name]))
+    return {
+        "against": base,
+        "difference": round(mean, 2),
+        "interval": [round(mean - half, 2), round(mean + half, 2)],
+    }
+
+
+def steps_of(name: str) -> int:
+    return TRAININGS[name].get("steps", STEPS)
+
+
+def sum_up(runs: Path, out: Path) -> dict[str, Any]:
+    """Write the figures of all finished results to one file, and return them."""
+    done = {
+        (name, seed): at.read_json(path)
+        for name, seed in JOBS
+        if is_done(path := place(runs, name, seed), name)
+    }
+    found = {n: [done[n, s] for s in SEEDS if (n, s) in done] for n in TRAININGS}
+    nats = {
+        n: [r["nats"] for r in rows] for n, rows in found.items()
+        if len(rows) == len(SEEDS) and all(r["nats"] is not None for r in rows)
+    }  # fmt: skip
+    trainings = []
+    for name, rows in found.items():
+        if not rows:
+            continue
+        row = {
+            "name": name, "updates": steps_of(name), "changed": TRAININGS[name],
+            "parameters": rows[0]["parameters"],
+            "nats": [r["nats"] for r in rows],
+            "cpu_seconds": [r["cpu_seconds"] for r in rows],
+        }  # fmt: skip
+        base = BASES.get(name, "2017" if steps_of(name) == STEPS else None)
+        if name in nats and base in nats and name != base:
+            row |= versus(name, base, nats)
+        trainings.append(row)
+    summary = {
+        **at.describe_environment(),
+        "split": "valid",
+        "precision": at.choose_precision("auto", torch.device("cpu")),
+        "reference": dataclasses.asdict(REFERENCE),
+        "trainings": trainings,
+        "decoder_only": translated(found),
+        "strings": {
+            kind: [
+                done[f"strings, {kind}", s]["right"]
+                for s in SEEDS if (f"strings, {kind}", s) in done
+            ] for kind in STRINGS
+        },
+        **{name: done[name, None] for name in OTHERS if (name, None) in done},
+    }  # fmt: skip
+    for name in OTHERS:
+        summary.get(name, {}).pop("settings", None)
+    at.write_json(out, summary)
+    return summary
+
+
+BASES = {
+    "decoder only": "all five",
+    "stable phase, 2400 updates": "2017, 2400 updates",
+    "all five, stable phase, 2400 updates": "2017, 2400 updates",
+    "Muon, 300 updates": "Adam, 300 updates",
+}
+
+
+def translated(found: dict[str, list]) -> list[dict[str, Any]]:
+    """Compare greedy translations with those of the encoder-decoder, seed by seed."""
+    pairs = at.load_pairs(REFERENCE, "valid")
+    references = [english for _, english in pairs]
+    rows = []
+    for seed, ours, other in zip(SEEDS, found["decoder only"], found["all five"]):
+        result = compare(ours["translations"], other["translations"], references)
+        rows.append({
+            "seed": seed,
+            "encoder_decoder_bleu": bleu(other["translations"], references),
+            **{k: result[k] for k in ("bleu", "difference", "interval", "p")},
+        })  # fmt: skip
+    return rows
+
+
+def table(summary: dict[str, Any]) -> str:
+    """Format the training results as a table."""
+    lines = [f"{'':38} {'nats, each seed':22} difference, 95 %"]
+    for row in summary["trainings"]:
+        seeds = " ".join("  –  " if n is None else f"{n:5.1f}" for n in row["nats"])
+        compared = ""
+        if "difference" in row:
+            low, high = row["interval"]
+            compared = f"{row['difference']:+.2f} [{low:+.2f}, {high:+.2f}]"
+        lines.append(f"{row['name']:38} {seeds:22} {compared}")
+    return "\n".join(lines)
+
+
+def run(names: list[str], runs: Path, out: Path, workers: int) -> None:
+    """Compute what is missing, and update the summary after each result."""
+    runs.mkdir(parents=True, exist_ok=True)
+    missing = [
+        (name, seed) for name, seed in JOBS
+        if name in names and not is_done(place(runs, name, seed), name)
+    ]  # fmt: skip
+    alone = [job for job in missing if job[0] in ("attention", "cache")]
+    for name, seed in alone:  # timings, on an otherwise idle machine
+        at.log(compute(name, seed, runs))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        futures = [
+            pool.submit(compute, *job, runs) for job in missing if job not in alone
+        ]
+        for future in as_completed(futures):
+            at.log(future.result())
+            sum_up(runs, out)
+    print(table(sum_up(runs, out)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    folder = at.project_folder()
+    names = list(dict.fromkeys(name for name, _ in JOBS))
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=Path, default=folder / "runs" / "since-2017")
+    out = folder / "results" / "since_2017.json"
+    parser.add_argument("--out", type=Path, default=out)
+    given = parser.parse_args()
+    try:
+        with at.raise_on_signal():
+            run(given.only or names, given.runs, given.out, given.workers)
+    except KeyboardInterrupt as stop:
+        at.log("Stopped. Run the same command to continue; finished results are kept.")
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

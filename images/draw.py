@@ -650,7 +650,8 @@ def text_to_score() -> Figure:
 
 def pill(f, x, y, number) -> None:
     """Draw the number of a section at a corner of a box."""
-    f.part("rect", x=x - 17, y=y - 10, width=34, height=20, rx=10, fill=INK)
+    width = 34 if len(number) < 4 else 42
+    f.part("rect", x=x - width // 2, y=y - 10, width=width, height=20, rx=10, fill=INK)
     f.text(x, y, number, 13, bold=True, colour=PAPER)
 
 

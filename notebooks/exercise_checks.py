@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import annotated_transformer as at
@@ -1155,3 +1156,386 @@ def cells_of_a_head(answer):
     assert labels == ("a", "x"), f"the cell (0, 2) is called {labels}, not ('a', 'x')."
     padded = answer(torch.rand(1, 1, 4, 5), 0, ["a", "b"], ["x", "y", "z"])
     assert len(padded) == 6, f"{len(padded)} cells for 2 by 3 tokens, not 6."
+
+
+# chapter 6
+
+
+@exercise("6.1")
+def what_rms_norm_leaves(answer):
+    assert isinstance(answer, tuple | list) and len(answer) == 3, (
+        "give three lists: the vectors, what leaves LayerNorm's output as it was, and "
+        "what leaves RMSNorm's."
+    )
+    vectors = {
+        "a": [3.0, -1.0, 1.0, -3.0],
+        "b": [4.0, 4.0, 4.0, 4.0],
+        "c": [1.0, 3.0, 5.0, 7.0],
+        "d": [0.0, 0.0, 0.0, 0.0],
+        "e": [2.0, 2.0, -6.0, 2.0],
+    }
+    layer_norm, rms_norm = at.LayerNorm(4), at.RMSNorm(4)
+
+    def same(one, two):
+        return torch.allclose(one, two, atol=1e-4)
+
+    def named(part, known):
+        kind = type(part).__name__
+        assert isinstance(part, str | list | tuple | set), f"{kind} is not a list."
+        part = [part] if str(part) in known else list(part)
+        strange = [each for each in part if each not in known]
+        assert not strange, f"{strange[0]!r} is none of {', '.join(known)}."
+        return set(part)
+
+    found = named(answer[0], list(vectors))
+    for name, numbers in vectors.items():
+        x = torch.tensor(numbers)
+        one, two = layer_norm(x), rms_norm(x)
+        if same(one, two) != (name in found):
+            says = "return the same" if same(one, two) else "differ"
+            raise AssertionError(
+                f"for {name} the two {says}. Hint: what is the mean of its numbers, "
+                "and what is left when it is subtracted?"
+            )
+    x = torch.tensor(vectors["c"])
+    changes = {"shift": x + 10, "scale": 10 * x, "flip": -x}
+    for norm, part in zip((layer_norm, rms_norm), answer[1:]):
+        found, who = named(part, list(changes)), type(norm).__name__
+        for name, changed in changes.items():
+            stays = same(norm(changed), norm(x))
+            becomes = f"{show(norm(x))} becomes {show(norm(changed))}"
+            assert not (name in found and not stays), (
+                f"{name} does change the output of {who}: {becomes}."
+            )
+            assert name in found or not stays, (
+                f"{name} leaves the output of {who} as it was. Hint: does it cancel "
+                "when the mean is subtracted, or when the sizes are divided out?"
+            )
+
+
+class WatchComplex(TorchFunctionMode):
+    """Note whether any result is made of complex numbers."""
+
+    seen = False
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.seen |= isinstance(result, Tensor) and result.is_complex()
+        return result
+
+
+def turned(x: Tensor, length: int, fault: str = "") -> Tensor:
+    """Rotate vectors x (…, L, d_k) as they should be, or with one fault."""
+    L, d_k = x.shape[-2:]
+    first = {"beginning": 0, "from one": length - L + 1}.get(fault, length - L)
+    exponent = torch.arange(0, d_k, 2) / d_k
+    exponent = {"half": exponent / 2, "double": exponent * 2}.get(fault, exponent)
+    angle = torch.arange(first, first + L).unsqueeze(1) * 10000**-exponent
+    angle = -angle if fault == "backward" else angle
+    neighbors = fault.startswith("neighbors")
+    a, b = (x[..., ::2], x[..., 1::2]) if neighbors else x.chunk(2, dim=-1)
+    cos, sin = angle.cos(), angle.sin()
+    parts = [a * cos - b * sin, a * sin + b * cos]
+    if fault == "neighbors":
+        return torch.stack(parts, dim=-1).flatten(-2)
+    return torch.cat(parts, dim=-1)
+
+
+@exercise("6.2")
+def one_multiplication(answer):
+    hints = {
+        "neighbors": "the pairs are neighbors, 0 with 1, 2 with 3. Hint: coordinate i "
+        "belongs with i + d_k / 2; `chunk` halves a vector.",
+        "neighbors, halves": "the pairs that you rotate are neighbors, and the result "
+        "has their parts in two halves. Hint: halve the vector before, too.",
+        "backward": "the vectors turn the wrong way. Hint: a is the real part and b "
+        "the imaginary one, and the sign of the angle is plus.",
+        "beginning": "the positions are counted from 0. Hint: with a cache, x is only "
+        "the end of the sequence; its last position is length - 1.",
+        "from one": "each position is one too large. Hint: the first position of a "
+        "sequence is 0, and isn't rotated.",
+        "half": "the later pairs turn too fast. Hint: the base is 10000, and its "
+        "exponents run from 0 to almost 1, in steps of 2 / d_k.",
+        "double": "the later pairs turn too slowly. Hint: the base is 10000, and its "
+        "exponents run from 0 to almost 1, in steps of 2 / d_k.",
+    }
+    for shape, length in (((2, 3, 5, 8), 5), ((2, 3, 2, 8), 7), ((1, 6), 4)):
+        x = torch.randn(shape)
+        given = f"for x of shape {shape} and length {length}"
+        with WatchComplex() as watch:
+            found = answer(x.clone(), length)
+        kind = type(found).__name__
+        assert isinstance(found, Tensor), f"{given} a tensor is needed, not {kind}."
+        assert not found.is_complex(), (
+            f"{given} the result is complex. Hint: put its real parts and then its "
+            "imaginary parts into one vector."
+        )
+        expected = at.RotaryEmbedding(shape[-1])(x, length)
+        right = found.shape == expected.shape and torch.allclose(
+            found, expected, rtol=1e-4, atol=1e-5
+        )
+        for fault, hint in hints.items():
+            wrong = turned(x, length, fault)
+            if not right and found.shape == wrong.shape:
+                near_it = torch.allclose(found, wrong, rtol=1e-4, atol=1e-5)
+                assert not near_it, f"{given} {hint}"
+        hint = "position p turns pair i by the angle p / 10000^(2i / d_k)."
+        agree(found, expected, given, hint)
+        assert watch.seen, (
+            "the result is right, but no complex number was used on the way. Hint: "
+            "`torch.complex(a, b) * torch.polar(…)`"
+        )
+
+
+def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
+    """Return what a cache of 32-bit numbers grows by with each token."""
+    model = at.make_model(9, 9, N, h * d_k, 8, h).eval()
+    for layer in model.decoder.layers:
+        layer.self_attn = at.GroupedQueryAttention(h, h_kv, h * d_k)
+        layer.src_attn = at.GroupedQueryAttention(h, h_kv, h * d_k)
+    src, tokens = torch.tensor([[4, 5]]), 3
+    cache = at.DecoderCache(model, src, torch.ones(1, 1, 2))
+    for n in range(1, tokens + 1):
+        at.decode_step(model, cache, torch.full((1, 1, n), 4))
+    stored = [part for pair in cache.target for part in pair]
+    return sum(part.numel() * part.element_size() for part in stored) // tokens
+
+
+@exercise("6.3")
+def how_many_tokens_fit(answer):
+    assert isinstance(answer, tuple | list) and len(answer) == 2, (
+        "two functions are asked for, (bytes_per_token, tokens_that_fit)."
+    )
+    bytes_per_token, tokens_that_fit = answer
+    for N, h, h_kv, d_k in ((1, 3, 3, 2), (3, 6, 2, 4), (2, 4, 1, 6)):
+        expected = bytes_in_the_cache(N, h, h_kv, d_k)
+        found = bytes_per_token(N, h_kv, d_k, 4)
+        given = f"for N={N}, h_kv={h_kv}, d_k={d_k} and 4 bytes per number"
+        assert is_number(found), f"{given} a number is needed, not {found!r}."
+        assert found != expected / 2, (
+            f"{given} {found} is half of what is stored. Hint: of what are there two?"
+        )
+        assert found != expected / 4, (
+            f"{given} {found} counts numbers. Hint: how many bytes does each take?"
+        )
+        assert N == 1 or found != expected / N, (
+            f"{given} {found} is what one layer stores."
+        )
+        assert found != 8 * expected, f"{given} {found} counts bits."
+        assert found == expected, (
+            f"{given} a cache grows by {expected} bytes, not {found}. Hint: each layer "
+            "stores a key and a value for each of its h_kv heads."
+        )
+    assert bytes_per_token(1, 1, 8, 2) == 32, (
+        "with 2 bytes per number the answer must be half of that with 4 bytes."
+    )
+    for memory, batch, size in (
+        (960, 1, (1, 3, 2, 4)),
+        (960, 5, (1, 3, 2, 4)),
+        (1000, 3, (1, 3, 2, 4)),
+        (16 * 2**30, 8, (32, 8, 128, 2)),
+    ):
+        each = bytes_per_token(*size)
+        expected = memory // (batch * each)
+        found = tokens_that_fit(memory, batch, *size)
+        given = f"for {memory:,} bytes, batch={batch} and {each:,} bytes per token"
+        assert is_number(found), f"{given} a number is needed, not {found!r}."
+        assert batch == 1 or found not in (memory // each, expected * batch), (
+            f"{given} {found:,} tokens are those of all sequences together. Hint: they "
+            "share the memory."
+        )
+        assert found == int(found), f"{given} {found} isn't a whole number of tokens."
+        assert found != expected + 1, (
+            f"{given} {found} tokens don't fit. Hint: round down."
+        )
+        assert found == expected, f"{given} it is {expected:,}, not {found:,}."
+
+
+def with_four_faults(query, key, value, mask=None):
+    """Return what the faulty function that exercise 6.4 gives does."""
+    copies = query.size(1) // key.size(1)
+    speed = 10000 ** -(torch.arange(0, query.size(3), 2) / query.size(3))
+
+    def rotate(x):
+        angle = torch.arange(x.size(2)).unsqueeze(1) * speed
+        a, b = x.chunk(2, dim=-1)
+        a = a * angle.cos() - b * angle.sin()
+        return torch.cat([a, a * angle.sin() + b * angle.cos()], dim=-1)
+
+    key, value = (rotate(x).repeat(1, copies, 1, 1) for x in (key, value))
+    return at.attention(rotate(query), key, value, mask)[0]
+
+
+@exercise("6.4")
+def grouped_and_rotated(answer):
+    def draw(h, g, L, S):
+        return torch.randn(2, h, L, 8), torch.randn(2, g, S, 8), torch.randn(2, g, S, 8)
+
+    def expected(query, key, value, mask=None):
+        copies = query.size(1) // key.size(1)
+        key, value = (x.repeat_interleave(copies, dim=1) for x in (key, value))
+        return at.RotaryAttention(8, at.attention)(query, key, value, mask)[0]
+
+    untouched = draw(6, 2, 3, 5)
+    found, faulty = answer(*untouched), with_four_faults(*untouched)
+    kind = type(found).__name__
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+    if found.shape == faulty.shape and torch.allclose(found, faulty, atol=1e-5):
+        raise NotImplementedError  # so that no hint names a fault before you looked
+
+    query, key, value = draw(6, 2, 5, 5)
+    alike = value[:, :1, :1].expand_as(value)
+    agree(
+        answer(query, key, alike),
+        alike[:, :1].expand(2, 6, 5, 8),
+        "where all keys have the same value, which must come out whatever the weights,",
+        "positions decide who attends to whom; what is passed on has no position",
+    )
+    alone = draw(2, 2, 5, 5)
+    agree(
+        answer(*alone),
+        expected(*alone),
+        "with as many heads of keys as of queries, and as many keys,",
+        "rotate the pair (1, 0) by 90° on paper, line by line; is the result (0, 1)?",
+    )
+    mixed = query, key.repeat(1, 3, 1, 1), value.repeat(1, 3, 1, 1)
+    found = answer(query, key, value)
+    assert not torch.allclose(found, expected(*mixed), atol=1e-5), (
+        "with 6 heads of queries and 2 of keys, head 1 attends to the keys of head 1. "
+        "Hint: neighbors share, so heads 0, 1 and 2 attend to the keys of head 0."
+    )
+    hint = "head i of the queries attends to head i // 3 of the keys"
+    given = "with 6 heads of queries and 2 of keys"
+    agree(found, expected(query, key, value), given, hint)
+    given = "with the last 2 queries of 5, as when decoding with a cache,"
+    last = query[:, :, 3:]
+    hint = "they must get what they get among all 5; at which positions are they?"
+    agree(answer(last, key, value), expected(query, key, value)[:, :, 3:], given, hint)
+    for h, g, L, S in ((4, 1, 6, 6), (4, 2, 1, 6), (4, 4, 3, 6)):
+        parts = draw(h, g, L, S)
+        mask = at.subsequent_mask(S)[:, S - L :].unsqueeze(1)
+        given = f"for {h} heads of queries, {g} of keys, {L} queries, {S} keys, a mask"
+        agree(answer(*parts, mask), expected(*parts, mask), given)
+
+
+@exercise("6.5")
+def mask_and_weights_of_a_language_model(answer):
+    for src, tgt, pad in (
+        ([[5, 6, 7, 8], [5, 6, 2, 2]], [[0, 9, 4, 1], [0, 9, 1, 2]], 2),
+        ([[3, 5, 1], [5, 0, 0]], [[2, 9, 1, 0, 0], [2, 4, 4, 4, 1]], 0),
+    ):
+        batch = at.Batch(torch.tensor(src), torch.tensor(tgt), pad)
+        result = answer(batch, pad)
+        assert isinstance(result, tuple | list) and len(result) == 2, (
+            "two tensors are asked for, the mask and the weights."
+        )
+        given = f"for src {src} and tgt {tgt} with padding {pad},"
+        S, n = batch.src.size(1), batch.src.size(1) + batch.tgt.size(1)
+        shapes = ((2, n, n), (2, n))
+        for found, name, shape in zip(result, ("mask", "weights"), shapes):
+            kind = type(found).__name__
+            kind = tuple(found.shape) if isinstance(found, Tensor) else kind
+            assert kind == shape, f"{given} the {name} must be {shape}, not {kind}."
+        mask, weights = result[0] != 0, result[1].float()
+
+        read = torch.cat([batch.src, batch.tgt], dim=1)
+        rows, columns = torch.arange(n).unsqueeze(1), torch.arange(n)
+        real = (read != pad).unsqueeze(1)
+        for wrong, says in (
+            (
+                mask & (columns > rows),
+                "sees position {}, which comes later. Hint: `prefix_mask` lets the "
+                "source see all of itself; what do you have to take away?",
+            ),
+            (
+                mask & ~real,
+                "sees position {}, which is padding. Hint: `prefix_mask` hides it.",
+            ),
+            (~mask & (columns == rows) & real, "doesn't see itself."),
+            (
+                ~mask & (columns < rows) & real,
+                "doesn't see position {}, which comes before it. Hint: a row of the "
+                "mask belongs to a query, a column to a key.",
+            ),
+        ):
+            if wrong.any():
+                row, query, key = wrong.nonzero()[0].tolist()
+                side = "source" if query < S else "target"
+                raise AssertionError(
+                    f"{given} position {query} of row {row}, in the {side}, "
+                    f"{says.format(key)}"
+                )
+
+        counts = torch.cat([torch.zeros(2, S), batch.tgt_y != pad], dim=1)
+        assert not weights[:, : S - 1].any(), (
+            f"{given} the weights are {show(weights)}: they count what follows in the "
+            "source, too."
+        )
+        assert not weights[:, S - 1].any(), (
+            f"{given} the weights are {show(weights)}. Hint: what is the answer at the "
+            "last position of the source? The start symbol is given, not predicted."
+        )
+        answers = torch.cat([torch.zeros(2, S), batch.tgt_y], dim=1)
+        padding = (answers == pad) & (columns >= S)
+        assert not weights[padding].any(), (
+            f"{given} the weights are {show(weights)}: they count padding. Hint: look "
+            "at what is predicted at a position, not at what is read."
+        )
+        hint = "the sum of the weights is `batch.ntokens`."
+        agree(weights, counts, f"{given} the weights differ:", hint)
+
+
+@exercise("6.6")
+def the_nucleus(answer):
+    sharp = [0.0625, 0.5, 0.125, 0.25, 0.04, 0.0225]
+    order = [1, 3, 2, 0, 4, 5]
+
+    def kept(p, top_p):
+        found = answer(list(p), top_p)
+        kind = type(found).__name__
+        assert isinstance(found, dict), (
+            f"a dictionary {{id: probability}} is needed, not {kind}."
+        )
+        return found
+
+    for top_p, size, hint in (
+        (0.6, 2, "the best alone has 0.5, which is too little, so a second is needed."),
+        (0.51, 2, "the token that crosses the limit is kept, too."),
+        (0.8, 3, "go through the tokens from the most probable to the least."),
+        (0.5, 1, "the best alone has 0.5, and that is enough."),
+        (0.75, 2, "two tokens have 0.75, and that is enough."),
+        (0.1, 1, "the best token is always kept."),
+        (0.0, 1, "the best token is always kept."),
+        (0.99, 6, "the first five have 0.9775."),
+    ):
+        found, expected = kept(sharp, top_p), order[:size]
+        assert sorted(found) == sorted(expected), (
+            f"of {sharp} the nucleus of top_p={top_p} is {sorted(expected)}, not "
+            f"{sorted(found)}. Hint: {hint}"
+        )
+        share = sum(sharp[i] for i in expected)
+        for i in expected:
+            assert near(float(found[i]), sharp[i] / share), (
+                f"of {sharp} with top_p={top_p} token {i} is drawn with probability "
+                f"{sharp[i] / share:.4f}, not {found[i]:.4f}. Hint: what is kept has "
+                f"{share:g} in all; divide by that."
+            )
+    found = kept([0.75, 0.0, 0.25], 1.0)
+    assert sorted(found) == [0, 2], (
+        f"of [0.75, 0.0, 0.25] the nucleus of top_p=1.0 is [0, 2], not "
+        f"{sorted(found)}. Hint: the fewest tokens that add up to 1."
+    )
+    for _ in range(20):
+        log_p = torch.randn(7).mul(2).log_softmax(-1).double()
+        log_p -= log_p.logsumexp(-1)
+        top_p = torch.rand(1).item()
+        p = at.restrict(log_p, None, top_p).softmax(-1)
+        expected = {i: share for i, share in enumerate(p.tolist()) if share}
+        found = kept(log_p.exp().tolist(), top_p)
+        assert sorted(found) == sorted(expected) and all(
+            near(float(found[i]), expected[i]) for i in expected
+        ), (
+            f"of {show(log_p.exp())} with top_p={top_p:.4f} `restrict` keeps "
+            f"{ {i: round(q, 4) for i, q in expected.items()} }; yours "
+            f"{ {i: round(float(q), 4) for i, q in found.items()} }."
+        )

@@ -219,8 +219,8 @@ MUTANTS = [
     Mutant(
         "rate: first two updates share a rate",
         "linear schedule counted from 0",
-        "return linear_rate(step + 1,",
-        "return linear_rate(step,",
+        "step + 1, config.base_lr, config.warmup, total",
+        "step, config.base_lr, config.warmup, total",
         "test_real_world.py::test_step_k_uses_the_rate_of_step_k",
     ),
     Mutant(
@@ -268,8 +268,9 @@ MUTANTS = [
     Mutant(
         "greedy_decode: goes on after </s>, one row only",
         "no row ever stops",
+        "without an end symbol all rows go on\n"
         "            running = running & (word != end_symbol)\n",
-        "",
+        "without an end symbol all rows go on\n",
         "test_training.py::test_greedy_decoding_stops_row_by_row_and_equals_one_by_one",
     ),
     Mutant(
@@ -697,6 +698,94 @@ MUTANTS = [
         "test_attention_visualization.py::"
         "test_planted_maps_are_what_the_model_predicts_from",
     ),
+    # --- our own: chapter 6 ---------------------------------------------------
+    Mutant(
+        OWN,
+        "RMS norm divides by the length of the vector",
+        "mean_square = x.square().mean(dim=-1, keepdim=True)",
+        "mean_square = x.square().sum(dim=-1, keepdim=True)",
+        "test_since_2017.py::test_rms_norm_is_torchs",
+    ),
+    Mutant(
+        OWN,
+        "a cached query is rotated as if it came first",
+        "positions = slice(length - x.size(-2), length)",
+        "positions = slice(0, x.size(-2))",
+        "test_since_2017.py::test_a_query_is_rotated_alike_with_and_without_a_cache",
+    ),
+    Mutant(
+        OWN,
+        "cross-attention is rotary as well",
+        'if "rotary" in changes and hasattr(module, "self_attn"):\n'
+        "            attn: Any = module.self_attn\n",
+        'if "rotary" in changes and isinstance(module, MultiHeadedAttention):\n'
+        "            attn: Any = module\n",
+        "test_since_2017.py::test_any_choice_of_changes_trains_decodes_and_loads",
+    ),
+    Mutant(
+        OWN,
+        "keys are normalized with the scale of the queries",
+        "key = self.key_norm(key)",
+        "key = self.query_norm(key)",
+        "test_since_2017.py::test_scores_of_normalized_vectors",
+    ),
+    Mutant(
+        OWN,
+        "a group's queries get each other's masks",
+        "mask = mask.repeat(1, 1, copies, 1)",
+        "mask = mask.repeat_interleave(copies, dim=2)",
+        "test_since_2017.py::test_grouped_queries_are_a_loop_and_torchs",
+    ),
+    Mutant(
+        OWN,
+        "SwiGLU is as wide as the network it replaces",
+        "SwiGLU(d_model, 2 * d_ff // 3, dropout)",
+        "SwiGLU(d_model, d_ff, dropout)",
+        "test_since_2017.py::test_swiglu_has_as_many_weights_as_what_it_replaces",
+    ),
+    Mutant(
+        OWN,
+        "in one stack the source sees the target",
+        "later = src_mask.new_zeros(B, S, L)",
+        "later = src_mask.new_ones(B, S, L)",
+        "test_since_2017.py::"
+        "test_the_target_sees_no_future_and_the_source_all_of_the_source",
+    ),
+    Mutant(
+        OWN,
+        "in one stack padding stays between source and target",
+        "return self.embed(src.gather(1, padding_first))",
+        "return self.embed(src)",
+        "test_since_2017.py::test_padding_has_no_influence",
+    ),
+    Mutant(
+        OWN,
+        "the nucleus ends before the token that fills it",
+        "before = best.exp().cumsum(dim=-1) - best.exp()",
+        "before = best.exp().cumsum(dim=-1)",
+        "test_since_2017.py::test_what_is_kept_is_the_nucleus",
+    ),
+    Mutant(
+        OWN,
+        "what is left out is put back in sorted order",
+        "out.gather(-1, ids.argsort(dim=-1))",
+        "out.gather(-1, ids)",
+        "test_since_2017.py::test_what_is_kept_is_the_nucleus",
+    ),
+    Mutant(
+        OWN,
+        "a low temperature makes samples more random",
+        "log_p = (log_p / temperature).log_softmax(dim=-1)",
+        "log_p = (log_p * temperature).log_softmax(dim=-1)",
+        "test_since_2017.py::test_samples_follow_the_models_probabilities",
+    ),
+    Mutant(
+        OWN,
+        "the stable phase does not reach the optimizer",
+        "config.base_lr, config.warmup, total, config.decay",
+        "config.base_lr, config.warmup, total",
+        "test_since_2017.py::test_the_share_reaches_the_optimizer",
+    ),
     # --- our own: chapter 90 --------------------------------------------------
     Mutant(
         OWN,
@@ -820,8 +909,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "a resumed run does not notice that its training text has changed",
-        "digest.update(array(\"i\", [len(src), *src, *tgt]).tobytes())",
-        "digest.update(array(\"i\", [len(src)]).tobytes())",
+        'digest.update(array("i", [len(src), *src, *tgt]).tobytes())',
+        'digest.update(array("i", [len(src)]).tobytes())',
         "test_resume.py::test_another_text_is_refused_before_anything_is_written",
     ),
     # --- our own: chapter 93 --------------------------------------------------

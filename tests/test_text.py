@@ -147,7 +147,10 @@ def test_glossary():
 FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
 DECODING = runpy.run_path(str(ROOT / "images" / "draw_decoding.py"))
 SPEED = runpy.run_path(str(ROOT / "images" / "draw_speed.py"))
-DRAWN = (*FIGURES["FIGURES"], *DECODING["FIGURES"], *SPEED["FIGURES"])
+SINCE = runpy.run_path(str(ROOT / "images" / "draw_since_2017.py"))
+DRAWN = tuple(
+    draw for program in (FIGURES, DECODING, SPEED, SINCE) for draw in program["FIGURES"]
+)
 
 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
@@ -230,15 +233,19 @@ def test_every_figure_is_shown():
     assert files == {draw.__name__ for draw in DRAWN}
 
 
-def test_numbers_in_the_figure_of_the_whole_are_those_of_the_sections():
+@pytest.mark.parametrize(
+    ("path", "numbers"),
+    [(MAIN[0], FIGURES["SECTION"]), (MAIN[5], SINCE["SECTION"])],
+    ids=["of the whole", "since 2017"],
+)
+def test_numbers_in_the_figures_are_those_of_the_sections(path, numbers):
     places = {}
-    for title, cells in sections(read(MAIN[0])).items():
+    for title, cells in sections(read(path)).items():
         for cell in cells:
             if "export" in tags(cell):
                 for node in ast.parse(cell.source).body:
                     if isinstance(node, ast.FunctionDef | ast.ClassDef):
                         places[node.name] = title.split()[0]
-    numbers = FIGURES["SECTION"]
     assert numbers == {name: places[name] for name in numbers}
 
 
@@ -257,7 +264,7 @@ def test_teachers_see_the_exercises_as_the_chapters_state_them():
     page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
     stated = [
         e.groups()
-        for path in MAIN[:5]
+        for path in MAIN[:6]
         for e in STATED.finditer("\n\n".join(prose(path)))
     ]
     assert [row.groups() for row in ROW.finditer(page)] == sorted(stated)

@@ -656,3 +656,203 @@ WRONG["5.2"] = [  # with all four faults it is the stub, which is no answer yet
     faulty_cells(index=False, scale=False, turned=False),
     lambda attn, head, rows, columns: [],
 ]
+
+
+# chapter 6
+
+WRONG["6.1"] = [
+    (["a", "d"], ["shift", "scale"], ["scale"]),  # a mean of 0 without symmetry
+    (["a", "e"], ["shift", "scale"], ["scale"]),  # nothing to divide by
+    (["a", "b", "d", "e"], ["shift", "scale"], ["scale"]),
+    ("ade", ["shift"], ["scale"]),
+    ("ade", ["shift", "scale", "flip"], ["scale"]),
+    ("ade", ["shift", "scale"], ["shift", "scale"]),  # the mean is gone, too
+    ("ade", ["shift", "scale"], []),
+    ("ade", ["shift", "scale"], ["scale", "flip"]),
+    ("ade", ["add"], ["scale"]),
+    "mean",
+]
+
+
+def as_complex(
+    pairs="halves", sign=1, first=None, step=2, base=10000, real=True, back="halves"
+):
+    """Return a rotation by complex numbers with a choice of faults."""
+
+    def rotate(x, length):
+        L, d_k = x.shape[-2:]
+        start = length - L if first is None else first(length - L)
+        if pairs == "halves":
+            z = torch.complex(*x.chunk(2, dim=-1))
+        else:
+            z = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+        position = torch.arange(start, start + L).unsqueeze(1)
+        angle = sign * position / base ** (step * torch.arange(d_k // 2) / d_k)
+        z = z * torch.polar(torch.ones_like(angle), angle)
+        if not real:
+            return z
+        if back == "halves":
+            return torch.cat([z.real, z.imag], dim=-1)
+        return torch.view_as_real(z).flatten(-2)
+
+    return rotate
+
+
+WRONG["6.2"] = [
+    as_complex(pairs="neighbors", back="neighbors"),
+    as_complex(pairs="neighbors"),
+    as_complex(sign=-1),
+    as_complex(first=lambda start: 0),
+    as_complex(first=lambda start: start + 1),
+    as_complex(step=1),
+    as_complex(step=4),
+    as_complex(base=100),
+    as_complex(real=False),
+    as_complex(back="neighbors"),
+    lambda x, length: at.RotaryEmbedding(x.size(-1))(x, length),  # no complex number
+    lambda x, length: x,
+]
+
+
+def cache_bytes(N, h_kv, d_k, bytes_per_number):
+    return 2 * N * h_kv * d_k * bytes_per_number
+
+
+def fitting(memory, batch, *size):
+    return memory // (batch * cache_bytes(*size))
+
+
+WRONG["6.3"] = [
+    (lambda N, h_kv, d_k, b: N * h_kv * d_k * b, fitting),  # keys alone
+    (lambda N, h_kv, d_k, b: 2 * h_kv * d_k * b, fitting),  # one layer
+    (lambda N, h_kv, d_k, b: 2 * N * h_kv * d_k, fitting),  # numbers
+    (lambda N, h_kv, d_k, b: 2 * N * d_k * b, fitting),  # one head
+    (lambda *size: 8 * cache_bytes(*size), fitting),  # bits
+    (lambda N, h_kv, d_k, b: 2 * N * h_kv * d_k * 4, fitting),  # always 4 bytes
+    (cache_bytes, lambda memory, batch, *size: memory // cache_bytes(*size)),
+    (cache_bytes, lambda memory, batch, *s: memory / (batch * cache_bytes(*s))),
+    (cache_bytes, lambda memory, batch, *s: -(-memory // (batch * cache_bytes(*s)))),
+    (cache_bytes, lambda memory, batch, *size: cache_bytes(*size) // memory),
+]
+
+
+def faulty_groups(values=True, again=True, interleaved=True, beginning=True):
+    """Return the function of 6.4 with some of its faults."""
+
+    def attend(query, key, value, mask=None):
+        copies, d_k, S = query.size(1) // key.size(1), query.size(3), key.size(2)
+        speed = 10000 ** -(torch.arange(0, d_k, 2) / d_k)
+
+        def rotate(x):
+            L = x.size(2)
+            position = torch.arange(L) + (0 if beginning else S - L)
+            angle = position.unsqueeze(1) * speed
+            a, b = x.chunk(2, dim=-1)
+            left = a * angle.cos() - b * angle.sin()
+            right = (left if again else a) * angle.sin() + b * angle.cos()
+            return torch.cat([left, right], dim=-1)
+
+        def shared(x):
+            if interleaved:
+                return x.repeat(1, copies, 1, 1)
+            return x.repeat_interleave(copies, dim=1)
+
+        key, value = rotate(key), rotate(value) if values else value
+        return at.attention(rotate(query), shared(key), shared(value), mask)[0]
+
+    return attend
+
+
+WRONG["6.4"] = [  # with all four faults it is the stub, which is no answer yet
+    *(
+        faulty_groups(*faults)
+        for faults in itertools.product([False, True], repeat=4)
+        if 0 < sum(faults) < 4
+    ),
+    lambda query, key, value, mask=None: query,
+]
+
+
+def as_language_model(mask="causal", weights="right"):
+    """Return what 6.5 asks for, with one or another of its two parts wrong."""
+
+    def without_a_prefix(batch, pad):
+        prefix = at.prefix_mask(batch.src_mask, batch.tgt_mask)
+        B, n, _ = prefix.shape
+        S = batch.src.size(1)
+        triangle = at.subsequent_mask(n)
+        masks = {
+            "causal": prefix & triangle,
+            "prefix": prefix,
+            "triangle": triangle.expand(B, n, n),
+            "strict": prefix & triangle.tril(-1),
+            "turned": prefix & triangle.mT,
+            "apart": prefix & triangle & (torch.arange(n) >= S),
+            "one": (prefix & triangle)[:1],
+        }
+        source, words = torch.zeros(B, S), (batch.tgt_y != pad).float()
+        early = torch.cat([words, torch.zeros(B, 1)], dim=1)
+        ones = {
+            "right": torch.cat([source, words], dim=1),
+            "all": torch.cat([(batch.src != pad).float(), words], dim=1),
+            "read": torch.cat([source, (batch.tgt != pad).float()], dim=1),
+            "padding": torch.cat([source, torch.ones_like(words)], dim=1),
+            "early": torch.cat([source[:, 1:], early], dim=1),
+            "late": torch.cat([source, words[:, 1:], words[:, :1] * 0], dim=1),
+            "target": words,
+        }
+        return masks[mask], ones[weights]
+
+    return without_a_prefix
+
+
+WRONG["6.5"] = [
+    as_language_model(mask="prefix"),
+    as_language_model(mask="triangle"),
+    as_language_model(mask="strict"),
+    as_language_model(mask="turned"),
+    as_language_model(mask="apart"),
+    as_language_model(mask="one"),
+    as_language_model(weights="all"),
+    as_language_model(weights="read"),
+    as_language_model(weights="padding"),
+    as_language_model(weights="early"),
+    as_language_model(weights="late"),
+    as_language_model(weights="target"),
+    lambda batch, pad: at.prefix_mask(batch.src_mask, batch.tgt_mask),
+]
+
+
+def nucleus_of(stops="before >= top_p", rescale=True, ordered=True, one=True):
+    """Return a nucleus with a rule for where it stops, or with another fault."""
+    rules = {
+        "before >= top_p": lambda before, after, top_p: before >= top_p,
+        "before > top_p": lambda before, after, top_p: before > top_p,
+        "after >= top_p": lambda before, after, top_p: after >= top_p,
+        "after > top_p": lambda before, after, top_p: after > top_p,
+    }
+
+    def nucleus(p, top_p):
+        ids = sorted(range(len(p)), key=lambda i: -p[i]) if ordered else range(len(p))
+        kept, total = [], 0.0
+        for i in ids:
+            if rules[stops](total, total + p[i], top_p) and (kept or not one):
+                break
+            kept.append(i)
+            total += p[i]
+        return {i: p[i] / total if rescale else p[i] for i in kept}
+
+    return nucleus
+
+
+WRONG["6.6"] = [
+    nucleus_of("after > top_p"),  # without the token that crosses the limit
+    nucleus_of("after >= top_p"),
+    nucleus_of("before > top_p"),  # one too many where the limit is met
+    nucleus_of(one=False),  # nothing for 0
+    nucleus_of(rescale=False),
+    nucleus_of(ordered=False),
+    lambda p, top_p: {i: q for i, q in enumerate(p) if q >= top_p},  # a threshold
+    lambda p, top_p: list(nucleus_of()(p, top_p)),
+    lambda p, top_p: dict(enumerate(p)),
+]

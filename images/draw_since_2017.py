@@ -1,0 +1,360 @@
+"""Draw the figures of chapter 6 as SVG, in the style of draw.py.
+
+python images/draw_since_2017.py
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import draw  # noqa: E402
+from draw import (  # noqa: E402
+    FILL,
+    INK,
+    LINE,
+    OPEN,
+    PAPER,
+    Figure,
+    pill,
+    text_width,
+    token_grid,
+    write,
+)
+
+CHANGED, OTHER = FILL["attention"], "#d55e00"  # the second is the charts' second color
+PRE_NORM = draw.SECTION["SublayerConnection"]
+# The section of chapter 6 that builds each class; tests/test_text.py compares.
+SECTION = {
+    "RMSNorm": "6.2",
+    "RotaryEmbedding": "6.3",
+    "SwiGLU": "6.4",
+    "QueryKeyNorm": "6.5",
+    "GroupedQueryAttention": "6.6",
+    "DecoderOnly": "6.10",
+    "sample": "6.11",
+}
+# Sections that export nothing.
+FLASH, TRAINING, SINKS = "6.7", "6.9", "6.12"
+
+
+def changed(f: Figure, x, y, w, h, text, name="") -> None:
+    """Draw a box in the accent color, with the number of a section at its corner."""
+    f.box(x, y, w, h, text, CHANGED, 13)
+    f.part(
+        "rect", x=x, y=y, width=w, height=h, rx=7, fill="none", stroke=OPEN,
+        stroke_width=2.4,
+    )  # fmt: skip
+    if name:
+        pill(f, x, y + h / 2, SECTION[name])
+
+
+def frame(f: Figure, c: int, title: str, norm: str, new: bool) -> None:
+    """Draw what both blocks share around column c: frames, sums, embeddings."""
+    f.text(c, 24, title, 18, bold=True)
+    f.text(c + 14 * new, 48, norm, 14)
+    f.box(c - 168, 104, 336, 598, fill="layer")
+    f.text(c + 158, 118, "N times", 13, "end")
+    f.box(c - 126, 186, 252, 144, fill="plain")
+    f.box(c - 126, 422, 252, 226, fill="plain")
+    f.line((c, 186), (c, 176), arrow=False)
+    f.plus(c, 166)
+    f.line((c, 422), (c, 412), arrow=False)
+    f.plus(c, 402)
+    above = 378 if new else 344  # the second residual leaves before or after a norm
+    f.line((c, 692), (c - 152, 692), (c - 152, 402), (c - 12, 402))
+    f.line((c, above), (c - 152, above), (c - 152, 166), (c - 12, 166))
+    f.box(c - 60, 740, 120, 26, "embeddings", "norm", 13)
+    f.line((c, 780), (c, 768))
+    f.text(c, 788, "token ids", 13)
+
+
+def attention_part(f: Figure, c: int, names: str, heads: tuple[int, int]) -> None:
+    """Draw attention's linear maps, its softmax, and how the heads are joined."""
+    for i, words in enumerate(names.split("\n")):
+        f.text(c - 118, 436 + 17 * i, words, 13, "start", bold=True)
+    f.line((c, 446), (c, 422), arrow=False)
+    f.box(c - 34, 446, 68, 24, "linear", "norm", 13)
+    f.line((c, 484), (c, 472))
+    f.box(c - 110, 484, 220, 28, "softmax(q · k / √d_{k}) · v", "norm", 13)
+    f.line((c, 640), (c - 76, 640), (c - 76, 630))
+    f.line((c, 640), (c + 76, 640), (c + 76, 630))
+    f.line((c, 640), (c, 630))
+    for x, name in ((c - 76, "queries"), (c, "keys"), (c + 76, "values")):
+        count = heads[0] if name == "queries" else heads[1]
+        words = f"{name}\n{count} heads"
+        if count == heads[0]:
+            f.box(x - 34, 592, 68, 36, words, "norm", 13)
+        else:
+            changed(f, x - 34, 592, 68, 36, words)
+    f.line((c + 76, 592), (c + 76, 514))
+
+
+def block_of_2017(f: Figure, c: int) -> None:
+    """Draw a layer of the paper around column c, from the bottom up."""
+    frame(f, c, "2017", "post-norm: a norm after each sum", new=False)
+    f.line((c, 740), (c, 731), arrow=False)
+    f.plus(c, 721)
+    f.box(c + 46, 709, 100, 24, "sinusoids", "norm", 13)
+    f.line((c + 46, 721), (c + 12, 721))
+    f.line((c, 711), (c, 640), arrow=False)
+    attention_part(f, c, "multi-head\nattention", (8, 8))
+    for x in (c - 76, c):
+        f.line((x, 592), (x, 514))
+    f.line((c, 392), (c, 382))
+    f.box(c - 60, 356, 120, 24, "LayerNorm", "norm", 13)
+    f.line((c, 356), (c, 318))
+    f.text(c - 118, 200, "feed-forward", 13, "start", bold=True)
+    f.box(c - 34, 292, 68, 24, "linear", "norm", 13)
+    f.line((c, 292), (c, 279))
+    f.box(c - 34, 253, 68, 24, "ReLU", "norm", 13)
+    f.line((c, 253), (c, 240))
+    f.box(c - 34, 214, 68, 24, "linear", "norm", 13)
+    f.line((c, 214), (c, 186), arrow=False)
+    f.line((c, 156), (c, 146))
+    f.box(c - 60, 120, 120, 24, "LayerNorm", "norm", 13)
+    f.line((c, 120), (c, 64))
+    f.box(c - 100, 803, 200, 24, "every linear map adds a bias", "norm", 13)
+
+
+def block_of_today(f: Figure, c: int) -> None:
+    """Draw a layer of today around column c, from the bottom up."""
+    frame(f, c, "today", "pre-norm: a norm before each part", new=True)
+    pill(f, c - 122, 48, PRE_NORM)
+    f.line((c, 740), (c, 682))
+    changed(f, c - 60, 656, 120, 24, "RMSNorm", "RMSNorm")
+    f.line((c, 656), (c, 640), arrow=False)
+    attention_part(f, c, "grouped-query\nattention", (8, 2))
+    pill(f, c + 126, 610, SECTION["GroupedQueryAttention"])
+    for x in (c - 76, c):
+        f.line((x, 592), (x, 582))
+        changed(f, x - 34, 558, 68, 22, "RMSNorm")
+        f.line((x, 558), (x, 548))
+        changed(f, x - 34, 524, 68, 22, "rotate")
+        f.line((x, 524), (x, 514))
+    pill(f, c - 126, 569, SECTION["QueryKeyNorm"])
+    pill(f, c - 126, 535, SECTION["RotaryEmbedding"])
+    f.line((c, 392), (c, 368))
+    changed(f, c - 60, 342, 120, 24, "RMSNorm", "RMSNorm")
+    f.text(c - 118, 200, "SwiGLU", 13, "start", bold=True)
+    f.line((c, 342), (c, 323), arrow=False)
+    for x in (c - 66, c + 66):
+        f.line((c, 323), (x, 323), (x, 315))
+    changed(f, c - 100, 289, 68, 24, "gate", "SwiGLU")
+    f.box(c + 32, 289, 68, 24, "linear", "norm", 13)
+    f.line((c - 66, 289), (c - 66, 277))
+    changed(f, c - 100, 251, 68, 24, "SiLU")
+    f.line((c - 32, 263), (c - 12, 263))
+    f.line((c + 66, 289), (c + 66, 263), (c + 12, 263))
+    times(f, c, 263)
+    f.line((c, 253), (c, 240))
+    f.box(c - 34, 214, 68, 24, "linear", "norm", 13)
+    f.line((c, 214), (c, 186), arrow=False)
+    f.line((c, 156), (c, 92))
+    f.box(c - 60, 66, 120, 24, "RMSNorm", CHANGED, 13, dash=True)
+    f.text(c + 70, 78, "after layer N", 13, "start")
+    changed(f, c - 100, 803, 200, 24, "no linear map has a bias", "RMSNorm")
+
+
+def times(f: Figure, x: int, y: int) -> None:
+    """Draw the circle where values are multiplied by their gate."""
+    f.part("circle", cx=x, cy=y, r=10, fill=CHANGED, stroke=OPEN, stroke_width=2.4)
+    f.line((x - 4, y - 4), (x + 4, y + 4), arrow=False)
+    f.line((x - 4, y + 4), (x + 4, y - 4), arrow=False)
+
+
+def blocks() -> Figure:
+    """Draw a layer of 2017 and one of today, side by side."""
+    f = Figure("blocks", 866, "A layer of 2017 and a layer of today")
+    block_of_2017(f, 184)
+    block_of_today(f, 544)
+    changed(f, 252, 841, 20, 14, "")
+    f.text(282, 848, "blue: changed, with its section", 13, "start", colour=LINE)
+    return f
+
+
+EVENTS = (  # year, section, name, first author, the part it changes
+    (2017, "1", "Attention Is All You Need", "Vaswani", "whole model"),
+    (2018, SECTION["DecoderOnly"], "GPT, decoder only", "Radford", "whole model"),
+    (2019, SECTION["sample"], "Top-p sampling", "Holtzman", "decoding"),
+    (2019, SECTION["RMSNorm"], "RMSNorm", "Zhang & Sennrich", "norms"),
+    (2019, SECTION["GroupedQueryAttention"], "Multi-query attention", "Shazeer",
+     "attention"),
+    (2020, PRE_NORM, "Pre-norm analyzed", "Xiong", "norms"),
+    (2020, SECTION["SwiGLU"], "GLU variants", "Shazeer", "feed-forward"),
+    (2020, SECTION["QueryKeyNorm"], "Query–key norm", "Henry", "attention"),
+    (2021, SECTION["RotaryEmbedding"], "Rotary positions", "Su", "positions"),
+    (2021, SECTION["RotaryEmbedding"], "ALiBi", "Press", "positions"),
+    (2022, FLASH, "FlashAttention", "Dao", "attention"),
+    (2023, SECTION["GroupedQueryAttention"], "Grouped-query attention", "Ainslie",
+     "attention"),
+    (2023, SINKS, "Attention sinks", "Xiao", "attention"),
+    (2024, TRAINING, "Warm-up, stable, decay", "Hu", "training"),
+    (2024, TRAINING, "Muon", "Jordan", "training"),
+    (2025, TRAINING, "Muon at scale", "Liu", "training"),
+)  # fmt: skip
+PARTS = {  # what changes, and its color
+    "whole model": FILL["plain"],
+    "norms": FILL["norm"],
+    "attention": FILL["attention"],
+    "feed-forward": FILL["feed"],
+    "positions": FILL["embed"],
+    "decoding": FILL["output"],
+    "training": "#e6dcf4",
+}
+
+
+def timeline() -> Figure:
+    """Draw the changes that the chapter teaches, each in the year it appeared."""
+    row, top, wide = 27, 62, 76
+    bottom = top + row * len(EVENTS)
+    f = Figure("timeline", bottom + 62, "The Transformer's changes from 2017 to 2025")
+    for i, year in enumerate(range(2017, 2026)):
+        x = 18 + wide * i
+        fill = FILL["group"] if i % 2 else PAPER
+        f.part("rect", x=x, y=40, width=wide, height=bottom - 34, fill=fill)
+        f.text(x + wide / 2, 24, str(year), 14, bold=True)
+    for i, (year, section, name, author, part) in enumerate(EVENTS):
+        x, y = 18 + wide * (year - 2016.5), top + row * i
+        width = text_width(name, 13, bold=True) + 32
+        side = -1 if x + width + text_width(author, 13) > 690 else 1
+        left = x if side == 1 else x - width
+        f.box(left, y - 11, width, 22, fill=PARTS[part])
+        f.text(left + width / 2 + 8 * side, y, name, 13, bold=True)
+        f.text(
+            x + side * (width + 7), y, author, 13, "start" if side == 1 else "end",
+            colour=LINE,
+        )  # fmt: skip
+        pill(f, x, y, section)
+    for i, words in enumerate(("year: first public version", "black: section")):
+        f.text(28, bottom - 3 * row + 20 * i, words, 13, "start", colour=LINE)
+    x = 18.0
+    for part, fill in PARTS.items():
+        f.box(x, bottom + 25, 18, 14, fill=fill)
+        f.text(x + 24, bottom + 32, part, 13, "start")
+        x += text_width(part, 13) + 38
+    return f
+
+
+def point(x, y, radius, degrees) -> tuple[float, float]:
+    """Return a point around (x, y); angles grow counterclockwise from the right."""
+    angle = math.radians(degrees)
+    right, up = radius * math.cos(angle), radius * math.sin(angle)
+    return round(x + right, 1), round(y - up, 1)
+
+
+def arrowhead(f: Figure, x, y, degrees, colour, size=12) -> None:
+    """Draw a triangle that points from (x, y) back along its direction."""
+    wings = (point(x, y, size, degrees + 180 + turn) for turn in (-24, 24))
+    corners = " ".join(f"{a:g},{b:g}" for a, b in ((x, y), *wings))
+    f.part("polygon", points=corners, fill=colour)
+
+
+def hand(f: Figure, x, y, degrees, length, colour) -> None:
+    """Draw a vector from (x, y)."""
+    end_x, end_y = point(x, y, length - 8, degrees)
+    f.part("line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=colour, stroke_width=3)
+    arrowhead(f, *point(x, y, length, degrees), degrees, colour)
+
+
+def arc(x, y, radius, start, end) -> str:
+    """Return the path of an arc around (x, y), counterclockwise, in degrees."""
+    (a, b), (c, d) = point(x, y, radius, start), point(x, y, radius, end)
+    return f"M{a:g} {b:g} A{radius} {radius} 0 {int(end - start > 180)} 0 {c:g} {d:g}"
+
+
+def turned(f: Figure, x, y, radius, before, after, colour, at) -> None:
+    """Draw where a vector was, dashed, and an arc from there to where it is."""
+    end_x, end_y = point(x, y, radius, before)
+    f.part(
+        "line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=colour, stroke_width=1.5,
+        stroke_dasharray="4 4",
+    )  # fmt: skip
+    path = arc(x, y, at, before, after - 6)
+    f.part("path", d=path, fill="none", stroke=colour, stroke_width=1.5)
+    arrowhead(f, *point(x, y, at, after - 2), after + 86, colour, 9)
+
+
+def rotary() -> Figure:
+    """Draw a query and a key, turned according to their positions."""
+    f = Figure("rotary", 344, "Rotary positions: equal distances, equal angles")
+    step, key, query, radius = 20, 15, 45, 88
+    for i, (s, t) in enumerate(((0, 0), (1, 3), (5, 7))):
+        x, y = 126 + 234 * i, 154
+        title = f"key at {s}, query at {t}" if t else "both at 0: not turned"
+        f.text(x, 26, title, 15, bold=True)
+        f.part("circle", cx=x, cy=y, r=radius, fill=FILL["group"], stroke=LINE)
+        for tick in range(key, 360, step):
+            (a, b), (c, d) = point(x, y, radius, tick), point(x, y, radius - 6, tick)
+            f.part("line", x1=a, y1=b, x2=c, y2=d, stroke=LINE)
+        a, b = key + step * s, query + step * t
+        wedge = f"{arc(x, y, 34, a, b)} L{x} {y} z"
+        f.part("path", d=wedge, fill=FILL["feed"], stroke=LINE)
+        if t:
+            turned(f, x, y, radius, key, a, OTHER, 54)
+            turned(f, x, y, radius, query, b, OPEN, 70)
+        for degrees, colour, name in ((a, OTHER, "k"), (b, OPEN, "q")):
+            hand(f, x, y, degrees, radius, colour)
+            place = point(x, y, radius + 14, degrees)
+            f.text(*place, name, 15, bold=True)
+        f.text(x, 274, f"{t - s} apart: {b - a}° between them", 14)
+        f.text(x, 296, f"q · k = {math.cos(math.radians(b - a)):.2f}", 14, bold=True)
+    f.text(
+        360,
+        326,
+        f"one pair of coordinates, vectors of length 1: each position adds {step}°",
+        13,
+        colour=LINE,
+    )
+    return f
+
+
+def one_sequence() -> Figure:
+    """Draw a pair as one sequence, what is asked of it, and who sees whom."""
+    f = Figure("one_sequence", 318, "Source and target as one sequence")
+    source = ["ein", "Hund", "schläft", "</s>"]
+    target = ["<s>", "a", "dog", "sleeps"]
+    asked = [*target[1:], "</s>"]
+    tokens, S = source + target, len(source)
+    wide, left, cell, grid_x, grid_y = 54, 10, 23, 510, 70
+    half = wide * S
+    f.text(left + 1.5 * half, 24, "loss: negative log-probabilities", 13)
+    f.box(left, 146, 2 * half, 44, "one stack, decoder only", "attention", 15)
+    for i, token in enumerate(tokens):
+        x = left + wide * (i + 0.5)
+        f.box(x - 26, 216, 52, 34, token, "embed" if i < S else "output", 13)
+        f.line((x, 216), (x, 192))
+        if i >= S:
+            f.line((x, 146), (x, 116))
+            f.box(x - 26, 80, 52, 34, asked[i - S], "output", 13)
+            f.line((x, 80), (x, 62))
+            f.text(x, 50, "−log p", 13)
+    for i, words in enumerate(("no loss here:", "nobody asks for the source")):
+        f.text(left + half / 2, 88 + 18 * i, words, 13)
+    may = [[s < S or s <= t for s in range(2 * S)] for t in range(2 * S)]
+    token_grid(f, grid_x, grid_y, may, tokens, tokens, cell)
+    edge, end = cell * S, 2 * cell * S
+    f.part(
+        "path",
+        d=f"M{grid_x + edge} {grid_y} v{end} M{grid_x} {grid_y + edge} h{end}",
+        stroke=INK,
+        stroke_width=2,
+    )
+    for start, size, y in ((left, half, 256), (grid_x, edge, grid_y + end + 6)):
+        for x, words in ((start, "source"), (start + size, "target")):
+            right = x + size - 3
+            f.line((x + 3, y), (x + 3, y + 6), (right, y + 6), (right, y), arrow=False)
+            f.text(x + size / 2, y + 20, words, 14, bold=True)
+    f.text(left + half, 302, "a pair, read as one row", 13, colour=LINE)
+    f.text(grid_x + edge, 302, "each row reads its blue columns", 13, colour=LINE)
+    return f
+
+
+FIGURES = (blocks, timeline, rotary, one_sequence)
+
+
+if __name__ == "__main__":
+    write(FIGURES)

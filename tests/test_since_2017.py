@@ -1,0 +1,793 @@
+"""Chapter 6: today's parts, one stack for two languages, sampling; block 2026."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from small_runs import (
+    assert_same_run,
+    refused,
+    repeatable,
+    small_run,
+    train,
+    train_until,
+)
+
+import annotated_transformer as at
+from annotated_transformer import CHANGES, END, PAD, START, DataError
+
+SUBSETS = [s for n in range(6) for s in itertools.combinations(CHANGES, n)]
+near = {"rtol": 0, "atol": 1e-9}
+
+
+def spread(model: nn.Module, by: float = 0.3) -> nn.Module:
+    """Move every weight: a fresh model is too undecided to tell us anything."""
+    for p in model.parameters():
+        p.data += by * torch.randn_like(p)
+    return model.double().eval()
+
+
+def some_model(changes=CHANGES, groups=0, where=("self_attn", "src_attn"), **options):
+    """Return a small model; with groups, its attentions in `where` share keys."""
+    torch.manual_seed(0)
+    model = at.make_model(12, 12, 2, 16, 32, 4, **options)
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for name in where if groups else ():
+            if hasattr(layer, name):
+                setattr(layer, name, at.GroupedQueryAttention(4, groups, 16))
+    if changes:
+        at.modernize(model, changes)
+    return spread(model)
+
+
+def ragged(lengths, seed=0):
+    """Return rows of ids from <s> on, with that many words, padded with 2."""
+    draw = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(3, 12, (n + 1,), generator=draw) for n in lengths]
+    rows = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+    rows[:, 0] = START
+    return rows
+
+
+def some_batch():
+    return at.Batch(ragged([6, 2, 4]), ragged([3, 5, 4], seed=1))
+
+
+def inputs(batch):
+    return batch.src, batch.tgt, batch.src_mask, batch.tgt_mask
+
+
+def in_one_pass(model, batch):
+    """Return log-probabilities (B, L, vocab), read as decoding reads: with all pads."""
+    causal = at.subsequent_mask(batch.tgt.size(1))
+    return model.generator(model(batch.src, batch.tgt, batch.src_mask, causal))
+
+
+def step_by_step(model, batch):
+    """Return the same from decoding with chapter 4's cache."""
+    cache = at.DecoderCache(model, batch.src, batch.src_mask)
+    read = [batch.tgt[:, None, : t + 1] for t in range(batch.tgt.size(1))]
+    return torch.cat([at.decode_step(model, cache, ys) for ys in read], dim=1)
+
+
+def heads(B=2, h=3, L=5, d_k=8, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn(B, h, L, d_k, generator=draw, dtype=torch.double)
+
+
+def scores(query, key, value, mask=None, dropout=None):
+    """Stand in for chapter 1's attention; return its scores before the softmax."""
+    return query @ key.mT / math.sqrt(query.size(-1)), None
+
+
+# --- a simpler norm ----------------------------------------------------------
+
+
+def test_rms_norm_is_torchs():
+    ours, theirs = at.RMSNorm(8).double(), nn.RMSNorm(8, eps=1e-6).double()
+    ours.weight.data = theirs.weight.data = heads()[0, 0, 0]
+    results = []
+    for norm in (ours, theirs):
+        x = (3 * heads() + 1).requires_grad_()
+        y = norm(x)
+        y.tanh().sum().backward()
+        results.append((y, x.grad, norm.weight.grad))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b)
+    tiny = 1e-4 * heads()  # here epsilon counts
+    torch.testing.assert_close(ours(tiny), theirs(tiny))
+
+
+def test_rms_norm_of_centered_vectors_is_layer_norm():
+    x = 3 * heads() + 1
+    centered = x - x.mean(-1, keepdim=True)
+    found = at.RMSNorm(8).double()(centered)
+    torch.testing.assert_close(found, at.LayerNorm(8).double()(x))
+
+
+# --- rotary positions --------------------------------------------------------
+
+
+def turned(x, positions):
+    """Rotate vectors (…, L, d_k) as complex numbers: each pair is one of them."""
+    half = x.size(-1) // 2
+    z = torch.complex(x[..., :half], x[..., half:])
+    frequency = 10000.0 ** (-torch.arange(half, dtype=torch.double) / half)
+    angle = torch.tensor(positions, dtype=torch.double).unsqueeze(-1) * frequency
+    z = z * torch.exp(1j * angle)
+    return torch.cat([z.real, z.imag], dim=-1)
+
+
+@pytest.mark.parametrize("d_k", [2, 8])
+@pytest.mark.parametrize("length", [5, 6, 60])
+def test_rotations_are_products_of_complex_numbers(d_k, length):
+    x = heads(d_k=d_k)
+    found = at.RotaryEmbedding(d_k, max_len=60)(x, length)
+    expected = turned(x, range(length - 5, length))
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    torch.testing.assert_close(found.norm(dim=-1), x.norm(dim=-1), rtol=1e-5, atol=0)
+
+
+@given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 300))
+def test_scores_depend_on_the_offset_alone(m, n, shift):
+    rotary = at.RotaryEmbedding(8)
+    query, key = heads(1, 1, 1), heads(1, 1, 1, seed=1)
+
+    def score(m, n):
+        return (rotary(query, m + 1) * rotary(key, n + 1)).sum().item()
+
+    assert score(m + shift, n + shift) == pytest.approx(score(m, n), abs=2e-4)
+    assert abs(score(m, n) - score(m, n + 1)) > 1e-3
+
+
+def test_too_many_positions_and_odd_widths_are_refused():
+    rotary = at.RotaryEmbedding(4, max_len=8)
+    rotary(heads(L=8, d_k=4), 8)
+    for length in (9, 12):
+        with pytest.raises(ValueError, match=f"{length} positions.*max_len={length}"):
+            rotary(heads(L=2, d_k=4), length)
+    with pytest.raises(ValueError, match="d_k=5 is odd"):
+        at.RotaryEmbedding(5)
+
+
+def test_rotary_attention_is_attention_on_rotated_vectors():
+    query, key, value = (heads(seed=seed) for seed in range(3))
+    mask = at.subsequent_mask(5)
+    found, weights = at.RotaryAttention(8, at.attention)(query, key, value, mask)
+    q, k = (turned(x, range(5)) for x in (query, key))
+    expected = F.scaled_dot_product_attention(q, k, value, is_causal=True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert weights.shape == (2, 3, 5, 5)
+
+
+@torch.no_grad()
+def test_a_query_is_rotated_alike_with_and_without_a_cache():
+    attend = at.RotaryAttention(8, at.attention).double()
+    query, key, value = (heads(seed=seed) for seed in range(3))
+    whole, _ = attend(query, key, value, at.subsequent_mask(5))
+    for t in range(5):
+        past = slice(t + 1)
+        newest, _ = attend(query[:, :, [t]], key[:, :, past], value[:, :, past])
+        torch.testing.assert_close(newest[:, :, 0], whole[:, :, t], **near)
+
+
+# --- SwiGLU ------------------------------------------------------------------
+
+
+def test_swiglu_is_its_formula():
+    ours, x = at.SwiGLU(8, 12, dropout=0.0).double(), heads()[0]
+    w, v, out = ours.gate, ours.w_1, ours.w_2
+    inner = F.silu(F.linear(x, w.weight, w.bias)) * F.linear(x, v.weight, v.bias)
+    torch.testing.assert_close(ours(x), F.linear(inner, out.weight, out.bias))
+    half, many = at.SwiGLU(8, 12, dropout=0.5), torch.randn(50, 8)
+    assert not torch.equal(half(many), half(many))
+
+
+@pytest.mark.parametrize("d_model, d_ff", [(96, 192), (128, 256), (256, 512)])
+def test_swiglu_has_as_many_weights_as_what_it_replaces(d_model, d_ff):
+    model = at.make_model(5, 5, 1, d_model, d_ff, 4)
+    before = at.count_parameters(model.encoder.layers[0].feed_forward)
+    at.modernize(model, ["swiglu"])
+    after = at.count_parameters(model.encoder.layers[0].feed_forward)
+    assert after == pytest.approx(before, rel=0.01)
+
+
+# --- query-key norm ----------------------------------------------------------
+
+
+@given(st.integers(0, 999), st.floats(-3, 3), st.integers(1, 20))
+def test_no_score_exceeds_the_root_of_d_k(seed, exponent, half):
+    attend = at.QueryKeyNorm(2 * half, scores).double()
+    query, key = 10**exponent * heads(2, d_k=2 * half, seed=seed)
+    found, _ = attend(query, key, key)
+    assert found.abs().max() <= math.sqrt(2 * half) * (1 + 1e-9)
+
+
+def test_scores_of_normalized_vectors():
+    attend = at.QueryKeyNorm(8, scores).double()
+    query, key = heads(), heads(seed=1)
+    found, _ = attend(query, key, key)
+    expected = math.sqrt(8) * F.cosine_similarity(
+        query.unsqueeze(-2), key.unsqueeze(-3), dim=-1
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    scaled, _ = attend(50 * query, key, key)
+    torch.testing.assert_close(scaled, found, rtol=1e-4, atol=1e-4)
+    attend.query_norm.weight.data *= 3
+    attend.key_norm.weight.data *= 5
+    torch.testing.assert_close(attend(query, key, key)[0], 15 * found)
+
+
+# --- grouped queries ---------------------------------------------------------
+
+
+def group_by_group(attn, groups, query, memory, allowed):
+    """Compute grouped-query attention head by head; `allowed` is (B, L, S)."""
+    w_q, w_k, w_v, w_o = attn.linears
+    q, k, v, found = w_q(query), w_k(memory), w_v(memory), []
+    for head in range(attn.h):
+        group = head // (attn.h // groups)
+        own, shared = (slice(i * attn.d_k, (i + 1) * attn.d_k) for i in (head, group))
+        score = q[..., own] @ k[..., shared].mT / math.sqrt(attn.d_k)
+        found.append(score.masked_fill(~allowed, -1e9).softmax(-1) @ v[..., shared])
+    return w_o(torch.cat(found, dim=-1))
+
+
+MASKS = {
+    "padding": torch.tensor([[[1, 1, 1, 1, 1]], [[1, 1, 1, 0, 0]]]).bool(),
+    "causal": at.subsequent_mask(5),
+    "both": at.subsequent_mask(5) & torch.tensor([5, 3])[:, None, None].gt(
+        torch.arange(5)),
+    "none": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+@torch.no_grad()
+def test_grouped_queries_are_a_loop_and_torchs(groups, mask):
+    torch.manual_seed(0)
+    attn = at.GroupedQueryAttention(6, groups, 24, 0.0).double()
+    query, memory = torch.randn(2, 2, 5, 24).double()
+    found = attn(query, memory, memory, mask)
+    allowed = torch.ones(2, 5, 5).bool() if mask is None else mask.expand(2, 5, 5)
+    expected = group_by_group(attn, groups, query, memory, allowed)
+    torch.testing.assert_close(found, expected, **near)
+
+    pairs = zip(attn.linears, (query, memory, memory), strict=False)
+    q, k, v = (linear(x).view(2, 5, -1, 4).transpose(1, 2) for linear, x in pairs)
+    theirs = F.scaled_dot_product_attention(
+        q, k, v, allowed.unsqueeze(1), enable_gqa=True
+    )
+    theirs = attn.linears[3](theirs.transpose(1, 2).reshape(2, 5, 24))
+    torch.testing.assert_close(found, theirs, **near)
+
+    assert attn.attn.shape == (2, 6, 5, 5) and not attn.attn[:, :, ~allowed[1]][1].any()
+    torch.testing.assert_close(attn.attn.sum(-1), torch.ones(2, 6, 5).double())
+
+
+@torch.no_grad()
+def test_a_group_for_each_head_is_chapter_1s_attention():
+    torch.manual_seed(0)
+    plain, x = at.MultiHeadedAttention(4, 16).eval(), torch.randn(2, 5, 16)
+    grouped = at.GroupedQueryAttention(4, 4, 16).eval()
+    grouped.load_state_dict(plain.state_dict())
+    for mask in MASKS.values():
+        torch.testing.assert_close(grouped(x, x, x, mask), plain(x, x, x, mask))
+        torch.testing.assert_close(grouped.attn, plain.attn)
+
+
+@pytest.mark.parametrize("groups", [-2, 0, 3, 8])
+def test_groups_that_do_not_fit_are_refused(groups):
+    with pytest.raises(ValueError, match=f"h=4 heads .* {groups} equal groups"):
+        at.GroupedQueryAttention(4, groups, 16)
+
+
+PLACES = [["self_attn"], ["src_attn"], ["self_attn", "src_attn"]]
+
+
+@pytest.mark.parametrize("where", PLACES, ids="+".join)
+@pytest.mark.parametrize("changes", [(), CHANGES], ids=["2017", "2026"])
+@torch.no_grad()
+def test_grouped_queries_decode_with_a_cache(changes, where):
+    model, batch = some_model(changes, groups=2, where=where), some_batch()
+    whole = in_one_pass(model, batch)
+    torch.testing.assert_close(step_by_step(model, batch), whole, **near)
+    src, mask = batch.src, batch.src_mask
+    found = at.beam_search(model, src, mask, 9, START, end_symbol=END, beam_size=3)
+    for row, (ids, score) in enumerate(found):
+        written = [*ids, END] if len(ids) < 8 else ids
+        tgt = torch.tensor([[START, *written[:-1]]])
+        causal = at.subsequent_mask(len(written))
+        log_p = model.generator(model(src[[row]], tgt, mask[[row]], causal))[0]
+        total = log_p[range(len(written)), written].sum().item()
+        assert score == pytest.approx(total / ((5 + len(written)) / 6) ** 0.6)
+
+
+# --- all of it at once -------------------------------------------------------
+
+
+def kinds(model):
+    return [type(module).__name__ for module in model.modules()]
+
+
+@pytest.mark.parametrize("changes", SUBSETS, ids=lambda s: "+".join(s) or "none")
+def test_any_choice_of_changes_trains_decodes_and_loads(changes):
+    torch.manual_seed(0)
+    model = at.make_model(12, 12, 2, 16, 32, 4)
+    at.modernize(model, changes)
+    parts = {"rms_norm": "RMSNorm", "swiglu": "SwiGLU", "rotary": "RotaryAttention",
+             "qk_norm": "QueryKeyNorm"}  # fmt: skip
+    found = [type(layer.sublayer[0].norm).__name__ for layer in model.encoder.layers]
+    found += [n for n in kinds(model) if n in parts.values() and n != "RMSNorm"]
+    assert {parts[c] for c in changes if c in parts} == set(found) - {"LayerNorm"}
+    replaced = {"rms_norm": "LayerNorm", "swiglu": "PositionwiseFeedForward",
+                "rotary": "PositionalEncoding"}  # fmt: skip
+    assert not {replaced.get(c) for c in changes} & set(kinds(model))
+    biases = [m.bias is None for m in model.modules() if isinstance(m, nn.Linear)]
+    assert set(biases) == {"no_bias" in changes}
+
+    batch, before = some_batch(), copy.deepcopy(model.state_dict())
+    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    at.run_epoch([batch], model, loss, optimizer, constant)
+    same = [n for n, p in model.named_parameters() if torch.equal(p, before[n])]
+    assert not same
+    first, _ = at.run_epoch([batch], model, loss, None, None, "eval")
+    at.run_epoch([batch] * 3, model, loss, optimizer, constant)
+    assert at.run_epoch([batch], model, loss, None, None, "eval")[0] < first
+
+    spread(model)
+    with torch.no_grad():
+        whole = in_one_pass(model, batch)
+        torch.testing.assert_close(step_by_step(model, batch), whole, **near)
+    place = (batch.src, batch.src_mask, 9, START)
+    greedy = at.greedy_decode(model, *place, end_symbol=END).tolist()
+    cached = at.beam_search(model, *place, end_symbol=END, beam_size=1)
+    for (_, *row), (ids, _) in zip(greedy, cached, strict=True):
+        assert ids == (row[: row.index(END)] if END in row else row)
+
+    twin = at.make_model(12, 12, 2, 16, 32, 4)
+    at.modernize(twin, changes)
+    twin.double().eval().load_state_dict(model.state_dict())
+    assert twin(*inputs(batch)).equal(model(*inputs(batch)))
+
+
+def test_changes_may_come_from_an_iterator():
+    one, two = (at.make_model(9, 9, 1, 8, 16, 2) for _ in range(2))
+    at.modernize(one, iter(CHANGES))
+    at.modernize(two, CHANGES)
+    assert kinds(one) == kinds(two)
+
+
+def test_an_unknown_change_is_refused_before_anything_changes():
+    model = at.make_model(9, 9, 1, 8, 16, 2)
+    before = kinds(model), copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match=r"unknown changes: \['moe'\].*rotary"):
+        at.modernize(model, ["rotary", "moe"])
+    assert kinds(model) == before[0]
+    assert all(torch.equal(t, before[1][n]) for n, t in model.state_dict().items())
+
+
+@pytest.mark.parametrize("tie", ["none", "target", "all"])
+def test_tied_tables_stay_tied(tie):
+    model = at.make_model(300, 300, 1, 64, 32, 2, tie=tie)
+    at.modernize(model)
+    src, tgt = model.src_embed[0].lut.weight, model.tgt_embed[0].lut.weight
+    assert (model.generator.proj.weight is tgt) == (tie != "none")
+    assert (src is tgt) == (tie == "all")
+    assert tgt.std().item() == pytest.approx(64**-0.5, rel=0.03)
+
+
+@torch.no_grad()
+def test_post_norm_stays_post_norm():
+    """Expect no norm after the last layer, whose own norm is the last word."""
+    model = some_model(norm_first=False)
+    assert type(model.encoder.norm) is type(model.decoder.norm) is nn.Identity
+    batch = some_batch()
+    whole = in_one_pass(model, batch)
+    torch.testing.assert_close(step_by_step(model, batch), whole, **near)
+
+
+@pytest.mark.parametrize("max_tokens", [128, 5001])
+def test_rotary_positions_reach_as_far_as_the_sentences(max_tokens):
+    vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
+    config = at.TrainingConfig(
+        block="2026", N=1, d_model=4, d_ff=8, h=2, max_tokens=max_tokens
+    )
+    model = at.build_model(config, vocab, vocab)
+    query, keys = torch.randn(1, 2, 1, 2), torch.randn(1, 2, max_tokens, 2)
+    model.encoder.layers[0].self_attn.attention(query, keys, keys)
+
+
+def functions(model):
+    found = [getattr(module, "attention", None) for module in model.modules()]
+    return [each for each in found if not isinstance(each, nn.Module | None)]
+
+
+def attentions(model):
+    return [m for m in model.modules() if isinstance(m, at.MultiHeadedAttention)]
+
+
+@pytest.mark.parametrize("groups", [0, 2])
+@torch.no_grad()
+def test_fast_and_plain_variants_compute_the_same(groups):
+    plain, batch = some_model(groups=groups).float(), some_batch()
+    fast = copy.deepcopy(plain)
+    at.optimize_for_cpu(fast)
+    assert functions(plain) == [at.attention] * 6
+    assert functions(fast) == [at.fused_attention] * 6
+    assert list(plain.state_dict()) == list(fast.state_dict())
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    steps = step_by_step(plain, batch)
+    torch.testing.assert_close(step_by_step(fast, batch), steps, **close)
+    expected = plain(*inputs(batch))
+    torch.testing.assert_close(fast(*inputs(batch)), expected, **close)
+    assert all(each.attn is None for each in attentions(fast))
+    with at.plain_attention(fast):
+        assert functions(fast) == functions(plain)
+        torch.testing.assert_close(fast(*inputs(batch)), expected, **close)
+    for ours, theirs in zip(attentions(fast), attentions(plain), strict=True):
+        assert ours.attn.size(1) == 4
+        torch.testing.assert_close(ours.attn, theirs.attn, **close)
+    assert functions(fast) == [at.fused_attention] * 6
+
+
+# --- one stack for both languages --------------------------------------------
+
+
+def sees(s_mask, t_mask, i, j, S):
+    """Return whether position i of source and target, joined, may attend to j."""
+    if j < S:
+        return bool(s_mask[j])
+    return i >= S and bool(t_mask[i - S, j - S])
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.booleans(), st.integers(0, 999))
+@settings(max_examples=30)
+def test_the_prefix_mask_is_a_loop(S, L, one, seed):
+    draw = torch.Generator().manual_seed(seed)
+    src_mask = torch.randint(2, (3, 1, S), generator=draw).bool()
+    tgt_mask = torch.randint(2, (1 if one else 3, L, L), generator=draw).bool()
+    found = at.prefix_mask(src_mask, tgt_mask)
+    expected = [
+        [[sees(s[0], t, i, j, S) for j in range(S + L)] for i in range(S + L)]
+        for s, t in zip(src_mask, tgt_mask.expand(3, L, L), strict=True)
+    ]
+    assert found.dtype == torch.bool and found.tolist() == expected
+
+
+def decoder_only(dropout=0.0):
+    torch.manual_seed(0)
+    return spread(at.make_decoder_only(12, 2, 16, 32, 4, dropout))
+
+
+def test_the_decoder_only_model_has_one_table_and_no_second_stack():
+    model = at.make_decoder_only(12, 2, 16, 32, 4)
+    assert model.generator.proj.weight is model.embed[0].lut.weight
+    d_ff = 2 * 32 // 3
+    layer = 4 * 16 * 16 + 3 * 16 * d_ff + 2 * 16 + 2 * 4
+    assert at.count_parameters(model) == 12 * 16 + 2 * layer + 16
+
+
+@torch.no_grad()
+def test_padding_has_no_influence():
+    """Compare rows of a batch with each pair alone, joined by hand."""
+    model, batch = decoder_only(), some_batch()
+    together = model(*inputs(batch))
+    for row in range(3):
+        src = batch.src[row][batch.src[row] != PAD]
+        tgt = batch.tgt[row][batch.tgt[row] != PAD]
+        S, L = len(src), len(tgt)
+        seen = [[j < S or S <= j <= i for j in range(S + L)] for i in range(S + L)]
+        x = model.embed(torch.cat([src, tgt])[None])
+        alone = model.stack(x, torch.tensor([seen]))[0, S:]
+        torch.testing.assert_close(together[row, :L], alone, rtol=0, atol=1e-5)
+        greedy = {"max_len": 9, "start_symbol": START, "end_symbol": END}
+        one = at.greedy_decode(model, src[None], torch.ones(1, 1, S).bool(), **greedy)[
+            0
+        ].tolist()
+        many = at.greedy_decode(model, batch.src, batch.src_mask, **greedy)[row]
+        assert many.tolist() == one + [PAD] * (len(many) - len(one))
+
+
+@torch.no_grad()
+def test_the_target_sees_no_future_and_the_source_all_of_the_source():
+    model, batch = decoder_only(), some_batch()
+    vectors = []  # of source and target
+    model.stack.register_forward_hook(lambda *call: vectors.append(call[-1]))
+    S, L = batch.src.size(1), batch.tgt.size(1)
+    before = model(*inputs(batch))
+    for t in range(1, L):
+        changed = batch.tgt.clone()
+        changed[:, t] = (changed[:, t] - 2) % 9 + 3
+        after = model(batch.src, changed, batch.src_mask, at.subsequent_mask(L))
+        torch.testing.assert_close(after[0, :t], before[0, :t], **near)
+        assert not torch.allclose(after[0, t:], before[0, t:], atol=1e-4)
+        torch.testing.assert_close(vectors[-1][0, :S], vectors[0][0, :S], **near)
+    for s in range(S):
+        changed = batch.src.clone()
+        changed[0, s] = (changed[0, s] - 2) % 9 + 3
+        model(changed, batch.tgt, batch.src_mask, batch.tgt_mask)
+        moved = (vectors[-1][0] - vectors[0][0]).abs().amax(-1)
+        assert (moved > 1e-6).all()
+
+
+def test_only_the_target_is_predicted():
+    model, batch = decoder_only(), some_batch()
+    out = model(*inputs(batch))
+    assert out.shape == (*batch.tgt.shape, 16)
+    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
+    total, node = loss(out, batch.tgt_y, batch.ntokens)
+    log_p = F.log_softmax(F.linear(out, model.embed[0].lut.weight), dim=-1)
+    nll = -log_p.gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    expected = nll[batch.tgt_y != PAD].sum().item()
+    assert total == pytest.approx(expected) == node.item() * batch.ntokens
+
+
+def strings_to_reverse(batches, rows, seed):
+    """Yield batches of 3 to 5 symbols from 3 to 9, and the same from behind."""
+    draw = torch.Generator().manual_seed(seed)
+    for _ in range(batches):
+        length = torch.randint(3, 6, (rows, 1), generator=draw)
+        src = torch.randint(3, 10, (rows, 5), generator=draw)
+        place = torch.arange(6)
+        back = src.gather(1, (length - 1 - place).clamp(min=0))
+        back[place == length], back[place > length] = END, PAD
+        src[place[:5] >= length] = PAD
+        yield at.Batch(src, F.pad(back, (1, 0), value=START))
+
+
+def test_one_stack_learns_to_reverse():
+    torch.manual_seed(0)
+    model = at.make_decoder_only(10, 2, 32, 64, 4, dropout=0.0)
+    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(10, PAD))
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: at.linear_rate(step + 1, 1.0, 20, 200)
+    )
+    training = strings_to_reverse(200, 40, seed=0)
+    at.run_epoch(training, model, loss, optimizer, schedule, max_norm=1.0)
+    [test] = strings_to_reverse(1, 100, seed=1)
+    found = at.greedy_decode(model, test.src, test.src_mask, 7, START, end_symbol=END)
+    right = (found[:, 1:] == test.tgt_y[:, : found.size(1) - 1]).all(1).sum().item()
+    assert found.size(1) == 7 and right >= 90, right
+
+
+# --- sampling ----------------------------------------------------------------
+
+
+@given(
+    weights=st.lists(st.integers(1, 1000), min_size=1, max_size=12, unique=True),
+    top_k=st.none() | st.integers(1, 14),
+    top_p=st.floats(0, 1),
+)
+@settings(max_examples=150)
+def test_what_is_kept_is_the_nucleus(weights, top_k, top_p):
+    total, kept, mass = sum(weights), [], Fraction(0)
+    for weight in sorted(weights, reverse=True)[:top_k]:
+        assume(abs(mass - Fraction(top_p)) > 1e-9)
+        if kept and mass >= top_p:
+            break
+        kept.append(weight)
+        mass += Fraction(weight, total)
+    log_p = torch.tensor([weights], dtype=torch.double).div(total).log()
+    found = at.restrict(log_p, top_k, top_p)
+    expected = [x if w in kept else -math.inf for w, x in zip(weights, log_p[0])]
+    assert found.tolist() == [[float(x) for x in expected]]
+
+
+def test_each_row_is_restricted_alone():
+    log_p = heads().log_softmax(-1)
+    found = at.restrict(log_p, 3, 0.6)
+    for index in itertools.product(range(2), range(3), range(5)):
+        assert torch.equal(found[index], at.restrict(log_p[index], 3, 0.6))
+        assert found[index].argmax() == log_p[index].argmax()
+
+
+@pytest.mark.parametrize("top_k", [None, 8000])
+def test_a_share_of_one_restricts_nothing(top_k):
+    """Take as many tokens as a real vocabulary has, in float32, as a model does."""
+    torch.manual_seed(0)
+    log_p = (3 * torch.randn(4, 8000)).log_softmax(-1)
+    assert at.restrict(log_p, top_k, 1.0).equal(log_p)
+
+
+def small_vocabulary():
+    """Return a model of 5 tokens and one source, repeated."""
+    torch.manual_seed(0)
+    model = spread(at.make_model(12, 5, 2, 16, 32, 4), 0.1)
+    src = ragged([5]).expand(10000, -1)
+    return model, src, (src != PAD).unsqueeze(1)
+
+
+def expected_pairs(model, src, mask, change):
+    """Return the distribution (5, 5) of the first two tokens, in full passes."""
+    table = torch.zeros(5, 5, dtype=torch.double)
+    with torch.no_grad():
+        for first in range(5):
+            tgt = torch.tensor([[START, first]])
+            out = model(src[:1], tgt, mask[:1], at.subsequent_mask(2))
+            p, after = change(model.generator(out)[0].exp())
+            if first == END:  # nothing follows but padding
+                after = F.one_hot(torch.tensor(PAD), 5)
+            table[first] = p[first] * after
+    return table
+
+
+def only_three_best(p):
+    cold = p**2
+    least = cold.topk(3).values[:, -1:]
+    cold = cold * (cold >= least)
+    return cold / cold.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    "settings, change",
+    [({}, lambda p: p), ({"temperature": 0.5, "top_k": 3}, only_three_best)],
+)
+def test_samples_follow_the_models_probabilities(settings, change):
+    model, src, mask = small_vocabulary()
+    torch.manual_seed(1)
+    found = at.sample(model, src, mask, 3, START, end_symbol=END, **settings)
+    count = torch.zeros(5, 5).index_put(
+        (found[:, 1], found[:, 2]), torch.tensor(1.0), accumulate=True
+    )
+    wanted = expected_pairs(model, src, mask, change) * len(src)
+    assert not count[wanted == 0].any()
+    there = wanted > 0
+    distance = ((count - wanted) ** 2 / wanted)[there].sum()  # chi-squared
+    freedom = int(there.sum()) - 1
+    assert distance < freedom + 4 * math.sqrt(2 * freedom)
+    assert freedom >= 6 and wanted[there].min() > 5
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 0.01}, {"top_k": 1}, {"top_p": 0.0}]
+)
+def test_nearly_without_chance_sampling_is_greedy(settings):
+    model, batch = some_model(), some_batch()
+    place = (batch.src, batch.src_mask, 12, START)
+    greedy = at.greedy_decode(model, *place, end_symbol=END)
+    assert torch.equal(at.sample(model, *place, end_symbol=END, **settings), greedy)
+
+
+def test_rows_end_and_are_filled_up():
+    model, src, mask = small_vocabulary()
+    for training in (True, False):
+        model.train(training)
+        torch.manual_seed(0)
+        found = at.sample(model, src[:60], mask[:60], 12, 0, end_symbol=END, pad=4)
+        assert model.training == training and torch.is_grad_enabled()
+    lengths = set()
+    for first, *row in found.tolist():
+        assert first == START
+        end = row.index(END) if END in row else len(row)
+        assert set(row[end + 1 :]) <= {4}
+        lengths.add(end)
+    assert len(lengths) > 3 and found.size(1) <= 12
+    torch.manual_seed(0)
+    again = at.sample(model, src[:60], mask[:60], 12, 0, end_symbol=END, pad=4)
+    assert torch.equal(found, again)
+    model.generator.proj.bias.data[END] = 1e4
+    ended = at.sample(model, src[:2], mask[:2], 12, START, end_symbol=END)
+    assert ended.tolist() == [[START, END]] * 2
+    alone = at.sample(model, src[:2], mask[:2], 1, START, end_symbol=END)
+    assert alone.tolist() == [[START]] * 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0])
+def test_a_temperature_that_is_not_positive_is_refused(temperature):
+    model, src, mask = small_vocabulary()
+    with pytest.raises(ValueError, match=f"temperature={temperature}"):
+        at.sample(
+            model, src[:1], mask[:1], 3, 0, end_symbol=END, temperature=temperature
+        )
+
+
+# --- a schedule that waits ---------------------------------------------------
+
+
+@given(st.integers(1, 50), st.integers(51, 500), st.floats(0.01, 1))
+def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, decay):
+    steps = range(warmup, total + 2)
+    rates = {step: at.linear_rate(step, 2.0, warmup, total, decay) for step in steps}
+    falling = max(min(decay * total, total + 1 - warmup), 1)
+    for step, rate in rates.items():
+        assert rate == pytest.approx(2.0 * min((total + 1 - step) / falling, 1))
+    assert rates[warmup] == 2.0 and rates[total] > 0 == rates[total + 1]
+    for step in range(1, warmup):
+        rate = at.linear_rate(step, 2.0, warmup, total, decay)
+        assert rate == pytest.approx(2.0 * step / warmup)
+
+
+@given(st.integers(1, 50), st.integers(1, 99), st.integers(1, 120))
+def test_a_share_of_one_is_the_old_schedule(warmup, total, step):
+    old = min(step / warmup, (total + 1 - step) / max(total + 1 - warmup, 1))
+    for decay in ((), (1.0,)):
+        rate = at.linear_rate(step, 2.0, warmup, total, *decay)
+        assert rate == pytest.approx(2.0 * max(old, 0.0))
+
+
+def test_the_share_reaches_the_optimizer():
+    config = at.TrainingConfig(base_lr=0.5, warmup=2, decay=0.4)
+    optimizer, scheduler = at.build_optimizer(nn.Linear(1, 1), config, 10)
+    used = []
+    for _ in range(10):
+        used.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    rising, falling = [0.25, 0.5], [0.5, 0.375, 0.25, 0.125]
+    assert used == pytest.approx([*rising, *[0.5] * 4, *falling])
+
+
+# --- block 2026 in a run -----------------------------------------------------
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return small_run(tmp_path, block="2026", decay=0.5)
+
+
+def test_a_run_of_2026_is_saved_loaded_and_resumed(tiny, tmp_path, monkeypatch):
+    folder = train(tiny)
+    translator = at.load_translator(folder, "cpu")
+    assert "RotaryAttention" in kinds(translator.model)
+    assert translator.config == tiny[0]
+    sentences = ["Ein Hund läuft.", "Zwei Hunde schlafen heute."]
+    plain = at.load_translator(folder, "cpu", optimize=False)
+    assert plain.translate(sentences, 2) == translator.translate(sentences, 2)
+    at.save_translator(tmp_path / "copy", translator)
+    loaded = at.load_translator(tmp_path / "copy", "cpu")
+    assert loaded.translate(sentences, 1) == translator.translate(sentences, 1)
+    for each in at.explain(translator, sentences[0]).recordings:
+        torch.testing.assert_close(
+            each.weights.sum(-1), torch.ones(each.weights.shape[:-1])
+        )
+
+    again = small_run(tmp_path, **vars(tiny[0]) | {"run_dir": str(tmp_path / "again")})
+    train_until(again, monkeypatch, ((at, "save_tensors"), 6))
+    broken_off = repeatable(tmp_path / "again")
+    assert 0 < len(broken_off) < len(repeatable(folder))
+    assert_same_run(train(again), folder)
+
+
+def test_a_run_of_2026_in_bfloat16_learns(tiny):
+    losses = [e["valid_nll"] for e in repeatable(train(tiny, precision="bfloat16"))]
+    assert losses[-1] < losses[0]
+
+
+def test_a_folder_older_than_the_settings_is_one_of_2017(tmp_path):
+    tiny = small_run(tmp_path)
+    folder = train(tiny, epochs=1)
+    before = at.load_translator(folder, "cpu").translate(["Ein Hund."], 1)
+    settings = json.loads((folder / "config.json").read_text())
+    for name in ("block", "decay"):
+        del settings["config"][name]
+    (folder / "config.json").write_text(json.dumps(settings))
+    old = at.load_translator(folder, "cpu")
+    assert (old.config.block, old.config.decay) == ("2017", 1.0)
+    assert old.translate(["Ein Hund."], 1) == before
+    with pytest.raises(DataError, match=r"block \('?2017'? there, '?2026'? now\)"):
+        train(tiny, epochs=1, block="2026")
+    train(tiny, epochs=1)
+
+
+def test_export_refuses_block_2026_in_one_line(tiny, capfd):
+    folder = train(tiny, epochs=1)
+    capfd.readouterr()
+    engine = folder.parent / "engine"
+    argv = ["--to", "ctranslate2", "--model", str(folder), "--out", str(engine)]
+    assert "block 2026" in refused(capfd, "export", *argv)
+    assert not engine.exists()
