@@ -842,7 +842,7 @@ def what_is_computed(answer):
     )
     assert answer[2] == keys, (
         f"the cache does not hold keys of {answer[2]} positions of the source. Hint: "
-        "the hypotheses of a sentence share them."
+        "all outputs for a sentence share them."
     )
 
 

@@ -233,8 +233,8 @@ MUTANTS = [
     Mutant(
         "average: does not average",
         "the sum is not divided",
-        "(tensor / count).to(dtypes[key])",
-        "tensor.to(dtypes[key])",
+        "(tensor / count).to(state[key].dtype)",
+        "tensor.to(state[key].dtype)",
         "test_additional_components.py::test_the_mean_of_two_is_the_midpoint",
     ),
     Mutant(
@@ -513,8 +513,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "in decoding with a cache every word is at position 0",
-        "x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]",
-        "x = model.tgt_embed(ys.flatten(0, 1)[:, -1:])",
+        "x = model.tgt_embed(ys.flatten(0, -2))[:, -1:]",
+        "x = model.tgt_embed(ys.flatten(0, -2)[:, -1:])",
         "test_additional_components.py::test_cached_equals_uncached",
     ),
     # --- our own: chapter 2 ---------------------------------------------------
