@@ -73,21 +73,21 @@ __all__ = [
     "attention", "clones", "MultiHeadedAttention", "subsequent_mask",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
-    "PositionalEncoding", "LearnedPositions", "Generator", "EncoderDecoder",
-    "check_choice", "tie_weights", "initialize", "count_parameters",
-    "make_model",
+    "PositionalEncoding", "Generator", "EncoderDecoder", "check_choice",
+    "tie_weights", "initialize", "count_parameters", "make_model",
+    "LearnedPositions",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
     "read_parallel", "WordTokenizer", "load_tokenizers", "SPECIALS", "START",
     "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example", "Text",
-    "encode_pairs", "lengths_of", "token_budget_batches", "padded", "batches",
-    "TextConfig", "ModelConfig", "LearningConfig", "prepare_text",
-    "build_optimizer", "train", "Translator", "score",
+    "encode_pairs", "lengths_of", "token_budget_batches", "padded",
+    "TextConfig", "ModelConfig", "LearningConfig", "batches", "count_updates",
+    "build_optimizer", "train", "score", "prepare_text",
     # 04_additional_components
     "BytePairEncoding", "DecoderCache", "decode_step", "length_normalized",
-    "beam_search", "average", "average_checkpoints",
+    "BeamCache", "beam_search", "average", "average_checkpoints",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
     "get_decoder_src", "KINDS", "Recording", "recordings", "role_keys",
@@ -105,13 +105,14 @@ __all__ = [
     "atomic_folder", "append_line", "write_json", "read_json", "save_tensors",
     "fingerprint", "load_with_notes", "load_tensors", "processor_name",
     "describe_environment", "TrainingConfig", "CHOICES", "LIMITS", "CONFIGS",
-    "run_files", "saved_steps", "run_settings", "read_metrics", "load_text",
-    "load_config", "save_translator", "load_translator", "Run", "resume_hint",
-    "Stopped", "raise_on_signal", "is_out_of_memory", "build_model",
-    "build_losses", "load_pairs", "load_examples", "digest_of",
-    "count_updates", "train_resumably", "train_worker", "train_model",
+    "run_files", "saved_steps", "run_settings", "open_run_folder",
+    "is_finished", "read_metrics", "claim_folder", "load_text", "load_config",
+    "save_translator", "load_translator", "Run", "resume_hint", "Stopped",
+    "raise_on_signal", "is_out_of_memory", "build_model", "build_losses",
+    "load_pairs", "load_examples", "digest_of", "train_resumably",
+    "train_worker", "train_model",
     # 91_from_the_terminal
-    "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
+    "Translator", "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
@@ -159,11 +160,11 @@ def attention(
     may attend to nothing gets zeros. The output is (…, L, d_v); the weights
     (…, L, S) are those before dropout.
     """
-    scores = query @ key.mT / math.sqrt(query.size(-1))
+    scores = query @ key.mT / math.sqrt(query.size(-1))  # (…, L, S)
     if mask is not None:
         hidden = mask == 0
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)  # (…, L, S)
+    weights = scores.softmax(dim=-1)
     if mask is not None:
         weights = weights.masked_fill(hidden, 0.0)
     kept = weights if dropout is None else dropout(weights)
@@ -192,7 +193,7 @@ class MultiHeadedAttention(nn.Module):
         self.d_k = d_model // h
         self.linears = clones(nn.Linear(d_model, d_model), 4)
         self.dropout = nn.Dropout(dropout)
-        self.attention: Callable = attention  # appendix 93 puts a faster one here
+        self.attention: Callable = attention  # appendix 93 has a faster one
         self.attn: Tensor | None = None
 
     def forward(
@@ -200,11 +201,10 @@ class MultiHeadedAttention(nn.Module):
     ) -> Tensor:
         """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-        The mask is (B, 1, S) or (B, L, S), the same for every head.
+        The mask is (B, 1, S) or (B, L, S).
         """
         if mask is not None:
-            mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S)
-
+            mask = mask.unsqueeze(1)  # (B, 1, 1 or L, S), for every head
         w_q, w_k, w_v, w_o = self.linears
 
         # 1) project, and split into h heads
@@ -301,7 +301,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 2)
-        self.size = size  # the stack's final norm needs it
+        self.size = size  # for the stack's final norm
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
@@ -343,7 +343,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         residual = SublayerConnection(size, dropout, norm_first=norm_first)
         self.sublayer = clones(residual, 3)
-        self.size = size  # the stack's final norm needs it
+        self.size = size  # for the stack's final norm
 
     def forward(
         self,
@@ -433,20 +433,6 @@ def _check_length(length: int, max_len: int) -> None:
         )
 
 
-class LearnedPositions(nn.Module):
-    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
-
-    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.table = Embeddings(d_model, max_len)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the first L positions to x (B, L, d_model)."""
-        _check_length(x.size(1), self.table.lut.num_embeddings)
-        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
-
-
 class Generator(nn.Module):
     """Map vectors (…, d_model) to log-probabilities (…, vocab) (paper, section 3.4)."""
 
@@ -455,9 +441,8 @@ class Generator(nn.Module):
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Tensor) -> Tensor:
-        # float32 even if x is in half precision, which has too few digits for this
-        at_least_single = torch.promote_types(x.dtype, torch.float32)
-        return F.log_softmax(self.proj(x), dim=-1, dtype=at_least_single)
+        precision = torch.promote_types(x.dtype, torch.float32)  # float32 or better
+        return F.log_softmax(self.proj(x), dim=-1, dtype=precision)
 
 
 class EncoderDecoder(nn.Module):
@@ -571,6 +556,20 @@ def make_model(
     return model
 
 
+class LearnedPositions(nn.Module):
+    """Add a learned vector per position, then dropout (paper, Table 3, row E)."""
+
+    def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.table = Embeddings(d_model, max_len)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the first L positions to x (B, L, d_model)."""
+        _check_length(x.size(1), self.table.lut.num_embeddings)
+        return self.dropout(x + self.table(torch.arange(x.size(1), device=x.device)))
+
+
 # -----------------------------------------------------------------------------
 # notebooks/02_training.md
 # -----------------------------------------------------------------------------
@@ -640,10 +639,10 @@ class LabelSmoothing(nn.Module):
 class SimpleLossCompute:
     """Turn decoder vectors into a loss, with generator and criterion.
 
-    Called with x (B, L, d_model), y (B, L) and norm, return the criterion
-    summed over the batch, as a float, and that sum divided by norm, as a
-    tensor to call backward() on. ``nll`` then contains the batch's summed
-    negative log-likelihood.
+    Called with x (B, L, d_model), y (B, L) and norm, return the loss summed
+    over the batch, as a float, and that sum divided by norm, as a tensor to
+    call backward() on. ``nll`` then contains the batch's summed negative
+    log-likelihood.
     """
 
     def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
@@ -671,7 +670,7 @@ class TrainState:
     accum_step: int = 0  # updates of the optimizer; the "step" of the learning rate
     samples: int = 0  # sentence pairs
     tokens: int = 0  # target tokens, padding not counted
-    criterion_sum: float = 0.0  # latest epoch
+    criterion_sum: float = 0.0  # summed loss, latest epoch
     nll_sum: float = 0.0  # latest epoch
     epoch_tokens: int = 0  # latest epoch
 
@@ -680,7 +679,7 @@ class TrainState:
         self.epoch_tokens = 0
 
     def add(self, batch: Batch, criterion: float, nll: float) -> None:
-        """Count one batch and its summed losses."""
+        """Count one batch, its summed loss and its summed NLL."""
         self.step += 1
         self.samples += len(batch.src)
         self.tokens += batch.ntokens
@@ -690,7 +689,7 @@ class TrainState:
 
     @property
     def criterion(self) -> float:
-        """Criterion per token in the latest epoch."""
+        """Loss per token in the latest epoch."""
         return self.criterion_sum / max(self.epoch_tokens, 1)
 
     @property
@@ -740,10 +739,10 @@ def run_epoch(
 ) -> tuple[float, TrainState]:
     """Pass over the batches once, with an update after each ``accum_iter`` of them.
 
-    Return the criterion per target token and the state, which also has NLL
-    and perplexity. ``max_norm`` clips the gradient's norm before each update,
-    and ``callback`` receives the state after it. Raises FloatingPointError if
-    a loss is not finite, before that update changes any weight.
+    Return the loss per target token and the state, which also has NLL and
+    perplexity. ``max_norm`` clips the gradient's norm before each update, and
+    ``callback`` receives the state after it. Raises FloatingPointError if a loss
+    or a gradient is not finite, before that update changes any weight.
     """
     check_choice("mode", mode, ("train", "train+log", "eval"))
     training = mode != "eval"
@@ -755,13 +754,14 @@ def run_epoch(
             for batch in window:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 total, loss = loss_compute(out, batch.tgt_y, norm)
-                _check_finite(total, state)
+                _check_finite("loss", total, state)
                 if training:
                     loss.backward()
                 state.add(batch, total, loss_compute.nll)
             if training:
-                if max_norm is not None:
-                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+                limit = math.inf if max_norm is None else max_norm
+                length = nn.utils.clip_grad_norm_(model.parameters(), limit)
+                _check_finite("gradient's norm", length, state)
                 optimizer.step()
                 scheduler.step()
                 optimizer.zero_grad()
@@ -773,13 +773,13 @@ def run_epoch(
     return state.criterion, state
 
 
-def _check_finite(total: float, state: TrainState) -> None:
-    """Raise FloatingPointError for a loss that is NaN or infinite, and say where."""
-    if not math.isfinite(total):
+def _check_finite(what: str, value: float | Tensor, state: TrainState) -> None:
+    """Raise FloatingPointError for a NaN or infinite value, and say where."""
+    if not math.isfinite(value):
         raise FloatingPointError(
-            f"the loss is {total} at update {state.accum_step + 1} (batch "
-            f"{state.step + 1}); the weights are still those of the update "
-            "before. Lower the learning rate, lengthen the warm-up or clip"
+            f"the {what} is {value} at update {state.accum_step + 1}; the weights "
+            "are still those of the update before. Lower the learning rate, "
+            "lengthen the warm-up or clip"
         )
 
 
@@ -876,22 +876,6 @@ def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str,
     return list(zip(src, tgt, strict=True))
 
 
-# Quotation marks: straight ones, the low one that opens in German, and the two high
-# ones. The first of these opens in English and closes in German.
-_OPENING = '["\u201e\u201c]'
-_CLOSING = '["\u201c\u201d]'
-_REJOIN = [
-    # " Stop ! " -> "Stop !"
-    (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
-    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
-    (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
-    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7
-    (re.compile(r"([(\[{$#]) "), r"\1"),
-    # half - empty -> half-empty
-    (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
-]
-
-
 class WordTokenizer:
     """Split text into words by spaCy's rules for a language; nothing is downloaded."""
 
@@ -913,6 +897,22 @@ class WordTokenizer:
 def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
     """Return the tokenizers of German and of English words."""
     return WordTokenizer("de"), WordTokenizer("en")
+
+
+# Quotation marks: straight ones, the low one that opens in German, and the two high
+# ones. The first of these opens in English and closes in German.
+_OPENING = '["\u201e\u201c]'
+_CLOSING = '["\u201c\u201d]'
+_REJOIN = [
+    # " Stop ! " -> "Stop !"
+    (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
+    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
+    (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
+    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7
+    (re.compile(r"([(\[{$#]) "), r"\1"),
+    # half - empty -> half-empty
+    (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
+]
 
 
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
@@ -964,16 +964,21 @@ def build_vocabulary(
 
     pairs are training pairs; without them those of the bundled corpus count.
     """
-    torchtext_vocab = optional_import("torchtext.vocab")
+    # torchtext's Vocab drops rare words and sorts the others as this line would:
+    # sorted(counts, key=lambda word: (-counts[word], word))
+    vocab = optional_import("torchtext.vocab").Vocab
+    if pairs is None:
+        files = [
+            data_file("captions", f"train.{language}") for language in ("de", "en")
+        ]
+        pairs = read_parallel(*files)
     german: Counter[str] = Counter()
     english: Counter[str] = Counter()
-    for src, tgt in load_pairs(TrainingConfig(), "train") if pairs is None else pairs:
+    for src, tgt in pairs:
         german.update(spacy_de.tokenize(src))
         english.update(spacy_en.tokenize(tgt))
-    src_vocab, tgt_vocab = (
-        torchtext_vocab.Vocab(counts, min_freq=min_freq, specials=SPECIALS)
-        for counts in (german, english)
-    )
+    src_vocab = vocab(german, min_freq=min_freq, specials=SPECIALS)
+    tgt_vocab = vocab(english, min_freq=min_freq, specials=SPECIALS)
     return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
 
 
@@ -1047,27 +1052,6 @@ def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
     return pad_sequence(tensors, batch_first=True, padding_value=pad)
 
 
-def batches(
-    examples: Sequence[Example], config: LearningConfig, epoch: int,
-    device: torch.device | str, *, shuffle: bool,
-) -> Iterator[Batch]:  # fmt: skip
-    """Yield the batches of an epoch on a device.
-
-    With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
-    """
-    # one stream of random numbers for each seed and epoch (up to epoch 1,000)
-    draw = random.Random(1000 * config.seed + epoch)
-    order: Sequence[int] = range(len(examples))
-    if shuffle:
-        order = draw.sample(order, len(order))
-    groups = token_budget_batches(lengths_of(examples), config.batch_tokens, order)
-    if shuffle:
-        groups = draw.sample(groups, len(groups))
-    for group in groups:
-        src, tgt = zip(*(examples[i] for i in group), strict=True)
-        yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-
-
 @dataclass
 class TextConfig:
     """Where sentences come from and how they become batches."""
@@ -1114,20 +1098,31 @@ class LearningConfig(ModelConfig):
     length_penalty: float = 1.0  # exponent of the length in a hypothesis's score
 
 
-def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
-    """Build the vocabularies and tokenizers, from training pairs alone.
+def batches(
+    examples: Sequence[Example], config: LearningConfig, epoch: int,
+    device: torch.device | str, *, shuffle: bool,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield the batches of an epoch on a device.
 
-    By words for German and English, or, with ``bpe_size``, by subwords that
-    both sides share, for any pair of languages.
+    With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
     """
-    if config.bpe_size:
-        sentences = (sentence for pair in train_pairs for sentence in pair)
-        bpe = BytePairEncoding.train(sentences, config.bpe_size)
-        vocab = Vocabulary(bpe.get_itos())
-        return Text(vocab, vocab, bpe, bpe)
-    de, en = load_tokenizers()
-    vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
-    return Text(*vocabs, de, en)
+    # one stream of random numbers for each seed and epoch (up to epoch 1,000)
+    draw = random.Random(1000 * config.seed + epoch)
+    order: Sequence[int] = range(len(examples))
+    if shuffle:
+        order = draw.sample(order, len(order))
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens, order)
+    if shuffle:
+        groups = draw.sample(groups, len(groups))
+    for group in groups:
+        src, tgt = zip(*(examples[i] for i in group), strict=True)
+        yield Batch(padded(src).to(device), padded(tgt).to(device), PAD)
+
+
+def count_updates(examples: Sequence[Example], config: LearningConfig) -> int:
+    """Count the optimizer's updates in a whole run."""
+    groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
+    return config.epochs * math.ceil(len(groups) / config.accum_iter)
 
 
 def build_optimizer(
@@ -1139,6 +1134,8 @@ def build_optimizer(
         fused=True,  # the same update in one pass over the weights, which is faster
     )  # fmt: skip
 
+    # PyTorch multiplies lr, hence 1.0 above, by what this function returns. It
+    # counts steps from zero, the formulas count from one.
     def learning_rate(step: int) -> float:
         if config.schedule == "linear":
             return linear_rate(
@@ -1157,9 +1154,7 @@ def train(
     model.to(device)
     criterion = LabelSmoothing(model.generator.proj.out_features, PAD, config.smoothing)
     loss = SimpleLossCompute(model.generator, criterion)
-
-    groups = token_budget_batches(lengths_of(train_data), config.batch_tokens)
-    updates = config.epochs * math.ceil(len(groups) / config.accum_iter)
+    updates = count_updates(train_data, config)
     optimizer, scheduler = build_optimizer(model, config, updates)
 
     for epoch in range(config.epochs):
@@ -1168,51 +1163,14 @@ def train(
             train_batches, model, loss, optimizer, scheduler,
             accum_iter=config.accum_iter, max_norm=config.max_norm,
         )  # fmt: skip
+
         valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
         valid_loss, valid = run_epoch(valid_batches, model, loss, None, None, "eval")
+
         print(
             f"epoch {epoch + 1}   train {train_loss:.2f}   valid {valid_loss:.2f}   "
             f"perplexity {valid.perplexity:.1f}"
         )
-
-
-@dataclass
-class Translator:
-    """A model and its text: sentences in, translations out."""
-
-    model: EncoderDecoder
-    text: Text
-    config: TrainingConfig
-
-    def check(self, sentence: str) -> list[int]:
-        """Return a sentence's ids; DataError if the model can't take that many."""
-        ids = self.text.encode(sentence)
-        if len(ids) > self.config.max_tokens:
-            what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
-            raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
-        return ids
-
-    def translate(
-        self, sentences: Sequence[str],
-        beam_size: int | None = None, length_penalty: float | None = None,
-    ) -> list[str]:  # fmt: skip
-        """Return a translation for each sentence, in order; a blank one stays blank.
-
-        Raises DataError for a sentence that is too long (see ``check``).
-        """
-        beam = self.config.beam_size if beam_size is None else beam_size
-        alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
-        translations = [""] * len(sentences)
-        for i, ids in self.search(rows, beam, alpha):
-            translations[i] = self.text.decode(ids)
-        return translations
-
-    def search(
-        self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
-    ) -> Iterator[tuple[int, list[int]]]:
-        """Yield the key of each row of source ids with the ids of its translation."""
-        return search_rows(self.model, rows, self.config, beam_size, length_penalty)
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
@@ -1238,6 +1196,22 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
         "chrf": round(chrf.score, 2),
         "sentences": len(references),
     }
+
+
+def prepare_text(config: TextConfig, train_pairs: Iterable[tuple[str, str]]) -> Text:
+    """Build the vocabularies and tokenizers, from training pairs alone.
+
+    By words for German and English, or, with ``bpe_size``, by subwords that
+    both sides share, for any pair of languages.
+    """
+    if config.bpe_size:
+        sentences = (sentence for pair in train_pairs for sentence in pair)
+        bpe = BytePairEncoding.train(sentences, config.bpe_size)
+        vocab = Vocabulary(bpe.get_itos())
+        return Text(vocab, vocab, bpe, bpe)
+    de, en = load_tokenizers()
+    vocabs = build_vocabulary(de, en, pairs=train_pairs, min_freq=config.min_freq)
+    return Text(*vocabs, de, en)
 
 
 # -----------------------------------------------------------------------------
@@ -1305,39 +1279,6 @@ class BytePairEncoding:
         return cls(optional_import("tokenizers").Tokenizer.from_str(text))
 
 
-class DecoderCache:
-    """The keys and values that decoding computes only once: a pair for each layer.
-
-    ``source`` (B, h, S, d_k) has a row for each sentence; ``target``
-    (B · width, h, L, d_k) has one for each hypothesis, L tokens long so far.
-    ``mask`` (B, 1, 1, S) is the source's.
-    """
-
-    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
-        memory = model.encode(src, src_mask)
-        layers: Any = model.decoder.layers
-        self.source = [_keys_and_values(layer.src_attn, memory) for layer in layers]
-        # nothing yet, in the right shape: (B, h, 0, d_k)
-        self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
-        self.mask = src_mask.unsqueeze(1)
-
-    def append(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Store the key and value of the newest position, (B · width, h, 1, d_k)."""
-        keys, values = self.target[layer]
-        self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-
-    def follow(self, rows: list[int]) -> None:
-        """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
-        if rows != list(range(len(self.target[0][0]))):
-            kept = torch.tensor(rows, device=self.target[0][0].device)
-            self.target = [(k[kept], v[kept]) for k, v in self.target]
-
-    def keep(self, sentences: list[int]) -> None:
-        """Forget every source sentence but these."""
-        self.source = [(k[sentences], v[sentences]) for k, v in self.source]
-        self.mask = self.mask[sentences]
-
-
 def _keys_and_values(attn: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the keys and values (B, h, L, d_k) of vectors x (B, L, d_model)."""
     return attn.split(attn.linears[1](x)), attn.split(attn.linears[2](x))
@@ -1353,16 +1294,36 @@ def _attend_to(
     return attn.linears[3](attn.join(heads))
 
 
+class DecoderCache:
+    """The keys and values that decoding computes only once: a pair for each layer.
+
+    Those in ``source`` are (B, h, S, d_k), those in ``target`` (B, h, L, d_k) after
+    L steps. ``mask`` (B, 1, 1, S) is the source's.
+    """
+
+    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
+        memory = model.encode(src, src_mask)
+        layers: Any = model.decoder.layers
+        self.source = [_keys_and_values(layer.src_attn, memory) for layer in layers]
+        # nothing yet, in the right shape: (B, h, 0, d_k)
+        self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
+        self.mask = src_mask.unsqueeze(1)
+
+    def append(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Store the key and value of the newest position, (B, h, 1, d_k)."""
+        keys, values = self.target[layer]
+        self.target[layer] = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+
+
 def _layer_step(layer: Any, x: Tensor, cache: DecoderCache, i: int) -> Tensor:
-    """Take the newest position of each hypothesis, x (B · width, 1, d_model), through
-    decoder layer i."""
+    """Take the newest position of each output, x (B, 1, d_model), through layer i."""
 
     def to_target(x: Tensor) -> Tensor:
         cache.append(i, *_keys_and_values(layer.self_attn, x))
         return _attend_to(layer.self_attn, x, *cache.target[i])
 
     def to_source(x: Tensor) -> Tensor:
-        queries = x.view(len(cache.mask), -1, x.size(-1))  # (B, width, d_model)
+        queries = x.view(len(cache.mask), -1, x.size(-1))
         out = _attend_to(layer.src_attn, queries, *cache.source[i], cache.mask)
         return out.view_as(x)
 
@@ -1372,14 +1333,13 @@ def _layer_step(layer: Any, x: Tensor, cache: DecoderCache, i: int) -> Tensor:
 
 
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Return log-probabilities (B, width, vocab) of what follows ys (B, width, L)."""
-    B, width, _ = ys.shape
+    """Return log-probabilities (…, vocab) of what follows each of ys (…, L)."""
     # a token's position is its place in ys: all L are embedded, only the last goes on
-    x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]  # (B · width, 1, d_model)
+    x = model.tgt_embed(ys.flatten(0, -2))[:, -1:]
     layers: Any = model.decoder.layers
     for i, layer in enumerate(layers):
         x = _layer_step(layer, x, cache, i)
-    return model.generator(model.decoder.norm(x)).view(B, width, -1)
+    return model.generator(model.decoder.norm(x)).view(*ys.shape[:-1], -1)
 
 
 def length_normalized(log_p: float, length: int, alpha: float) -> float:
@@ -1398,6 +1358,28 @@ def _may_win(
     beaten = any(value >= bound for value, _ in finished)
     crowded_out = sum(value >= now for value, _ in finished) >= beam_size
     return not (beaten or crowded_out)
+
+
+class BeamCache(DecoderCache):
+    """A cache for beam search: ``width`` hypotheses for each sentence.
+
+    ``source`` has a row for each sentence, ``target`` one for each hypothesis:
+    (B · width, h, L, d_k), those of the first sentence first.
+    """
+
+    def follow(self, rows: list[int]) -> None:
+        """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
+        if rows != list(range(len(self.target[0][0]))):
+            kept = torch.tensor(rows, device=self.target[0][0].device)
+            self.target = [
+                (k.index_select(0, kept), v.index_select(0, kept))
+                for k, v in self.target
+            ]
+
+    def keep(self, sentences: list[int]) -> None:
+        """Forget every source sentence but these."""
+        self.source = [(k[sentences], v[sentences]) for k, v in self.source]
+        self.mask = self.mask[sentences]
 
 
 def beam_search(
@@ -1422,32 +1404,33 @@ def beam_search(
     ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
     sums = torch.zeros(len(src), 1, device=src.device)  # (B, width)
     with in_mode(model, training=False), torch.inference_mode():
-        cache = DecoderCache(model, src, src_mask)
+        cache = BeamCache(model, src, src_mask)
         for length in range(1, max_len):
-            # 1) the best candidates of each sentence, best first
+            # 1) each hypothesis with each of its best next words, best first
             log_p = decode_step(model, cache, ys)
             B, width, vocab = log_p.shape
-            total = (sums.unsqueeze(-1) + log_p).flatten(1)  # (B, width · vocab)
-            best, index = total.topk(min(2 * beam_size, width * vocab))
-            parent, token = index // vocab, index % vocab  # (B, candidates)
-            ends = token == end_symbol
+            words = min(beam_size + 1, vocab)
+            log_p, token = log_p.topk(words)  # (B, width, words)
+            total = (sums.unsqueeze(-1) + log_p).flatten(1)  # (B, width · words)
+            total, order = total.sort(dim=1, descending=True)
+            token = token.flatten(1).gather(1, order)
+            first = width * torch.arange(B, device=src.device).unsqueeze(1)
+            parent = first + order // words  # as the cache counts hypotheses
+            ended = token == end_symbol
 
-            # 2) those that end are put aside, if they are good enough
-            b, i = ends[:, :beam_size].nonzero(as_tuple=True)
-            outputs = ys[b, parent[b, i], 1:].tolist()
-            for row, value, ids in zip(b.tolist(), best[b, i].tolist(), outputs):
+            # 2) those that end are set aside, if they are good enough
+            written = ys.flatten(0, 1)  # (B · width, L)
+            b, i = ended[:, :beam_size].nonzero(as_tuple=True)
+            outputs = written[parent[b, i], 1:].tolist()
+            for row, value, ids in zip(b.tolist(), total[b, i].tolist(), outputs):
                 normalized = length_normalized(value, length, length_penalty)
                 finished[sentences[row]].append((normalized, ids))
 
-            # 3) the best of the others go on; a stable sort leaves them in order
-            others = ends.int().argsort(dim=1, stable=True)
-            # (with a tiny vocabulary, there may be fewer than beam_size to go on with)
-            others = others[:, : min(beam_size, best.size(1) - width)]
-            sums, parent = best.gather(1, others), parent.gather(1, others)
-            first = width * torch.arange(B, device=src.device).unsqueeze(1)
-            continued = first + parent  # (B, width), as the cache counts hypotheses
-            new = token.gather(1, others).unsqueeze(-1)
-            ys = torch.cat([ys.flatten(0, 1)[continued], new], dim=-1)
+            # 3) the best of the others go on (in a tiny vocabulary, there may be few)
+            some = min(beam_size, total.size(1) - width)
+            sums, others = total.masked_fill(ended, -torch.inf).topk(some)
+            parent, token = parent.gather(1, others), token.gather(1, others)
+            ys = torch.cat([written[parent], token.unsqueeze(-1)], dim=-1)
 
             # 4) a sentence is dropped when none of its unfinished ones can win
             open_rows = []
@@ -1460,7 +1443,7 @@ def beam_search(
                 break
             if len(open_rows) < B:
                 cache.keep(open_rows)
-            cache.follow(continued[open_rows].flatten().tolist())
+            cache.follow(parent[open_rows].flatten().tolist())
             ys, sums = ys[open_rows], sums[open_rows]
             sentences = [sentences[row] for row in open_rows]
         else:  # no break: what is unfinished at max_len is cut, and scored as it is
@@ -1476,7 +1459,6 @@ def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Te
     Raises DataError if there is none, or if their tensors do not match.
     """
     total: dict[str, Tensor] = {}
-    dtypes: dict[str, torch.dtype] = {}
     count = 0
     for name, state in states:
         if count > 0 and _shapes(state) != _shapes(total):
@@ -1486,17 +1468,16 @@ def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Te
                 "average checkpoints of one run",
             )
         for key, tensor in state.items():
-            dtypes[key] = tensor.dtype
             if tensor.is_floating_point():
                 tensor = total.get(key, 0) + tensor.detach().cpu().double()
             total[key] = tensor
         count += 1
     if not total:
         raise DataError("average", "there is no model to average", "name at least one")
-    return {
-        key: (tensor / count).to(dtypes[key]) if tensor.is_floating_point() else tensor
-        for key, tensor in total.items()
-    }
+    for key, tensor in total.items():
+        if tensor.is_floating_point():
+            total[key] = (tensor / count).to(state[key].dtype)
+    return total
 
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, torch.Size]:
@@ -2602,12 +2583,16 @@ def _refuse_other_run(folder: Path, config: TrainingConfig) -> None:
         raise DataError(folder, what, do)
 
 
-def _open_run_folder(config: TrainingConfig, restart: bool) -> None:
-    """Prepare a run's folder, or raise DataError and leave it unchanged."""
+def open_run_folder(config: TrainingConfig, restart: bool = False) -> None:
+    """Prepare a run's folder, or raise DataError and leave it unchanged.
+
+    restart: delete the run in the folder first. In a distributed run, only the main
+    process does anything here.
+    """
+    if not _is_main_process():
+        return
     folder = Path(config.run_dir)
     starts: list[Any] = []
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     if is_exported(folder):
         what = "holds a model that was exported for an inference engine"
         raise DataError(folder, what, "Choose another --run-dir.")
@@ -2640,6 +2625,15 @@ def _finished_epochs(folder: Path) -> int:
     return load_with_notes(path)[1].get("epochs", 0) if path.exists() else 0
 
 
+def is_finished(config: TrainingConfig) -> bool:
+    """Return whether a model trained for all of the configuration's epochs exists."""
+    try:
+        return _finished_epochs(Path(config.run_dir)) >= config.epochs
+    except DataError as error:
+        log(f"{error.where} {error.what}: making it again.")
+        return False
+
+
 def _is_main_process() -> bool:
     """Return whether this process writes the files: the only or the first one."""
     if dist.is_available() and dist.is_initialized():
@@ -2670,6 +2664,34 @@ def _cut_metrics(folder: Path, count: int) -> None:
     kept = read_metrics(folder)[:count]
     text = "".join(json.dumps(record) + "\n" for record in kept)
     write_atomically(folder / "metrics.jsonl", text.encode())
+
+
+@contextmanager
+def claim_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in a folder inside this block.
+
+    Only the main process of a distributed run claims it. Raises DataError if another
+    process has.
+    """
+    if not _is_main_process():
+        yield
+        return
+    filelock = optional_import("filelock")
+    path = folder / "run.lock"
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            claim = filelock.FileLock(path).acquire(blocking=False)
+        except filelock.Timeout as error:
+            what = "is in use: another process is training in it"
+            do = "Wait until that one has ended, or choose another --run-dir."
+            raise DataError(folder, what, do) from error
+    with claim:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows deletes it after the release
+                path.unlink()
 
 
 def _pack_text(text: Text) -> dict[str, Any]:
@@ -2829,15 +2851,14 @@ _TIMED = 20  # seconds of training over which to measure it
 class Run:
     """A training run: its folder, config.run_dir, and how far it has come.
 
-    restart: delete the run in the folder first. Raises DataError if the folder can't
-    be written or contains a different run.
+    Raises DataError if the folder can't be written or contains a different run.
     """
 
     model: nn.Module  # this and the next two: the arguments of ``resume``
     optimizer: Optimizer
     scheduler: LRScheduler
 
-    def __init__(self, config: TrainingConfig, restart: bool = False) -> None:
+    def __init__(self, config: TrainingConfig) -> None:
         self.config = config
         self.folder = Path(config.run_dir)
         self.progress = _Progress()
@@ -2845,21 +2866,12 @@ class Run:
         self.window: dict[int, Any] = {}  # batches waiting for their update
         self.saved_at = -math.inf  # by this process's clock
         self.examples: str | None = None  # digest of the training examples
+        self.precision: str | None = None  # of this process's matmuls
         self.batches_before = 0  # batches in the epochs before this one
         self.started = 0.0  # when the epoch began, by time.perf_counter()
         self.updates = 0  # made by this process
         self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
-        if _is_main_process():
-            _open_run_folder(config, restart)
-
-    @property
-    def finished(self) -> bool:
-        """Whether a model trained for all of the configuration's epochs exists."""
-        try:
-            return _finished_epochs(self.folder) >= self.config.epochs
-        except DataError as error:
-            log(f"{error.where} {error.what}: making it again.")
-            return False
+        open_run_folder(config)
 
     def checkpoints(self) -> list[Path]:
         """Return the weight files of the last epochs, oldest first."""
@@ -2898,6 +2910,9 @@ class Run:
                 what = "was trained on other examples: the training text has changed"
                 do = "Restore the text, or start over with --restart."
                 raise DataError(self.folder, what, do)
+            before, now = notes.get("precision", self.precision), self.precision
+            if before != now and _is_main_process():
+                log(f"{self.folder}: trained in {before} so far, from now on in {now}.")
             _unpack_state(tensors, notes, model, optimizer, scheduler, self.state)
             self.saved_at = time.monotonic()
             if _is_main_process():  # it keeps the sums, which cover all processes
@@ -2995,6 +3010,7 @@ class Run:
         tensors, notes = _pack_state(self.model, self.optimizer, self.scheduler, state)
         path = self.folder / "resume" / f"step-{state.accum_step:06d}.safetensors"
         notes |= {"place": asdict(self.progress), "examples": self.examples}
+        notes["precision"] = self.precision
         save_tensors(path, tensors, notes)
         self.saved_at = time.monotonic()
         states = saved_steps(path.parent)
@@ -3196,12 +3212,6 @@ def digest_of(examples: Iterable[Example]) -> str:
     return digest.hexdigest()
 
 
-def count_updates(examples: Sequence[Example], config: TrainingConfig) -> int:
-    """Count the optimizer's updates in a whole run."""
-    groups = token_budget_batches(lengths_of(examples), config.batch_tokens)
-    return config.epochs * math.ceil(len(groups) / config.accum_iter)
-
-
 def _progress_bar(
     run: Run, data_iter: Iterable[Batch], total: int, world: int = 1
 ) -> Iterator[Batch]:
@@ -3285,7 +3295,7 @@ def train_resumably(
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
-    run.examples = digest_of(train_data)
+    run.examples, run.precision = digest_of(train_data), precision
     run.save_text(text)
     for epoch in range(run.resume(model, optimizer, scheduler), config.epochs):
         train_batches = batches(train_data, config, epoch, device, shuffle=True)
@@ -3325,7 +3335,10 @@ def train_worker(
     keep_freed_memory()
     text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
     device = choose_device(config.device)
-    with process_group(gpu, ngpus_per_node, device, is_distributed) as place:
+    with (
+        process_group(gpu, ngpus_per_node, device, is_distributed) as place,
+        claim_folder(Path(config.run_dir)),
+    ):
         train_resumably(config, text, *place)
 
 
@@ -3349,6 +3362,45 @@ def train_model(
 # -----------------------------------------------------------------------------
 # notebooks/91_from_the_terminal.md
 # -----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Translator:
+    """A model and its text: sentences in, translations out."""
+
+    model: EncoderDecoder
+    text: Text
+    config: TrainingConfig
+
+    def check(self, sentence: str) -> list[int]:
+        """Return a sentence's ids; DataError if the model can't take that many."""
+        ids = self.text.encode(sentence)
+        if len(ids) > self.config.max_tokens:
+            what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
+            raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
+        return ids
+
+    def translate(
+        self, sentences: Sequence[str],
+        beam_size: int | None = None, length_penalty: float | None = None,
+    ) -> list[str]:  # fmt: skip
+        """Return a translation for each sentence, in order; a blank one stays blank.
+
+        Raises DataError for a sentence that is too long (see ``check``).
+        """
+        beam = self.config.beam_size if beam_size is None else beam_size
+        alpha = self.config.length_penalty if length_penalty is None else length_penalty
+        rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
+        translations = [""] * len(sentences)
+        for i, ids in self.search(rows, beam, alpha):
+            translations[i] = self.text.decode(ids)
+        return translations
+
+    def search(
+        self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Yield the key of each row of source ids with the ids of its translation."""
+        return search_rows(self.model, rows, self.config, beam_size, length_penalty)
 
 
 def map_in_batches(
@@ -3448,7 +3500,7 @@ CAPTIONS_MODEL = "models/captions"
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
     """Return the preset that --config names, changed by the given flags."""
     given = _given(arguments, *_FIELDS)
-    if given.keys() & {"train_src", "train_tgt", "valid_src", "valid_tgt"}:
+    if given.keys() & {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}:
         given.setdefault("dataset", "files")
     toy = given.get("dataset", "captions") == "captions"
     name = arguments.config or ("tiny" if toy else "small")
@@ -3466,7 +3518,10 @@ def _train_command(arguments: argparse.Namespace) -> int:
         what = "is set, but LOCAL_RANK isn't"
         raise DataError("RANK", what, "Start with torchrun, or unset RANK.")
     folder = Path(config.run_dir)
-    if not restart and Run(config).finished:
+    with claim_folder(folder):  # an error if another process trains there
+        if not restart:
+            open_run_folder(config)
+    if not restart and is_finished(config):
         do = f"`translate --model {folder}` uses it; --restart starts over."
         log(f"{folder}: this run is finished. {do}")
         return 0
@@ -3479,7 +3534,8 @@ def _train_command(arguments: argparse.Namespace) -> int:
     if restart:  # whatever can fail does so before the old run is deleted
         load_pairs(config, "valid")
         build_model(config, text.vocab_src, text.vocab_tgt)
-        Run(config, restart=True)
+        with claim_folder(folder):
+            open_run_folder(config, restart=True)
     try:
         if "LOCAL_RANK" in os.environ:  # one of torchrun's processes
             rank, processes = os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]
@@ -4772,7 +4828,7 @@ def head_squares(
         for a, value in enumerate(row)
     ]
     largest = max(each.max().item() for each in panels.values())
-    dark = f"datum.value > {largest / 2}"
+    dark = f"datum.value > {0.7 * largest}"
     ink = alt.condition(dark, alt.value("white"), alt.value("black"))
     heads = alt.Chart(width=alt.Step(27), height=alt.Step(24)).encode(
         x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),

@@ -89,7 +89,7 @@ class Figure:
             self.text(x + w / 2, middle, line, size, "middle", heavy, ground=True)
 
     def text(
-        self, x, y, words, size=13, anchor="middle", bold=False, colour=INK,
+        self, x, y, words, size=13, anchor="middle", bold=False, color=INK,
         ground=False,
     ):  # fmt: skip
         """Write words vertically centered at y; a ``ground`` below them hides lines."""
@@ -100,7 +100,7 @@ class Figure:
         weight = ' font-weight="600"' if bold else ""
         self.parts.append(
             f'<text x="{x:g}" y="{y + 0.35 * size:g}" font-size="{size}" '
-            f'text-anchor="{anchor}" fill="{colour}"{weight}>{marked(words, size)}'
+            f'text-anchor="{anchor}" fill="{color}"{weight}>{marked(words, size)}'
             "</text>"
         )
 
@@ -142,7 +142,7 @@ class Figure:
             f'<rect x="{x - width / 2:g}" y="{y - 10:g}" width="{width}" height="20" '
             f'rx="10" fill="{INK}"/>'
         )
-        self.text(x, y, number, 13, bold=True, colour=PAPER, ground=True)
+        self.text(x, y, number, 13, bold=True, color=PAPER, ground=True)
 
     def named(self, x, y, w, h, name, below="", fill="plain"):
         """Draw a box with a class's name, and the number of its section at a corner."""
@@ -229,8 +229,8 @@ def transformer() -> Figure:
     f.text(70, 148, "SublayerConnection", 14, "start", bold=True)
     f.badge(44, 174, "LayerNorm")
     f.text(70, 174, "LayerNorm", 14, "start", bold=True)
-    f.text(24, 208, "The norm is where the paper puts it;", 13, "start", colour=LINE)
-    f.text(24, 226, "1.8 shows the other place for it.", 13, "start", colour=LINE)
+    f.text(24, 208, "The norm is where the paper puts it;", 13, "start", color=LINE)
+    f.text(24, 226, "1.8 shows the other place for it.", 13, "start", color=LINE)
     # the two stacks
     for x, top, stack in ((20, 294, "Encoder"), (396, 186, "Decoder")):
         f.box(x, top, 304, 614 - top, fill="group")
@@ -298,12 +298,12 @@ def attention() -> Figure:
         (632, 3, 4, "output", "(L, d_v)", FILL["output"]),
     )
     for x, rows, columns, name, below, fill in matrices:
-        colours = fill if isinstance(fill, list) else [[fill] * columns] * rows
-        f.grid(x, middle - rows * cell / 2, colours, cell)
-        centre = x + columns * cell / 2
-        f.text(centre, 78, name, 13, bold=True)
+        colors = fill if isinstance(fill, list) else [[fill] * columns] * rows
+        f.grid(x, middle - rows * cell / 2, colors, cell)
+        center = x + columns * cell / 2
+        f.text(center, 78, name, 13, bold=True)
         for i, words in enumerate(below.split("\n")):
-            f.text(centre, 196 + 18 * i, words, 13)
+            f.text(center, 196 + 18 * i, words, 13)
     for x, sign in ((98, "·"), (207, "="), (506, "·"), (608, "=")):
         f.text(x, middle, sign, 20, bold=True)
     f.line((308, middle), (406, middle))
@@ -311,7 +311,7 @@ def attention() -> Figure:
         f.text(356, y, words, 13)
     f.text(356, middle + 32, "softmax", 13)
     f.text(
-        340, 240, "each row of weights sums to 1; gray: a hidden key", 13, colour=LINE
+        340, 240, "each row of weights sums to 1; gray: a hidden key", 13, color=LINE
     )
     return f
 
@@ -326,12 +326,12 @@ def shade(weight: float) -> str:
 def multi_head() -> Figure:
     """Draw multi-head attention: how the shapes flow."""
     f = Figure("multi_head", 356, "Multi-head attention as shapes")
-    cell, heads = 13, [colour for colour in HEADS for _ in range(2)]
+    cell, heads = 13, [color for color in HEADS for _ in range(2)]
 
     def cut(x, y, length):
         """Draw three heads of width two, side by side."""
-        for h, colour in enumerate(HEADS):
-            f.grid(x + 34 * h, y, [[colour] * 2] * length, cell)
+        for h, color in enumerate(HEADS):
+            f.grid(x + 34 * h, y, [[color] * 2] * length, cell)
 
     inputs = (("query", "L", 3), ("key", "S", 4), ("value", "S", 4))
     for i, (name, length, rows) in enumerate(inputs):
@@ -347,7 +347,7 @@ def multi_head() -> Figure:
         f.text(386, y - 12, f"(B, h, {length}, d_k)", 13)
         cut(338, y, rows)
         f.line((436, middle), (466, middle))
-    f.text(268, 44, "one color per head", 13, colour=LINE)
+    f.text(268, 44, "one color per head", 13, color=LINE)
     f.box(468, 44, 88, 260, "h\nattentions\nat once", "attention")
     f.line((558, 82), (588, 82))
     f.text(640, 44, "(B, h, L, d_k)", 13)
@@ -452,7 +452,7 @@ def three_uses() -> Figure:
         346,
         "row: the position that asks (query) · column: the position that is read (key)",
         13,
-        colour=LINE,
+        color=LINE,
     )
     return f
 
@@ -502,14 +502,14 @@ def masks() -> Figure:
     f.text(99, 370, "tgt != pad", 14)
     f.text(99, 390, "(B, 1, L)", 13)
     pale = "pale: the same row again, for every word that asks"
-    f.text(20, 414, pale, 13, "start", colour=LINE)
+    f.text(20, 414, pale, 13, "start", color=LINE)
     f.text(317, 370, "subsequent_mask", 14)
     f.text(317, 390, "(1, L, L)", 13)
     f.text(539, 370, "tgt_mask", 14)
     f.text(539, 390, "(B, L, L)", 13)
     note = ("The padding", "asks, too,", "but nobody", "reads its", "answer.")
     for i, words in enumerate(note):
-        f.text(616, 270 + 18 * i, words, 13, "start", colour=LINE)
+        f.text(616, 270 + 18 * i, words, 13, "start", color=LINE)
     return f
 
 
@@ -550,7 +550,7 @@ def schedule() -> Figure:
     f.text(peak_x + 14, peak_y - 6, "2  the peak, at step = warmup", 14, "start", True)
     f.text(70, 62, "1  warm-up", 14, "start", True)
     f.text(420, 128, "3  decay, with 1 / √step", 14, "start", True)
-    f.text(400, half_y + 14, "half the peak", 13, colour=LINE)
+    f.text(400, half_y + 14, "half the peak", 13, color=LINE)
     words = """\
 1  Straight up
 Adam has seen few gradients:
@@ -595,7 +595,7 @@ def teacher_forcing() -> Figure:
         230,
         "asked for “is”, position 2 reads <s> A dog, and nothing to the right of it",
         14,
-        colour=LINE,
+        color=LINE,
     )
     return f
 
@@ -633,17 +633,15 @@ def text_to_score() -> Figure:
     for i, (number, name, below) in enumerate(back):
         station(22 + 138 * i, 182, number, name, below, "output")
         f.line((158 + 138 * i, 213), (146 + 138 * i, 213))
-    f.text(22, 17, "in training, both sides go in", 13, "start", colour=LINE)
-    f.text(
-        22, 158, "in translating, the other side comes out", 13, "start", colour=LINE
-    )
+    f.text(22, 17, "in training, both sides go in", 13, "start", color=LINE)
+    f.text(22, 158, "in translating, the other side comes out", 13, "start", color=LINE)
     f.text(
         22,
         270,
         "the text is compared with what a person wrote",
         13,
         "start",
-        colour=LINE,
+        color=LINE,
     )
     return f
 
@@ -652,13 +650,13 @@ def pill(f, x, y, number) -> None:
     """Draw the number of a section at a corner of a box."""
     width = 34 if len(number) < 4 else 42
     f.part("rect", x=x - width // 2, y=y - 10, width=width, height=20, rx=10, fill=INK)
-    f.text(x, y, number, 13, bold=True, colour=PAPER)
+    f.text(x, y, number, 13, bold=True, color=PAPER)
 
 
 def one_update() -> Figure:
     """Draw what makes up one update: a window of batches, two precisions, a step."""
     f = Figure("one_update", 372, "One update from a window of batches")
-    f.text(20, 24, "a window of three batches", 13, "start", colour=LINE)
+    f.text(20, 24, "a window of three batches", 13, "start", color=LINE)
     for i, (rows, columns) in enumerate(((7, 4), (5, 6), (3, 9))):
         x, middle = 62 + 222 * i, 78
         fills = [
@@ -700,7 +698,7 @@ def one_update() -> Figure:
     f.text(570, 316, "next window", 13, "start")
     f.text(200, 298, "n = 27 + 29 + 26", 13, "end")
     f.text(200, 316, "= 82 words", 13, "end")
-    f.text(350, 352, "one batch's activations are in memory at a time", 13, colour=LINE)
+    f.text(350, 352, "one batch's activations are in memory at a time", 13, color=LINE)
     return f
 
 

@@ -39,7 +39,7 @@ def cache() -> Figure:
     f.text(356, 298, "the new key and value are added", 13)
     f.text(484, 232, "keys, values up to position t:", 13, "start")
     f.text(484, 250, "each row its own past", 13, "start")
-    f.text(500, 120, "Queries are not stored: each is asked once.", 13, colour=LINE)
+    f.text(500, 120, "Queries are not stored: each is asked once.", 13, color=LINE)
     return f
 
 

@@ -172,7 +172,7 @@ def blocks() -> Figure:
     block_of_2017(f, 184)
     block_of_today(f, 544)
     changed(f, 252, 841, 20, 14, "")
-    f.text(282, 848, "blue: changed, with its section", 13, "start", colour=LINE)
+    f.text(282, 848, "blue: changed, with its section", 13, "start", color=LINE)
     return f
 
 
@@ -226,11 +226,11 @@ def timeline() -> Figure:
         f.text(left + width / 2 + 8 * side, y, name, 13, bold=True)
         f.text(
             x + side * (width + 7), y, author, 13, "start" if side == 1 else "end",
-            colour=LINE,
+            color=LINE,
         )  # fmt: skip
         pill(f, x, y, section)
     for i, words in enumerate(("year: first public version", "black: section")):
-        f.text(28, bottom - 3 * row + 20 * i, words, 13, "start", colour=LINE)
+        f.text(28, bottom - 3 * row + 20 * i, words, 13, "start", color=LINE)
     x = 18.0
     for part, fill in PARTS.items():
         f.box(x, bottom + 25, 18, 14, fill=fill)
@@ -246,18 +246,18 @@ def point(x, y, radius, degrees) -> tuple[float, float]:
     return round(x + right, 1), round(y - up, 1)
 
 
-def arrowhead(f: Figure, x, y, degrees, colour, size=12) -> None:
+def arrowhead(f: Figure, x, y, degrees, color, size=12) -> None:
     """Draw a triangle that points from (x, y) back along its direction."""
     wings = (point(x, y, size, degrees + 180 + turn) for turn in (-24, 24))
     corners = " ".join(f"{a:g},{b:g}" for a, b in ((x, y), *wings))
-    f.part("polygon", points=corners, fill=colour)
+    f.part("polygon", points=corners, fill=color)
 
 
-def hand(f: Figure, x, y, degrees, length, colour) -> None:
+def hand(f: Figure, x, y, degrees, length, color) -> None:
     """Draw a vector from (x, y)."""
     end_x, end_y = point(x, y, length - 8, degrees)
-    f.part("line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=colour, stroke_width=3)
-    arrowhead(f, *point(x, y, length, degrees), degrees, colour)
+    f.part("line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=color, stroke_width=3)
+    arrowhead(f, *point(x, y, length, degrees), degrees, color)
 
 
 def arc(x, y, radius, start, end) -> str:
@@ -266,16 +266,16 @@ def arc(x, y, radius, start, end) -> str:
     return f"M{a:g} {b:g} A{radius} {radius} 0 {int(end - start > 180)} 0 {c:g} {d:g}"
 
 
-def turned(f: Figure, x, y, radius, before, after, colour, at) -> None:
+def turned(f: Figure, x, y, radius, before, after, color, at) -> None:
     """Draw where a vector was, dashed, and an arc from there to where it is."""
     end_x, end_y = point(x, y, radius, before)
     f.part(
-        "line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=colour, stroke_width=1.5,
+        "line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=color, stroke_width=1.5,
         stroke_dasharray="4 4",
     )  # fmt: skip
     path = arc(x, y, at, before, after - 6)
-    f.part("path", d=path, fill="none", stroke=colour, stroke_width=1.5)
-    arrowhead(f, *point(x, y, at, after - 2), after + 86, colour, 9)
+    f.part("path", d=path, fill="none", stroke=color, stroke_width=1.5)
+    arrowhead(f, *point(x, y, at, after - 2), after + 86, color, 9)
 
 
 def rotary() -> Figure:
@@ -296,8 +296,8 @@ def rotary() -> Figure:
         if t:
             turned(f, x, y, radius, key, a, OTHER, 54)
             turned(f, x, y, radius, query, b, OPEN, 70)
-        for degrees, colour, name in ((a, OTHER, "k"), (b, OPEN, "q")):
-            hand(f, x, y, degrees, radius, colour)
+        for degrees, color, name in ((a, OTHER, "k"), (b, OPEN, "q")):
+            hand(f, x, y, degrees, radius, color)
             place = point(x, y, radius + 14, degrees)
             f.text(*place, name, 15, bold=True)
         f.text(x, 274, f"{t - s} apart: {b - a}° between them", 14)
@@ -307,7 +307,7 @@ def rotary() -> Figure:
         326,
         f"one pair of coordinates, vectors of length 1: each position adds {step}°",
         13,
-        colour=LINE,
+        color=LINE,
     )
     return f
 
@@ -348,8 +348,8 @@ def one_sequence() -> Figure:
             right = x + size - 3
             f.line((x + 3, y), (x + 3, y + 6), (right, y + 6), (right, y), arrow=False)
             f.text(x + size / 2, y + 20, words, 14, bold=True)
-    f.text(left + half, 302, "a pair, read as one row", 13, colour=LINE)
-    f.text(grid_x + edge, 302, "each row reads its blue columns", 13, colour=LINE)
+    f.text(left + half, 302, "a pair, read as one row", 13, color=LINE)
+    f.text(grid_x + edge, 302, "each row reads its blue columns", 13, color=LINE)
     return f
 
 

@@ -75,10 +75,10 @@ def speed() -> Figure:
         for name, row in rows.items():
             x, (low, high) = place(row["ours_is"]), map(place, row["ours_is_range"])
             f.text(32, y, name, 13, "start")
-            colour = HEADS[0] if row["ours_is"] >= 1 else HEADS[1]
+            color = HEADS[0] if row["ours_is"] >= 1 else HEADS[1]
             f.part(
                 "rect", x=f"{min(one, x):g}", y=y - 7, width=f"{abs(x - one):g}",
-                height=14, fill=colour,
+                height=14, fill=color,
             )  # fmt: skip
             line = f"M{low:g} {y} L{high:g} {y}"
             f.part("path", d=line, stroke=LINE, stroke_width=2)

@@ -233,8 +233,8 @@ MUTANTS = [
     Mutant(
         "average: does not average",
         "the sum is not divided",
-        "(tensor / count).to(dtypes[key])",
-        "tensor.to(dtypes[key])",
+        "(tensor / count).to(state[key].dtype)",
+        "tensor.to(state[key].dtype)",
         "test_additional_components.py::test_the_mean_of_two_is_the_midpoint",
     ),
     Mutant(
@@ -356,9 +356,9 @@ MUTANTS = [
     Mutant(
         "build_vocabulary: reads more than the training pairs",
         "words of all splits",
-        'load_pairs(TrainingConfig(), "train") if pairs is None',
-        'sum((load_pairs(TrainingConfig(), s) for s in ("train", "valid")), []) '
-        "if pairs is None",
+        "        pairs = read_parallel(*files)\n",
+        "        pairs = read_parallel(*files)\n"
+        '        pairs += load_pairs(TrainingConfig(), "valid")\n',
         "test_real_world.py::test_default_vocabulary_is_that_of_the_captions",
     ),
     Mutant(
@@ -386,9 +386,9 @@ MUTANTS = [
     Mutant(
         "train_worker: needs a GPU",
         "a GPU is chosen in any case",
-        "    with process_group(gpu, ngpus_per_node, device,",
-        "    torch.cuda.set_device(gpu)\n"
-        "    with process_group(gpu, ngpus_per_node, device,",
+        "    device = choose_device(config.device)\n    with (",
+        "    device = choose_device(config.device)\n"
+        "    torch.cuda.set_device(gpu)\n    with (",
         "test_distributed.py::test_on_the_processor_no_gpu_is_chosen",
     ),
     Mutant(
@@ -514,8 +514,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "in decoding with a cache every word is at position 0",
-        "x = model.tgt_embed(ys.flatten(0, 1))[:, -1:]",
-        "x = model.tgt_embed(ys.flatten(0, 1)[:, -1:])",
+        "x = model.tgt_embed(ys.flatten(0, -2))[:, -1:]",
+        "x = model.tgt_embed(ys.flatten(0, -2)[:, -1:])",
         "test_additional_components.py::test_cached_equals_uncached",
     ),
     # --- our own: chapter 2 ---------------------------------------------------
@@ -536,12 +536,12 @@ MUTANTS = [
     Mutant(
         OWN,
         "gradients clipped after the step",
-        "                if max_norm is not None:\n"
-        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
+        "                length = nn.utils.clip_grad_norm_(model.parameters(), limit)\n"
+        "                _check_finite(\"gradient's norm\", length, state)\n"
         "                optimizer.step()\n",
         "                optimizer.step()\n"
-        "                if max_norm is not None:\n"
-        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
+        "                length = nn.utils.clip_grad_norm_(model.parameters(), limit)\n"
+        "                _check_finite(\"gradient's norm\", length, state)\n",
         "test_training.py::test_clipping_bounds_the_step",
     ),
     Mutant(
@@ -912,6 +912,42 @@ MUTANTS = [
         'digest.update(array("i", [len(src), *src, *tgt]).tobytes())',
         'digest.update(array("i", [len(src)]).tobytes())',
         "test_resume.py::test_another_text_is_refused_before_anything_is_written",
+    ),
+    Mutant(
+        OWN,
+        "a gradient that is no number reaches the weights",
+        "                _check_finite(\"gradient's norm\", length, state)\n",
+        "",
+        "test_training.py::test_an_infinite_gradient_stops_before_any_weight_is_touched",
+    ),
+    Mutant(
+        OWN,
+        "a run's folder is not claimed while it trains",
+        "        claim_folder(Path(config.run_dir)),\n",
+        "",
+        "test_resume.py::test_a_process_holds_its_folder_until_it_has_trained",
+    ),
+    Mutant(
+        OWN,
+        "a folder in which another process trains is opened",
+        "    with claim_folder(folder):  # an error if another process trains there\n",
+        "    if True:\n",
+        "test_resume.py::test_a_folder_in_which_a_process_trains_is_left_alone",
+    ),
+    Mutant(
+        OWN,
+        "a resumed run changes its precision in silence",
+        "            if before != now and _is_main_process():\n",
+        "            if False:\n",
+        "test_resume.py::test_a_run_that_goes_on_in_another_precision_says_so",
+    ),
+    # --- our own: chapter 91 --------------------------------------------------
+    Mutant(
+        OWN,
+        "a store of one's own is taken for the captions",
+        '{"store", "train_src", ',
+        '{"train_src", ',
+        "test_command_line.py::test_a_store_of_ones_own_is_real_text",
     ),
     # --- our own: chapter 93 --------------------------------------------------
     Mutant(

@@ -176,7 +176,7 @@ def test_hypotheses_share_the_source_and_keep_their_own_past():
     model = some_model()
     src, mask = some_source(rows=2)
     tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
-    cache = at.DecoderCache(model, src, mask)
+    cache = at.BeamCache(model, src, mask)
     at.decode_step(model, cache, tgt[:, :1, :1])
     cache.follow([0, 0, 0, 1, 1, 1])
     tgt[:, :, 0] = tgt[:, :1, 0]
@@ -193,7 +193,7 @@ def test_rows_can_change_places_and_leave():
     model = some_model()
     src, mask = some_source(rows=3)
     tgt = torch.randint(0, 12, (3, 5))
-    cache = at.DecoderCache(model, src, mask)
+    cache = at.BeamCache(model, src, mask)
     for t in range(4):
         at.decode_step(model, cache, tgt[:, None, : t + 1])
     rows = [2, 0]
@@ -325,7 +325,7 @@ class Planted:
     def __init__(self, monkeypatch, rule):
         self.rule, self.batches, self.past = rule, [], None
         monkeypatch.setattr(at, "decode_step", self.step)
-        monkeypatch.setattr(at.DecoderCache, "follow", self.follow)
+        monkeypatch.setattr(at.BeamCache, "follow", self.follow)
 
     def follow(self, rows):
         self.past = [self.past[row] for row in rows]

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
 
-D, H, FF = 16, 4, 32
+WIDTH, HEADS, FF = 16, 4, 32
 MANNERS = pytest.mark.parametrize("norm_first", [True, False])
 
 
@@ -46,16 +46,16 @@ def layer_weights(ours: nn.Module) -> dict:
 
 
 def torch_layer(kind, ours: nn.Module, norm_first: bool) -> nn.Module:
-    theirs = kind(
-        D, H, FF, 0.0, batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6
-    ).double()
+    settings = dict(batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6)
+    theirs = kind(WIDTH, HEADS, FF, 0.0, **settings).double()
     theirs.load_state_dict(layer_weights(ours))
     return theirs
 
 
 def our_model(norm_first: bool, **more) -> at.EncoderDecoder:
     torch.manual_seed(0)
-    model = at.make_model(11, 13, 2, D, FF, H, 0.0, norm_first=norm_first, **more)
+    sizes = (11, 13, 2, WIDTH, FF, HEADS)
+    model = at.make_model(*sizes, 0.0, norm_first=norm_first, **more)
     for p in model.parameters():  # so that norms and biases matter in the comparison
         p.data += 0.1 * torch.randn_like(p)
     return model.double()
@@ -76,25 +76,25 @@ def same_gradients(ours, theirs, our_inputs, their_inputs, direction):
 
 
 def test_layer_norm_is_torchs():
-    ours, theirs = at.LayerNorm(D).double(), nn.LayerNorm(D, eps=1e-6).double()
-    x = torch.randn(3, 5, D, dtype=torch.float64, requires_grad=True)
-    same_gradients(ours(x), theirs(x), [x], [x], torch.randn(3, 5, D).double())
+    ours, theirs = at.LayerNorm(WIDTH).double(), nn.LayerNorm(WIDTH, eps=1e-6).double()
+    x = torch.randn(3, 5, WIDTH, dtype=torch.float64, requires_grad=True)
+    same_gradients(ours(x), theirs(x), [x], [x], torch.randn(3, 5, WIDTH).double())
 
 
 @pytest.mark.parametrize("width", [4, 8, 512])
 def test_layer_norm_divides_by_n_with_epsilon_under_the_root(width):
     x = 1e-3 * torch.randn(7, width, dtype=torch.float64)
-    centred = x - x.mean(-1, keepdim=True)
-    by_hand = centred / ((centred**2).mean(-1, keepdim=True) + 1e-6).sqrt()
+    centered = x - x.mean(-1, keepdim=True)
+    by_hand = centered / ((centered**2).mean(-1, keepdim=True) + 1e-6).sqrt()
     assert torch.allclose(at.LayerNorm(width).double()(x), by_hand, atol=1e-12)
 
 
 def test_multi_head_attention_is_torchs():
     ours = our_model(True).encoder.layers[0].self_attn
-    theirs = nn.MultiheadAttention(D, H, batch_first=True).double()
+    theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).double()
     state = attention_weights(ours, "x")
     theirs.load_state_dict({k[2:]: v for k, v in state.items()})
-    q, m = torch.randn(2, 5, D).double(), torch.randn(2, 7, D).double()
+    q, m = torch.randn(2, 5, WIDTH).double(), torch.randn(2, 7, WIDTH).double()
     q.requires_grad_()
     mask = torch.rand(2, 1, 7) > 0.3
     mask[..., 0] = True
@@ -104,51 +104,51 @@ def test_multi_head_attention_is_torchs():
         q, m, m, key_padding_mask=hidden, average_attn_weights=False
     )
     assert torch.allclose(ours.attn, weights, atol=1e-10)
-    same_gradients(out, expected, [q], [q], torch.randn(2, 5, D).double())
+    same_gradients(out, expected, [q], [q], torch.randn(2, 5, WIDTH).double())
 
 
 @MANNERS
 def test_encoder_layer_is_torchs(norm_first):
     ours = our_model(norm_first).encoder.layers[1]
     theirs = torch_layer(nn.TransformerEncoderLayer, ours, norm_first)
-    x = torch.randn(2, 6, D).double().requires_grad_()
+    x = torch.randn(2, 6, WIDTH).double().requires_grad_()
     padding = torch.arange(6) >= torch.tensor([[4], [6]])
     keep = ~padding.unsqueeze(-1)
     out = ours(x, ~padding.unsqueeze(1)) * keep
     expected = theirs(x, src_key_padding_mask=padding) * keep
-    same_gradients(out, expected, [x], [x], torch.randn(2, 6, D).double())
+    same_gradients(out, expected, [x], [x], torch.randn(2, 6, WIDTH).double())
 
 
 @MANNERS
 def test_decoder_layer_is_torchs(norm_first):
     ours = our_model(norm_first).decoder.layers[1]
     theirs = torch_layer(nn.TransformerDecoderLayer, ours, norm_first)
-    x = torch.randn(2, 6, D).double().requires_grad_()
-    memory = torch.randn(2, 4, D).double().requires_grad_()
+    x = torch.randn(2, 6, WIDTH).double().requires_grad_()
+    memory = torch.randn(2, 4, WIDTH).double().requires_grad_()
     padding = torch.arange(4) >= torch.tensor([[2], [4]])
     causal = at.subsequent_mask(6)
     out = ours(x, memory, ~padding.unsqueeze(1), causal)
     expected = theirs(x, memory, tgt_mask=~causal[0], memory_key_padding_mask=padding)
     same_gradients(
-        out, expected, [x, memory], [x, memory], torch.randn(2, 6, D).double()
+        out, expected, [x, memory], [x, memory], torch.randn(2, 6, WIDTH).double()
     )
 
 
 def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
     settings = dict(batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6)
     layers = (
-        nn.TransformerEncoderLayer(D, H, FF, 0.0, **settings),
-        nn.TransformerDecoderLayer(D, H, FF, 0.0, **settings),
+        nn.TransformerEncoderLayer(WIDTH, HEADS, FF, 0.0, **settings),
+        nn.TransformerDecoderLayer(WIDTH, HEADS, FF, 0.0, **settings),
     )
     encoder = nn.TransformerEncoder(layers[0], 2, enable_nested_tensor=False)
     decoder = nn.TransformerDecoder(layers[1], 2)
     custom = dict(custom_encoder=encoder, custom_decoder=decoder)
-    theirs = nn.Transformer(D, H, **custom, batch_first=True).double()
+    theirs = nn.Transformer(WIDTH, HEADS, **custom, batch_first=True).double()
     for mine, other in ((ours.encoder, encoder), (ours.decoder, decoder)):
         for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
             theirs_layer.load_state_dict(layer_weights(ours_layer))
         if norm_first:  # post-norm has normalized already
-            other.norm = nn.LayerNorm(D, eps=1e-6).double()
+            other.norm = nn.LayerNorm(WIDTH, eps=1e-6).double()
             other.norm.load_state_dict({"weight": mine.norm.a_2, "bias": mine.norm.b_2})
     return theirs
 
@@ -245,8 +245,8 @@ def test_kept_weights_are_detached_and_from_before_dropout():
     src = torch.randint(3, 11, (2, 5))
     model.encode(src, torch.ones(2, 1, 5, dtype=torch.bool))
     kept = model.encoder.layers[0].self_attn.attn
-    assert kept.shape == (2, H, 5, 5) and not kept.requires_grad
-    assert torch.allclose(kept.sum(-1), torch.ones(2, H, 5).double())
+    assert kept.shape == (2, HEADS, 5, 5) and not kept.requires_grad
+    assert torch.allclose(kept.sum(-1), torch.ones(2, HEADS, 5).double())
 
 
 def test_the_function_in_use_can_be_exchanged():
@@ -313,13 +313,13 @@ def test_dropout_argument_reaches_every_part():
 
 @given(st.integers(2, 7), st.integers(2, 7), st.booleans(), st.data())
 @settings(max_examples=20, deadline=None)
-def test_later_words_do_not_change_earlier_outputs(S, T, norm_first, data):
+def test_later_words_do_not_change_earlier_outputs(S, L, norm_first, data):
     model = our_model(norm_first).eval()
-    changed_at = data.draw(st.integers(1, T - 1))
+    changed_at = data.draw(st.integers(1, L - 1))
     src = torch.randint(3, 11, (1, S))
-    tgt = torch.randint(3, 13, (1, T))
+    tgt = torch.randint(3, 13, (1, L))
     other = tgt.clone()
-    other[0, changed_at:] = torch.randint(3, 13, (T - changed_at,))
+    other[0, changed_at:] = torch.randint(3, 13, (L - changed_at,))
     src_mask = torch.ones(1, 1, S)
     one, two = (
         model(src, t, src_mask, at.Batch.make_std_mask(t, 2)) for t in (tgt, other)
@@ -329,7 +329,7 @@ def test_later_words_do_not_change_earlier_outputs(S, T, norm_first, data):
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 4))
 @settings(max_examples=20, deadline=None)
-def test_padding_and_neighbours_change_nothing(lengths, extra):
+def test_padding_and_neighbors_change_nothing(lengths, extra):
     model = our_model(True).eval()
     src, tgt = ragged(11, lengths), ragged(13, [n + 1 for n in lengths])
     wider = F.pad(src, (0, extra), value=2)
@@ -433,8 +433,8 @@ def test_a_large_negative_number_is_no_mask():
 
 
 def test_the_bias_of_the_keys_is_idle():
-    mha = at.MultiHeadedAttention(4, D, 0.0).eval()
-    x = torch.randn(2, 5, D)
+    mha = at.MultiHeadedAttention(4, WIDTH, 0.0).eval()
+    x = torch.randn(2, 5, WIDTH)
     before = mha(x, x, x)
     nn.init.normal_(mha.linears[1].bias)
     assert torch.allclose(mha(x, x, x), before, atol=1e-5)
@@ -444,9 +444,10 @@ def test_the_bias_of_the_keys_is_idle():
 
 def test_attention_connects_any_two_words_at_once():
     """Check Table 1's longest paths: 1 for self-attention, n steps for the others."""
-    n, x = 20, torch.randn(1, 20, D, requires_grad=True)
-    mha, rnn = at.MultiHeadedAttention(4, D, 0.0), nn.RNN(D, D, batch_first=True)
-    conv = nn.Conv1d(D, D, kernel_size=3, padding=1)
+    n, x = 20, torch.randn(1, 20, WIDTH, requires_grad=True)
+    mha = at.MultiHeadedAttention(4, WIDTH, 0.0)
+    rnn = nn.RNN(WIDTH, WIDTH, batch_first=True)
+    conv = nn.Conv1d(WIDTH, WIDTH, kernel_size=3, padding=1)
 
     def reached(out):
         (gradient,) = torch.autograd.grad(out[0, -1].sum(), x)
@@ -458,9 +459,9 @@ def test_attention_connects_any_two_words_at_once():
 
 
 def test_eight_heads_cost_what_one_costs():
-    x, counts = torch.randn(1, 7, D), []
+    x, counts = torch.randn(1, 7, WIDTH), []
     for h in (1, 8):
-        mha = at.MultiHeadedAttention(h, D, 0.0)
+        mha = at.MultiHeadedAttention(h, WIDTH, 0.0)
         with FlopCounterMode(display=False) as counter:
             mha(x, x, x)
         counts.append((counter.get_total_flops(), at.count_parameters(mha)))
@@ -470,8 +471,8 @@ def test_eight_heads_cost_what_one_costs():
 @pytest.mark.parametrize("width, ratio", [(512, 0.9990), (8, 0.935)])
 def test_how_far_the_older_norm_is_off(width, ratio):
     x = torch.randn(1000, width, dtype=torch.float64)
-    centred = x - x.mean(-1, keepdim=True)
-    older = centred / (x.std(-1, keepdim=True) + 1e-6)
+    centered = x - x.mean(-1, keepdim=True)
+    older = centered / (x.std(-1, keepdim=True) + 1e-6)
     found = (older / at.LayerNorm(width).double()(x)).mean().item()
     assert found == pytest.approx(ratio, abs=5e-4)
 

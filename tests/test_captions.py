@@ -1,4 +1,4 @@
-"""The embedded corpus: made by its grammar, right in its endings, honestly split.
+"""The captions corpus: made by its grammar, right in its endings, honestly split.
 
 The endings are checked by a small, separate reader of noun phrases: the cases that an
 article, an adjective ending, and a noun's form allow must have one in common. It takes

@@ -88,6 +88,15 @@ def test_files_of_ones_own_are_the_data_set_files():
     assert config.run_dir == "runs/files-small" and config.bpe_size
 
 
+def test_a_store_of_ones_own_is_real_text(tmp_path):
+    config = config_of("--store", "a")
+    assert (config.dataset, config.run_dir) == ("files", "runs/files-small")
+    assert config == dataclasses.replace(
+        at.CONFIGS["small"], dataset="files", run_dir="runs/files-small", store="a"
+    )
+    assert config_of("--store", "a", "--dataset", "multi30k").dataset == "multi30k"
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [

@@ -438,7 +438,7 @@ def test_a_start_without_checkpoints_may_change_everything(tiny):
 def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, content, restart):
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(DataError):
-        Run(TrainingConfig(run_dir=str(tmp_path)), restart=restart)
+        at.open_run_folder(TrainingConfig(run_dir=str(tmp_path)), restart)
     assert (tmp_path / "config.json").read_text() == content
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -447,7 +447,7 @@ def test_restart_deletes_the_run_and_nothing_else(tiny):
     folder = train(tiny, epochs=1)
     for name in ("notes.txt", "checkpoints/mine.safetensors", "step-1.safetensors"):
         (folder / name).write_text("mine")
-    Run(dataclasses.replace(tiny[0], seed=5), restart=True)
+    at.open_run_folder(dataclasses.replace(tiny[0], seed=5), restart=True)
     left = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert left == {
         "config.json",
@@ -461,6 +461,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("a file, not a folder")
     with pytest.raises(DataError, match="can't be written"):
         Run(TrainingConfig(run_dir=str(tmp_path / "file" / "run")))
+    with pytest.raises(DataError, match="can't be written"):
+        with at.claim_folder(tmp_path / "file" / "run"):
+            raise AssertionError("it was claimed")
 
 
 def test_the_configuration_file_says_what_it_was_run_with(tiny):
@@ -560,9 +563,9 @@ def test_a_restart_that_is_broken_off_can_be_given_again(tiny, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", unlink)
         with pytest.raises(KeyboardInterrupt):
-            Run(tiny[0], restart=True)
+            at.open_run_folder(tiny[0], restart=True)
     assert (folder / "config.json").exists()
-    Run(tiny[0], restart=True)
+    at.open_run_folder(tiny[0], restart=True)
     assert [path.name for path in run_files(folder)] == ["config.json"]
 
 

@@ -152,7 +152,7 @@ def steps_of(model):
     ys = torch.randint(4, 40, (3, 2, 5), generator=generator)
     ys[:, :, 0] = at.START
     with torch.inference_mode():
-        cache = at.DecoderCache(model, src, (src != at.PAD).unsqueeze(-2))
+        cache = at.BeamCache(model, src, (src != at.PAD).unsqueeze(-2))
         found = [at.decode_step(model, cache, ys[:, :1, :1])]
         cache.follow([b for b in range(3) for _ in range(2)])
         for t in range(2, 6):

@@ -326,6 +326,20 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     assert all(path.read_bytes() == data for path, data in before.items())
 
 
+@pytest.mark.parametrize("second", ["float32", "bfloat16"])
+def test_a_run_that_goes_on_in_another_precision_says_so(
+    often, monkeypatch, capsys, second
+):
+    """Stop in the first epoch, which has no metrics yet; resume on another machine."""
+    monkeypatch.setattr(at, "choose_precision", lambda *args: "float32")
+    train_until(often, monkeypatch, (UPDATE, 2), precision="auto")
+    monkeypatch.setattr(at, "choose_precision", lambda *args: second)
+    capsys.readouterr()
+    folder = train(often, precision="auto")
+    changed = f"{folder}: trained in float32 so far, from now on in bfloat16.\n"
+    assert capsys.readouterr().err == (changed if second == "bfloat16" else "")
+
+
 # how old a state may be
 
 
@@ -338,7 +352,7 @@ def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
     def slow(*args):
         ages.append(clock[0] - saved[-1])
         clock[0] += 10
-        clip(*args)
+        return clip(*args)
 
     def save(*args):
         saved.append(clock[0])
@@ -448,11 +462,11 @@ def test_finishing_averages_the_last_checkpoints(tmp_path):
         torch.nn.init.constant_(model.weight, 10.0**epoch)
         run.state.accum_step = epoch
         run.save(epoch)
-    assert not run.finished
+    assert not at.is_finished(config)
     run.finish()
     assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
-    assert model.weight.item() == 550 and run.finished
-    assert not Run(dataclasses.replace(config, epochs=5)).finished
+    assert model.weight.item() == 550 and at.is_finished(config)
+    assert not at.is_finished(dataclasses.replace(config, epochs=5))
 
 
 def test_a_half_written_metric_is_ignored_and_cut_off(tmp_path):
@@ -522,7 +536,7 @@ def steady(monkeypatch):
     def moved(*args):
         clock[0] += training.pop() / 10  # validation makes no updates
         training.clear()
-        clip(*args)
+        return clip(*args)
 
     monkeypatch.setattr(at.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(TrainState, "add", counted)
@@ -765,6 +779,106 @@ def test_a_loss_that_is_no_number_leaves_the_last_good_state(
     assert_same_run(whole, Path(often[0].run_dir))
 
 
+def test_a_gradient_that_is_no_number_leaves_the_last_good_state(
+    often, whole, monkeypatch, capsys
+):
+    real, calls = torch.nn.utils.clip_grad_norm_, []
+
+    def broken(parameters, *args):
+        parameters = list(parameters)
+        calls.append(1)
+        if len(calls) == 2:
+            parameters[0].grad[0] = float("inf")
+        return real(parameters, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*UPDATE, broken)
+        assert main(["train", *flags(often[0])]) == 2
+    assert "the gradient's norm is inf at update 2" in capsys.readouterr().err
+    assert newest_state(often[0].run_dir)["state"]["accum_step"] == 1
+    assert main(["train", *flags(often[0])]) == 0
+    assert_same_run(whole, Path(often[0].run_dir))
+
+
+# two processes in one folder
+
+
+@pytest.mark.parametrize("restart", [[], ["--restart"]])
+def test_a_folder_in_which_a_process_trains_is_left_alone(tiny, capsys, restart):
+    folder = train(tiny, epochs=1, schedule="inverse_sqrt")
+    half = folder / "resume" / "step-000009.safetensors.tmp"  # the other is writing it
+    half.write_bytes(b"half")
+    before = {path: path.read_bytes() for path in at.run_files(folder)}
+    config = dataclasses.replace(tiny[0], schedule="inverse_sqrt")
+    with at.claim_folder(folder):
+        assert main(["train", *flags(config), *restart]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: {folder}: is in use") and said.count("\n") == 1
+        assert "--run-dir" in said
+        with pytest.raises(DataError, match="in use"):
+            train((config, tiny[1]))
+        assert before == {path: path.read_bytes() for path in at.run_files(folder)}
+        assert half.exists()
+    assert main(["train", *flags(config), *restart]) == 0
+
+
+def test_a_process_holds_its_folder_until_it_has_trained(tiny, monkeypatch):
+    """Try to claim the folder at the first update, and after the run has ended."""
+    folder, refused = Path(tiny[0].run_dir), []
+
+    def after_update(run, state):
+        with pytest.raises(DataError, match="in use"), at.claim_folder(folder):
+            pass
+        refused.append(state.accum_step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "after_update", after_update)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny)
+    assert refused == [1]
+    assert not (folder / "run.lock").exists()
+    with at.claim_folder(folder):
+        pass
+
+
+def test_a_killed_process_holds_nothing(tiny):
+    folder = Path(tiny[0].run_dir)
+    folder.mkdir()
+    program = "import filelock, sys, time; lock = filelock.FileLock(sys.argv[1]); "
+    program += "lock.acquire(); print(flush=True); time.sleep(1200)"
+    command = [sys.executable, "-c", program, str(folder / "run.lock")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    with pytest.raises(DataError, match="in use"):
+        train(tiny)
+    process.kill()
+    process.communicate()
+    assert (folder / "run.lock").exists()
+    train(tiny)
+    assert not (folder / "run.lock").exists()
+
+
+def test_only_the_main_process_claims_a_folder(tmp_path, monkeypatch):
+    with at.claim_folder(tmp_path):
+        monkeypatch.setenv("RANK", "1")
+        with at.claim_folder(tmp_path):
+            assert (tmp_path / "run.lock").exists()
+        assert (tmp_path / "run.lock").exists()
+
+
+def test_a_command_opens_one_run(tiny, monkeypatch):
+    runs, begin = [], Run.__init__
+
+    def counted(run, *args):
+        runs.append(run)
+        begin(run, *args)
+
+    monkeypatch.setattr(Run, "__init__", counted)
+    for restart in ([], ["--restart"]):
+        assert main(["train", *flags(tiny[0]), *restart]) == 0
+    assert len(runs) == 2
+
+
 # real kills, and several processes
 
 
@@ -797,7 +911,7 @@ def test_two_processes_go_on_within_an_epoch(tmp_path):
                 calls.append(1)
                 if len(calls) == last:
                     os.kill(os.getpid(), signal.SIGKILL)
-                real(*args)
+                return real(*args)
             torch.nn.utils.clip_grad_norm_ = clip
             raise SystemExit(at.main())
             """

@@ -610,19 +610,13 @@ WRONG["5.3"] = [
 ]
 
 
-def rolled_out(weights, mix=0.5, left=True):
-    found = torch.eye(weights.size(-1))
-    for layer in weights.mean(1):
-        layer = (1 - mix) * layer + mix * torch.eye(len(layer))
-        found = layer @ found if left else found @ layer
-    return found
-
-
 WRONG["5.6"] = [
-    lambda weights: rolled_out(weights, mix=0),
-    lambda weights: rolled_out(weights, left=False),
-    lambda weights: rolled_out(weights[:, :1]),
-    lambda weights: weights.mean((0, 1)),
+    "abc",  # as if the decoder, not the encoder, had told *mit* about the hat
+    "bca",
+    "cab",
+    "ba",
+    ["b", "b", "c"],
+    3,
 ]
 
 

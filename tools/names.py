@@ -19,10 +19,9 @@ BORROWED = {  # name -> why chapters 1 to 6 need it
     "read_lines": "text files",
     "load_translator": "explain also takes the name of a folder",
     "write_atomically": "the page of explain",
-    "load_pairs": "the pairs that build_vocabulary counts when called as in 2022",
+    "data_file": "the corpus that build_vocabulary counts when called as in 2022",
     "load_tensors": "the checkpoints that average_checkpoints reads",
-    "search_rows": "Translator decodes its sentences in batches",
-    "TrainingConfig": "the type of what a Translator knows about its training",
+    "Translator": "record_translation shows how one of its translations is made",
 }
 CHARTS = "94"  # any name of this appendix may be borrowed
 
