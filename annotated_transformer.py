@@ -803,7 +803,7 @@ def linear_rate(
     falling = min(total + 1 - warmup, decay * total)
     # the inner max avoids a division by zero in a run shorter than its warm-up
     down = (total + 1 - step) / max(falling, 1)
-    return peak * max(min(step / warmup, down), 0.0)
+    return peak * max(min(step / warmup, 1.0, down), 0.0)
 
 
 def greedy_decode(
@@ -1305,8 +1305,8 @@ class DecoderCache:
         memory = model.encode(src, src_mask)
         layers: Any = model.decoder.layers
         self.source = [_keys_and_values(layer.src_attn, memory) for layer in layers]
-        # nothing yet, in the right shape: (B, h, 0, d_k)
-        self.target = [(k[:, :, :0], v[:, :, :0]) for k, v in self.source]
+        nothing = memory[:, :0]  # no position yet: (B, 0, d_model)
+        self.target = [_keys_and_values(layer.self_attn, nothing) for layer in layers]
         self.mask = src_mask.unsqueeze(1)
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> None:
@@ -1787,7 +1787,7 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer("sin", angle.sin(), persistent=False)
 
     def forward(self, x: Tensor, length: int) -> Tensor:
-        """Rotate vectors x (…, L, d_k), which hold the last L of ``length`` positions."""
+        """Rotate vectors x (…, L, d_k), which are the last L of ``length`` positions."""
         if length > len(self.cos):
             raise ValueError(
                 f"a sequence of {length} positions is longer than the {len(self.cos)} "
@@ -1827,7 +1827,7 @@ class RotaryAttention(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """Feed-forward network whose inner values pass a gate (Shazeer, 2020, equation 6)."""
+    """Feed-forward network with a gate for each inner value (Shazeer, 2020)."""
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -1920,26 +1920,31 @@ class GroupedQueryAttention(MultiHeadedAttention):
 CHANGES = ("rms_norm", "no_bias", "swiglu", "rotary", "qk_norm")
 
 
-def modernize(model: EncoderDecoder, changes: Iterable[str] = CHANGES) -> None:
+def modernize(
+    model: EncoderDecoder, changes: Iterable[str] = CHANGES, max_len: int = 5000
+) -> None:
     """Replace parts of a fresh model with today's, and draw its weights anew.
 
-    Raises ValueError for an unknown change. SwiGLU is two thirds as wide as the
-    feed-forward network it replaces, which leaves the number of weights the same.
+    SwiGLU is two thirds as wide as the network it replaces, which leaves the number
+    of weights the same. Rotary positions replace whatever positions the model has,
+    up to ``max_len``. Raises ValueError for an unknown change.
     """
-    if unknown := set(changes) - set(CHANGES):
+    changes = set(changes)
+    if unknown := changes - set(CHANGES):
         raise ValueError(f"unknown changes: {sorted(unknown)}; there are {CHANGES}")
     layer: Any = model.encoder.layers[0]
     d_model, d_k = layer.size, layer.self_attn.d_k
     d_ff, dropout = layer.feed_forward.w_1.out_features, layer.self_attn.dropout.p
 
     for module in list(model.modules()):
-        if "rms_norm" in changes and hasattr(module, "norm"):
+        norm = getattr(module, "norm", None)
+        if "rms_norm" in changes and isinstance(norm, LayerNorm):
             module.norm = RMSNorm(d_model)
         if "swiglu" in changes and hasattr(module, "feed_forward"):
             module.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
         if "rotary" in changes and hasattr(module, "self_attn"):
             attn: Any = module.self_attn
-            attn.attention = RotaryAttention(d_k, attn.attention)
+            attn.attention = RotaryAttention(d_k, attn.attention, max_len)
         if "qk_norm" in changes and isinstance(module, MultiHeadedAttention):
             module.attention = QueryKeyNorm(d_k, module.attention)
 
@@ -1970,8 +1975,9 @@ def prefix_mask(src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
 class DecoderOnly(nn.Module):
     """One stack that reads source and target as one sequence.
 
-    It has the methods of ``EncoderDecoder``, so that chapter 2 and 3 train it and
-    decode with it. Positions must be relative (rotary): padding is moved in front.
+    It has the methods of ``EncoderDecoder``, so that ``run_epoch`` trains it and
+    ``greedy_decode`` decodes with it. Its positions must be relative, like rotary
+    ones, because padding is moved in front of the source.
     """
 
     def __init__(self, stack: nn.Module, embed: nn.Module, generator: nn.Module):
@@ -2025,7 +2031,7 @@ def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
     """
     best, ids = log_p.sort(dim=-1, descending=True)
     before = best.exp().cumsum(dim=-1) - best.exp()  # probability of all better ones
-    out = before >= top_p
+    out = (before >= top_p) & (top_p < 1)
     if top_k is not None:
         out[..., top_k:] = True
     out[..., 0] = False
@@ -2058,7 +2064,7 @@ def sample(
         ys = src.new_full((len(src), 1), start_symbol)
         running = torch.ones(len(src), dtype=torch.bool, device=src.device)
         while ys.size(1) < max_len and running.any():
-            log_p = decode_step(model, cache, ys.unsqueeze(1))[:, 0]  # (B, vocab)
+            log_p = decode_step(model, cache, ys)  # (B, vocab)
             log_p = (log_p / temperature).log_softmax(dim=-1)
             p = restrict(log_p, top_k, top_p).softmax(dim=-1)
             word = torch.where(running, p.multinomial(1).squeeze(1), pad)
@@ -3123,7 +3129,7 @@ def build_model(
         tie=config.tie, max_len=config.max_tokens,
     )  # fmt: skip
     if config.block == "2026":
-        modernize(model)
+        modernize(model, max_len=config.max_tokens)
     return model
 
 
