@@ -995,8 +995,7 @@ def four_faults_of_a_search(answer):
     found = list(answer(late, 2, 4, 0.0))
     assert found == [2, 1], (
         "the output `1` has probability 0.4 and `2 1` has 0.58; yours returned "
-        f"`{found}`{', which has not ended' if found[-1:] != [1] else ''}. Hint: the "
-        "hypothesis that ends first need not be the best."
+        f"`{found}`{', which has not ended' if found[-1:] != [1] else ''}."
     )
     asked = Table({(): [0.01, 0.6, 0.38, 0.01]})
     answer(asked, 3, 4, 0.0)

@@ -492,8 +492,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "cross-attention sees the source's padding",
-        "self.src_attn(x, memory, memory, src_mask)",
-        "self.src_attn(x, memory, memory, None)",
+        "self.src_attn(u, memory, memory, src_mask)",
+        "self.src_attn(u, memory, memory, None)",
         "test_architecture.py::test_decoder_layer_is_torchs",
     ),
     Mutant(
