@@ -206,8 +206,7 @@ MUTANTS = [
         "a step of the schedule for every batch of a window",
         "                scheduler.step()\n",
         "                for _ in window:\n                    scheduler.step()\n",
-        "test_training.py::"
-        "test_schedule_moves_with_the_optimizer_and_nothing_is_left_over",
+        "test_training.py::test_schedule_moves_with_the_optimizer",
     ),
     Mutant(
         "rate: first two updates share a rate",
@@ -912,6 +911,13 @@ MUTANTS = [
         'digest.update(array("i", [len(src), *src, *tgt]).tobytes())',
         'digest.update(array("i", [len(src)]).tobytes())',
         "test_resume.py::test_another_text_is_refused_before_anything_is_written",
+    ),
+    Mutant(
+        OWN,
+        "gradients from before an epoch reach its first update",
+        "            if training:\n                optimizer.zero_grad()\n",
+        "",
+        "test_training.py::test_gradients_left_in_a_model_do_not_influence_an_epoch",
     ),
     Mutant(
         OWN,

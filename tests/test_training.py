@@ -240,8 +240,11 @@ def test_padding_gets_no_gradient_and_more_of_it_changes_nothing():
 # --- the loop ----------------------------------------------------------------
 
 
-def weights_after(batches, accum_iter, make=torch.optim.SGD, **options):
+def weights_after(batches, accum_iter, make=torch.optim.SGD, stale=None, **options):
     model = tiny()
+    if stale is not None:
+        for p in model.parameters():
+            p.grad = torch.full_like(p, stale)
     optimizer = make(model.parameters(), lr=0.1)
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
     result = at.run_epoch(
@@ -283,7 +286,17 @@ def test_the_callback_is_called_after_each_update():
     ]  # fmt: skip
 
 
-def test_schedule_moves_with_the_optimizer_and_nothing_is_left_over():
+@given(st.floats(-1e6, 1e6), st.integers(1, 6), st.sampled_from([None, 0.05]))
+@example(math.nan, 2, None)
+@settings(max_examples=15, deadline=None)
+def test_gradients_left_in_a_model_do_not_influence_an_epoch(stale, size, max_norm):
+    batches = fixed_batches()
+    used, *_ = weights_after(batches, size, stale=stale, max_norm=max_norm)
+    fresh, *_ = weights_after(batches, size, max_norm=max_norm)
+    assert torch.equal(used, fresh)
+
+
+def test_schedule_moves_with_the_optimizer():
     model = tiny()
     optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(
@@ -296,7 +309,6 @@ def test_schedule_moves_with_the_optimizer_and_nothing_is_left_over():
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
     at.run_epoch(fixed_batches(), model, compute, optimizer, scheduler, accum_iter=2)
     assert used == [at.rate(step, 8, 1.0, 4) for step in (1, 2, 3)]
-    assert all(p.grad is None for p in model.parameters())
 
 
 def test_clipping_bounds_the_step():
