@@ -166,7 +166,7 @@ def attention(
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(hidden, 0.0)
+        weights = weights.masked_fill(hidden, 0.0)  # if a whole row is hidden (1.14)
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 
@@ -305,7 +305,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
-        x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, mask))
+        x = self.sublayer[0](x, lambda u: self.self_attn(u, u, u, mask))
         return self.sublayer[1](x, self.feed_forward)
 
 
@@ -356,8 +356,8 @@ class DecoderLayer(nn.Module):
 
         src_mask is (B, 1, S), tgt_mask (B, L, L).
         """
-        x = self.sublayer[0](x, lambda x: self.self_attn(x, x, x, tgt_mask))
-        x = self.sublayer[1](x, lambda x: self.src_attn(x, memory, memory, src_mask))
+        x = self.sublayer[0](x, lambda u: self.self_attn(u, u, u, tgt_mask))
+        x = self.sublayer[1](x, lambda u: self.src_attn(u, memory, memory, src_mask))
         return self.sublayer[2](x, self.feed_forward)
 
 
@@ -533,6 +533,7 @@ def make_model(
     sizes that do not fit together and for unknown choices.
     """
     check_choice("positions", positions, ("sinusoidal", "learned"))
+    # LearnedPositions is in section 1.14
     kind = PositionalEncoding if positions == "sinusoidal" else LearnedPositions
     c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
@@ -639,9 +640,9 @@ class LabelSmoothing(nn.Module):
 class SimpleLossCompute:
     """Turn decoder vectors into a loss, with generator and criterion.
 
-    Called with x (B, L, d_model), y (B, L) and norm, return the loss summed
-    over the batch, as a float, and that sum divided by norm, as a tensor to
-    call backward() on. ``nll`` then contains the batch's summed negative
+    Called with x (B, L, d_model), y (B, L) and norm, return the batch's
+    summed loss, as a float, and that sum divided by norm, as a tensor to call
+    backward() on. ``nll`` then contains the batch's summed negative
     log-likelihood.
     """
 
@@ -689,7 +690,7 @@ class TrainState:
 
     @property
     def criterion(self) -> float:
-        """Loss per token in the latest epoch."""
+        """Loss per token in the latest epoch; named after what computes it."""
         return self.criterion_sum / max(self.epoch_tokens, 1)
 
     @property
@@ -705,7 +706,7 @@ class TrainState:
 
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """Train with gradients or evaluate without; restore the mode afterwards."""
+    """Train with gradients or evaluate without; restore the mode afterward."""
     changed = [module for module in model.modules() if module.training != training]
     for module in changed:
         module.training = training
@@ -751,6 +752,8 @@ def run_epoch(
     with in_mode(model, training):
         for window in windows(data_iter, accum_iter):
             norm = sum(batch.ntokens for batch in window)
+            if training:
+                optimizer.zero_grad()
             for batch in window:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 total, loss = loss_compute(out, batch.tgt_y, norm)
@@ -759,12 +762,12 @@ def run_epoch(
                     loss.backward()
                 state.add(batch, total, loss_compute.nll)
             if training:
+                # infinity clips nothing, but the norm is needed for the check
                 limit = math.inf if max_norm is None else max_norm
                 length = nn.utils.clip_grad_norm_(model.parameters(), limit)
                 _check_finite("gradient's norm", length, state)
                 optimizer.step()
                 scheduler.step()
-                optimizer.zero_grad()
                 state.accum_step += 1
                 if mode == "train+log" and state.accum_step % 40 == 0:
                     print(f"update {state.accum_step:5}  loss {state.criterion:.2f}")
@@ -957,9 +960,12 @@ class Vocabulary:
 
 
 def build_vocabulary(
-    spacy_de: WordTokenizer, spacy_en: WordTokenizer, *,
-    pairs: Iterable[tuple[str, str]] | None = None, min_freq: int = 2,
-) -> tuple[Vocabulary, Vocabulary]:  # fmt: skip
+    spacy_de: WordTokenizer,
+    spacy_en: WordTokenizer,
+    *,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    min_freq: int = 2,
+) -> tuple[Vocabulary, Vocabulary]:
     """Return source and target vocabulary of the words seen ``min_freq`` times.
 
     pairs are training pairs; without them those of the bundled corpus count.
@@ -968,9 +974,7 @@ def build_vocabulary(
     # sorted(counts, key=lambda word: (-counts[word], word))
     vocab = optional_import("torchtext.vocab").Vocab
     if pairs is None:
-        files = [
-            data_file("captions", f"train.{language}") for language in ("de", "en")
-        ]
+        files = [data_file("captions", f"train.{name}") for name in ("de", "en")]
         pairs = read_parallel(*files)
     german: Counter[str] = Counter()
     english: Counter[str] = Counter()
@@ -1025,9 +1029,10 @@ def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
 
 
 def token_budget_batches(
-    lengths: Sequence[tuple[int, int]], batch_tokens: int,
+    lengths: Sequence[tuple[int, int]],
+    batch_tokens: int,
     order: Sequence[int] | None = None,
-) -> list[list[int]]:  # fmt: skip
+) -> list[list[int]]:
     """Group indices so that rows × longest row stays within a budget.
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
@@ -1099,9 +1104,13 @@ class LearningConfig(ModelConfig):
 
 
 def batches(
-    examples: Sequence[Example], config: LearningConfig, epoch: int,
-    device: torch.device | str, *, shuffle: bool,
-) -> Iterator[Batch]:  # fmt: skip
+    examples: Sequence[Example],
+    config: LearningConfig,
+    epoch: int,
+    device: torch.device | str,
+    *,
+    shuffle: bool,
+) -> Iterator[Batch]:
     """Yield the batches of an epoch on a device.
 
     With ``shuffle`` their order depends on ``config.seed`` and ``epoch`` alone.
@@ -1130,9 +1139,12 @@ def build_optimizer(
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """Return the paper's Adam, and the schedule for a run of ``total`` steps."""
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9,
-        fused=True,  # the same update in one pass over the weights, which is faster
-    )  # fmt: skip
+        model.parameters(),
+        lr=1.0,
+        betas=(0.9, 0.98),
+        eps=1e-9,
+        fused=True,  # the same update, faster
+    )
 
     # PyTorch multiplies lr, hence 1.0 above, by what this function returns. It
     # counts steps from zero, the formulas count from one.
@@ -1147,9 +1159,12 @@ def build_optimizer(
 
 
 def train(
-    model: EncoderDecoder, train_data: Sequence[Example], valid_data: Sequence[Example],
-    config: LearningConfig, device: torch.device | str = "cpu",
-) -> None:  # fmt: skip
+    model: EncoderDecoder,
+    train_data: Sequence[Example],
+    valid_data: Sequence[Example],
+    config: LearningConfig,
+    device: torch.device | str = "cpu",
+) -> None:
     """Train a model on examples, and print its losses after each epoch."""
     model.to(device)
     criterion = LabelSmoothing(model.generator.proj.out_features, PAD, config.smoothing)
@@ -1160,9 +1175,14 @@ def train(
     for epoch in range(config.epochs):
         train_batches = batches(train_data, config, epoch, device, shuffle=True)
         train_loss, _ = run_epoch(
-            train_batches, model, loss, optimizer, scheduler,
-            accum_iter=config.accum_iter, max_norm=config.max_norm,
-        )  # fmt: skip
+            train_batches,
+            model,
+            loss,
+            optimizer,
+            scheduler,
+            accum_iter=config.accum_iter,
+            max_norm=config.max_norm,
+        )
 
         valid_batches = batches(valid_data, config, epoch, device, shuffle=False)
         valid_loss, valid = run_epoch(valid_batches, model, loss, None, None, "eval")
@@ -1174,7 +1194,7 @@ def train(
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Return sacreBLEU with signature and 95 % bootstrap interval, and chrF.
+    """Return sacreBLEU with signature and 95% bootstrap interval, and chrF.
 
     Both lists hold detokenized, cased sentences. Raises DataError if their
     lengths differ or they are empty.
@@ -1393,7 +1413,7 @@ def beam_search(
     beam_size: int = 4,
     length_penalty: float = 0.6,
 ) -> list[tuple[list[int], float]]:
-    """Return the output with the best score for each row of src (B, S) (paper, 6.1).
+    """Return the best output found for each row of src (B, S) (paper, 6.1).
 
     Each is (ids without start and end, score). As in ``greedy_decode``,
     ``max_len`` counts the start symbol; an output that has not ended there is cut
@@ -1426,7 +1446,8 @@ def beam_search(
                 normalized = length_normalized(value, length, length_penalty)
                 finished[sentences[row]].append((normalized, ids))
 
-            # 3) the best of the others go on (in a tiny vocabulary, there may be few)
+            # 3) the best of the others go on (in a tiny vocabulary, there may be few;
+            # each hypothesis has at most one candidate that ends)
             some = min(beam_size, total.size(1) - width)
             sums, others = total.masked_fill(ended, -torch.inf).topk(some)
             parent, token = parent.gather(1, others), token.gather(1, others)
@@ -1437,6 +1458,7 @@ def beam_search(
             for row, value in enumerate(sums[:, 0].tolist()):
                 now = length_normalized(value, length, length_penalty)
                 last = length_normalized(value, max_len - 1, length_penalty)
+                # the bound is `last`, or `now` for a negative length penalty
                 if _may_win(finished[sentences[row]], now, max(now, last), beam_size):
                     open_rows.append(row)
             if not open_rows:
@@ -1454,9 +1476,10 @@ def beam_search(
 
 
 def _mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
-    """Return the mean of models given as (name, tensors); integers are the last one's.
+    """Return the mean of models, each given as (name, tensors).
 
-    Raises DataError if there is none, or if their tensors do not match.
+    Integer tensors are not averaged: those of the last model are returned. Raises
+    DataError if there is no model, or if their tensors do not match.
     """
     total: dict[str, Tensor] = {}
     count = 0
@@ -1787,7 +1810,7 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer("sin", angle.sin(), persistent=False)
 
     def forward(self, x: Tensor, length: int) -> Tensor:
-        """Rotate vectors x (…, L, d_k), which are the last L of ``length`` positions."""
+        """Rotate x (…, L, d_k), the vectors at the last L of ``length`` positions."""
         if length > len(self.cos):
             raise ValueError(
                 f"a sequence of {length} positions is longer than the {len(self.cos)} "
@@ -2479,8 +2502,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "batch_tokens": (1, 10**8), "N": (1, 1000), "d_model": (1, 2**16),
     "d_ff": (1, 2**18), "h": (1, 2**10), "dropout": (0, 0.99),
     "accum_iter": (1, 10**5), "epochs": (1, 10**6), "base_lr": (0, 1000),
-    "warmup": (1, 10**7), "decay": (1e-6, 1), "smoothing": (0, 0.99), "r_drop": (0, 1000),
-    "max_norm": (1e-6, 1e6),
+    "warmup": (1, 10**7), "decay": (1e-6, 1), "smoothing": (0, 0.99),
+    "r_drop": (0, 1000), "max_norm": (1e-6, 1e6),
     "seed": (0, 2**32 - 1), "threads": (1, 1024), "save_seconds": (0, 10**6),
     "keep": (1, 10**6), "average": (1, 10**6), "beam_size": (1, 1000),
     "length_penalty": (-10, 10),
@@ -4879,7 +4902,7 @@ def error_rate_chart(rates: dict[str, Tensor], guesses: dict[str, Tensor]) -> An
     names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
     lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
     return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
-        title="Heads find words in the row that writes them (bars: 95 % intervals)",
+        title="Heads find words in the row that writes them (bars: 95% intervals)",
         width=480,
     )
 
