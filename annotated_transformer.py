@@ -1536,7 +1536,7 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
 
     Afterwards every module calls the function it called before.
     """
-    modules = [m for m in model.modules() if _calls_attention(m)]
+    modules: list[Any] = [m for m in model.modules() if _calls_attention(m)]
     before = [module.attention for module in modules]
     for module in modules:
         module.attention = attention
@@ -1977,7 +1977,7 @@ def modernize(
     if "no_bias" in changes:
         for module in model.modules():
             if isinstance(module, nn.Linear):
-                module.bias = None
+                module.register_parameter("bias", None)
     initialize(model)
 
 
@@ -4337,11 +4337,9 @@ def optimize_for_cpu(model: nn.Module) -> None:
     Parameters and the keys of ``state_dict`` stay the same. ``.attn`` stays None
     until chapter 5's ``plain_attention`` restores chapter 1's function.
     """
-    for module in model.modules():
-        if callable(function := getattr(module, "attention", None)) and not isinstance(
-            function, nn.Module
-        ):
-            module.attention = fused_attention
+    modules: list[Any] = [m for m in model.modules() if _calls_attention(m)]
+    for module in modules:
+        module.attention = fused_attention
     _exchange(model, nn.Dropout, lambda dropout: CheapDropout(dropout.p))
     if _onednn_is_faster():
         _exchange(model, nn.Linear, OneDNNLinear)

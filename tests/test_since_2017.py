@@ -6,7 +6,9 @@ import copy
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +28,7 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import CHANGES, END, PAD, START, DataError
 
+ROOT = Path(__file__).resolve().parent.parent
 SUBSETS = [s for n in range(6) for s in itertools.combinations(CHANGES, n)]
 near = {"rtol": 0, "atol": 1e-9}
 
@@ -791,3 +794,17 @@ def test_export_refuses_block_2026_in_one_line(tiny, capfd):
     argv = ["--to", "ctranslate2", "--model", str(folder), "--out", str(engine)]
     assert "block 2026" in refused(capfd, "export", *argv)
     assert not engine.exists()
+
+
+def test_the_table_of_the_chapter_was_measured():
+    page = (ROOT / "notebooks" / "06_since_2017.md").read_text("utf-8")
+    stored = at.read_json(ROOT / "results" / "since_2017.json")
+    rows = {row["name"]: row for row in stored["trainings"]}
+    number = r"([+−]\d+\.\d)"
+    line = rf"^\| ([^|]+) \| [^|]* \| {number} \({number} to {number}\)"
+    found = re.findall(line, page, re.M)
+    assert len(found) >= 8
+    for name, *said in found:
+        row = rows[name.replace("–", "-")]
+        measured = [row["difference"], *row["interval"]]
+        assert said == [f"{x:+.1f}".replace("-", "−") for x in measured], name
