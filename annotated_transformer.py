@@ -98,7 +98,7 @@ __all__ = [
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "RotaryAttention", "SwiGLU", "QueryKeyNorm",
     "GroupedQueryAttention", "CHANGES", "modernize", "prefix_mask",
-    "DecoderOnly", "make_decoder_only", "restrict", "sample",
+    "DecoderOnly", "make_decoder_only", "restrict", "sample", "alibi",
     # 90_keeping_a_run_safe
     "DataError", "log", "optional_import", "stream_lines", "read_lines",
     "decode_line", "project_folder", "data_file", "write_atomically",
@@ -109,8 +109,8 @@ __all__ = [
     "is_finished", "read_metrics", "claim_folder", "load_text", "load_config",
     "save_translator", "load_translator", "Run", "resume_hint", "Stopped",
     "raise_on_signal", "is_out_of_memory", "build_model", "build_losses",
-    "load_pairs", "load_examples", "digest_of", "train_resumably",
-    "train_worker", "train_model",
+    "load_pairs", "load_examples", "digest_of", "check_gradients",
+    "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
     "Translator", "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
     "CAPTIONS_MODEL", "main",
@@ -742,8 +742,8 @@ def run_epoch(
 
     Return the loss per target token and the state, which also has NLL and
     perplexity. ``max_norm`` clips the gradient's norm before each update, and
-    ``callback`` receives the state after it. Raises FloatingPointError if a loss
-    or a gradient is not finite, before that update changes any weight.
+    ``callback`` receives the state after it. Raises FloatingPointError if a
+    loss is not finite, before that update changes any weight.
     """
     check_choice("mode", mode, ("train", "train+log", "eval"))
     training = mode != "eval"
@@ -762,10 +762,8 @@ def run_epoch(
                     loss.backward()
                 state.add(batch, total, loss_compute.nll)
             if training:
-                # infinity clips nothing, but the norm is needed for the check
-                limit = math.inf if max_norm is None else max_norm
-                length = nn.utils.clip_grad_norm_(model.parameters(), limit)
-                _check_finite("gradient's norm", length, state)
+                if max_norm is not None:
+                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
                 optimizer.step()
                 scheduler.step()
                 state.accum_step += 1
@@ -1811,11 +1809,7 @@ class RotaryEmbedding(nn.Module):
 
     def forward(self, x: Tensor, length: int) -> Tensor:
         """Rotate x (…, L, d_k), the vectors at the last L of ``length`` positions."""
-        if length > len(self.cos):
-            raise ValueError(
-                f"a sequence of {length} positions is longer than the {len(self.cos)} "
-                f"of the table; build it with max_len={length}"
-            )
+        _check_length(length, len(self.cos))
         positions = slice(length - x.size(-2), length)
         cos, sin = self.cos[positions], self.sin[positions]
         a, b = x.chunk(2, dim=-1)
@@ -1829,24 +1823,19 @@ class RotaryAttention(nn.Module):
     a cache is rotated like the same query in a full pass.
     """
 
-    def __init__(self, d_k: int, attention: Callable, max_len: int = 5000):
+    def __init__(self, d_k: int, inner: Callable, max_len: int = 5000):
         super().__init__()
         self.rotary = RotaryEmbedding(d_k, max_len)
-        self.attention = attention
+        self.attention = inner
 
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        dropout: nn.Module | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, *options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights; shapes are those of ``attention``."""
+        """Return output and weights; arguments and shapes are those of ``attention``."""
         length = key.size(-2)
         query = self.rotary(query, length)
         key = self.rotary(key, length)
-        return self.attention(query, key, value, mask, dropout)
+        return self.attention(query, key, value, *options)  # mask and dropout
 
 
 class SwiGLU(nn.Module):
@@ -1871,32 +1860,27 @@ class QueryKeyNorm(nn.Module):
     their first value, 1, no score exceeds √d_k.
     """
 
-    def __init__(self, d_k: int, attention: Callable):
+    def __init__(self, d_k: int, inner: Callable):
         super().__init__()
         self.query_norm = RMSNorm(d_k)
         self.key_norm = RMSNorm(d_k)
-        self.attention = attention
+        self.attention = inner
 
     def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        dropout: nn.Module | None = None,
+        self, query: Tensor, key: Tensor, value: Tensor, *options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights; shapes are those of ``attention``."""
+        """Return output and weights; arguments and shapes are those of ``attention``."""
         query = self.query_norm(query)
         key = self.key_norm(key)
-        return self.attention(query, key, value, mask, dropout)
+        return self.attention(query, key, value, *options)  # mask and dropout
 
 
 class _SharedKeys(nn.Module):
     """Attend with keys and values of fewer heads (B, g, S, d_k) than queries have."""
 
-    def __init__(self, attention: Callable):
+    def __init__(self, inner: Callable):
         super().__init__()
-        self.attention = attention
+        self.attention = inner
 
     def forward(
         self,
@@ -1995,38 +1979,28 @@ def prefix_mask(src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
     return torch.cat([source, target], dim=1)
 
 
-class DecoderOnly(nn.Module):
-    """One stack that reads source and target as one sequence.
+class DecoderOnly(EncoderDecoder):
+    """One stack that reads source and target as one sequence, without an encoder.
 
-    It has the methods of ``EncoderDecoder``, so that ``run_epoch`` trains it and
-    ``greedy_decode`` decodes with it. Its positions must be relative, like rotary
-    ones, because padding is moved in front of the source.
+    ``run_epoch`` trains it and ``greedy_decode`` decodes with it. Its positions must
+    be relative, like rotary ones, because padding is moved in front of the source.
     """
 
     def __init__(self, stack: nn.Module, embed: nn.Module, generator: nn.Module):
-        super().__init__()
-        self.stack = stack
-        self.embed = embed
-        self.generator = generator
-
-    def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor, tgt_mask: Tensor
-    ) -> Tensor:
-        """Map ids src (B, S) and tgt (B, L) to the target's vectors (B, L, d_model)."""
-        return self.decode(self.encode(src, src_mask), src_mask, tgt, tgt_mask)
+        super().__init__(None, stack, embed, embed, generator)
 
     def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
         """Embed source ids (B, S), padding first: (B, S, d_model)."""
         padding_first = src_mask[:, 0].int().argsort(dim=1, stable=True)
-        return self.embed(src.gather(1, padding_first))
+        return self.src_embed(src.gather(1, padding_first))
 
     def decode(
         self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
     ) -> Tensor:
         """Continue memory (B, S, d_model) with target ids (B, L): (B, L, d_model)."""
-        x = torch.cat([memory, self.embed(tgt)], dim=1)
+        x = torch.cat([memory, self.tgt_embed(tgt)], dim=1)
         mask = prefix_mask(src_mask.sort(dim=-1).values, tgt_mask)
-        return self.stack(x, mask)[:, memory.size(1) :]
+        return self.decoder(x, mask)[:, memory.size(1) :]
 
 
 def make_decoder_only(
@@ -2094,6 +2068,30 @@ def sample(
             ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
             running = running & (word != end_symbol)
     return ys
+
+
+def alibi(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: nn.Module | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attend with scores from which a multiple of the distance is subtracted.
+
+    Press et al. (2022), section 3, in place of ``attention``: query (B, h, L, d_k), key
+    and value (B, h, S, d_k); the last query is at the position of the last key.
+    """
+    h, L, S = query.size(1), query.size(-2), key.size(-2)
+    slopes = 2.0 ** (-8 / h * torch.arange(1, h + 1))
+    distance = (torch.arange(S - L, S).unsqueeze(1) - torch.arange(S)).abs()
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    scores = scores - slopes.view(h, 1, 1) * distance
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    kept = weights if dropout is None else dropout(weights)
+    return kept @ value, weights
 
 
 # -----------------------------------------------------------------------------
@@ -3304,6 +3302,22 @@ def _epoch_record(
     }  # fmt: skip
 
 
+def check_gradients(optimizer: torch.optim.Optimizer, state: TrainState) -> None:
+    """Let every update of an optimizer check the gradient first.
+
+    If its norm is not finite, the update raises FloatingPointError, before any
+    weight changes.
+    """
+
+    def check(optimizer: Any, *_: Any) -> None:
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        _check_finite("gradient's norm", norm, state)
+
+    optimizer.register_step_pre_hook(check)
+
+
 def train_resumably(
     config: TrainingConfig, text: Text, device: torch.device, rank: int, world: int
 ) -> None:
@@ -3324,6 +3338,7 @@ def train_resumably(
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
+    check_gradients(optimizer, run.state)
     run.examples, run.precision = digest_of(train_data), precision
     run.save_text(text)
     for epoch in range(run.resume(model, optimizer, scheduler), config.epochs):

@@ -14,8 +14,11 @@ import dataclasses
 import itertools
 import math
 import multiprocessing
+import multiprocessing.connection
+import os
 import signal
 import statistics
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -46,10 +49,11 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "stable phase": {"decay": 0.2},
     "all five, stable phase": {"changes": at.CHANGES, "decay": 0.2},
     "decoder only": {"changes": at.CHANGES, "decoder_only": True},
+    "AdamW": {"optimizer": "AdamW"},
     "Adam, 300 updates": {"steps": 300},
     "Muon, 300 updates": {"steps": 300, "optimizer": "Muon"},
 }  # fmt: skip
-# Ten times the learning rate, and no warm-up.
+# As usual, and with ten times the learning rate and no warm-up.
 STACKS = {
     "post-norm": {"norm_first": False},
     "pre-norm": {},
@@ -57,9 +61,15 @@ STACKS = {
     "all five": {"changes": at.CHANGES},
 }
 TRAININGS |= {
-    f"{name}, 10 x rate": {"steps": 300, "base_lr": 3e-2, "warmup": 1, **settings}
+    f"{name}, {rate}": {"steps": 300, **settings, **change}
     for name, settings in STACKS.items()
+    for rate, change in (
+        ("usual rate", {}),
+        ("10 x rate", {"base_lr": 3e-2, "warmup": 1}),
+    )
+    if settings | change  # without either, it is "Adam, 300 updates"
 }
+WEIGHT_DECAY = 0.1  # AdamW's, usual for language models
 MUON_LR = 0.02  # for matrices whose update has unit root mean square per row
 
 
@@ -89,8 +99,22 @@ def optimizers(
     model: nn.Module, config: at.TrainingConfig, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
     """Return optimizer and schedule; with Muon, Adam is left with all but matrices."""
-    if settings.get("optimizer") != "Muon":
-        return at.build_optimizer(model, config, settings["steps"])
+    kind, total = settings.get("optimizer"), settings["steps"]
+    if kind is None:
+        return at.build_optimizer(model, config, total)
+
+    def schedule(optimizer: Any, peak: float) -> Any:
+        return torch.optim.lr_scheduler.LambdaLR(
+            optimizer,
+            lambda step: at.linear_rate(step + 1, peak, config.warmup, total),
+        )
+
+    if kind == "AdamW":
+        optimizer = torch.optim.AdamW(
+            model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9,
+            weight_decay=WEIGHT_DECAY,
+        )  # fmt: skip
+        return optimizer, schedule(optimizer, config.base_lr)
     tables = {id(m.lut.weight) for m in model.modules() if isinstance(m, at.Embeddings)}
     matrices = [p for p in model.parameters() if p.dim() == 2 and id(p) not in tables]
     taken = {id(p) for p in matrices}
@@ -99,14 +123,7 @@ def optimizers(
         torch.optim.Muon(matrices, lr=MUON_LR, weight_decay=0.0),
         torch.optim.Adam(others, lr=config.base_lr, betas=(0.9, 0.98), eps=1e-9),
     )
-    total = settings["steps"]
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(
-            each, lambda step: at.linear_rate(step + 1, 1.0, config.warmup, total)
-        )
-        for each in both
-    ]
-    return Both(*both), Both(*schedules)
+    return Both(*both), Both(*(schedule(each, 1.0) for each in both))
 
 
 class Both:
@@ -219,7 +236,7 @@ def strings(kind: str, seed: int) -> dict[str, Any]:
     if kind == "alibi":
         model.src_embed[1] = nn.Identity()
         for layer in model.encoder.layers:
-            layer.self_attn.attention = alibi
+            layer.self_attn.attention = at.alibi
     draw = torch.Generator().manual_seed(seed)
 
     def answers(length: int) -> tuple[Tensor, Tensor]:
@@ -247,25 +264,6 @@ def strings(kind: str, seed: int) -> dict[str, Any]:
     return {"right": right}
 
 
-def alibi(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    dropout: nn.Module | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Subtract the distance, times a slope per head, from each score (Press, 2022)."""
-    h, L, S = query.size(1), query.size(-2), key.size(-2)
-    slopes = 2.0 ** (-8 / h * torch.arange(1, h + 1))
-    distance = (torch.arange(S - L, S).unsqueeze(1) - torch.arange(S)).abs()
-    scores = query @ key.mT / math.sqrt(query.size(-1))
-    scores = scores - slopes.view(h, 1, 1) * distance
-    if mask is not None:
-        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(-1)
-    return weights @ value, weights
-
-
 def attention_costs() -> dict[str, Any]:
     """Time chapter 1's attention and the fused kernel, without gradients."""
     rows = []
@@ -289,6 +287,23 @@ def attention_costs() -> dict[str, Any]:
             "milliseconds": milliseconds,
         })  # fmt: skip
     return {"batch": 1, "heads": 8, "d_k": 64, "rows": rows}
+
+
+def norm_costs() -> dict[str, Any]:
+    """Time the two norms and PyTorch's own, forward and backward, on one batch."""
+    x = torch.randn(1500, 256, requires_grad=True)
+    norms = {
+        "LayerNorm": at.LayerNorm(256), "RMSNorm": at.RMSNorm(256),
+        "torch.nn.LayerNorm": nn.LayerNorm(256), "torch.nn.RMSNorm": nn.RMSNorm(256),
+    }  # fmt: skip
+    times: dict[str, list[float]] = {name: [] for name in norms}
+    for _ in range(200):
+        for name, norm in norms.items():
+            started = time.perf_counter()
+            norm(x).sum().backward()
+            times[name].append(1e6 * (time.perf_counter() - started))
+    microseconds = {n: round(statistics.median(rows)) for n, rows in times.items()}
+    return {"shape": list(x.shape), "microseconds": microseconds}
 
 
 def cache_costs() -> dict[str, Any]:
@@ -377,7 +392,8 @@ def bleu(lines: list[str], references: list[str]) -> float:
 
 STRINGS = ("sinusoidal", "learned", "rotary", "alibi")
 OTHERS = {
-    "attention": attention_costs, "cache": cache_costs, "sampling": sampling
+    "norms": norm_costs, "attention": attention_costs, "cache": cache_costs,
+    "sampling": sampling,
 }  # fmt: skip
 JOBS: list[tuple[str, int | None]] = [
     *((name, seed) for seed in SEEDS for name in TRAININGS),
@@ -532,6 +548,18 @@ def table(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def leave_with_parent() -> None:
+    """Let this worker end at once when the program that started it has ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)  # results are written atomically, so nothing is lost
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def run(names: list[str], runs: Path, out: Path, workers: int) -> None:
     """Compute what is missing, and update the summary after each result."""
     runs.mkdir(parents=True, exist_ok=True)
@@ -539,11 +567,11 @@ def run(names: list[str], runs: Path, out: Path, workers: int) -> None:
         (name, seed) for name, seed in JOBS
         if name in names and not is_done(place(runs, name, seed), name)
     ]  # fmt: skip
-    alone = [job for job in missing if job[0] in ("attention", "cache")]
+    alone = [job for job in missing if job[0] in ("norms", "attention", "cache")]
     for name, seed in alone:  # timings, on an otherwise idle machine
         at.log(compute(name, seed, runs))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, context, leave_with_parent) as pool:
         futures = [
             pool.submit(compute, *job, runs) for job in missing if job not in alone
         ]

@@ -535,12 +535,12 @@ MUTANTS = [
     Mutant(
         OWN,
         "gradients clipped after the step",
-        "                length = nn.utils.clip_grad_norm_(model.parameters(), limit)\n"
-        "                _check_finite(\"gradient's norm\", length, state)\n"
+        "                if max_norm is not None:\n"
+        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n"
         "                optimizer.step()\n",
         "                optimizer.step()\n"
-        "                length = nn.utils.clip_grad_norm_(model.parameters(), limit)\n"
-        "                _check_finite(\"gradient's norm\", length, state)\n",
+        "                if max_norm is not None:\n"
+        "                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
         "test_training.py::test_clipping_bounds_the_step",
     ),
     Mutant(
@@ -753,8 +753,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "in one stack padding stays between source and target",
-        "return self.embed(src.gather(1, padding_first))",
-        "return self.embed(src)",
+        "return self.src_embed(src.gather(1, padding_first))",
+        "return self.src_embed(src)",
         "test_since_2017.py::test_padding_has_no_influence",
     ),
     Mutant(
@@ -922,7 +922,7 @@ MUTANTS = [
     Mutant(
         OWN,
         "a gradient that is no number reaches the weights",
-        "                _check_finite(\"gradient's norm\", length, state)\n",
+        "        _check_finite(\"gradient's norm\", norm, state)\n",
         "",
         "test_training.py::test_an_infinite_gradient_stops_before_any_weight_is_touched",
     ),

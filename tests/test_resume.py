@@ -794,7 +794,7 @@ def test_a_gradient_that_is_no_number_leaves_the_last_good_state(
     with monkeypatch.context() as patch:
         patch.setattr(*UPDATE, broken)
         assert main(["train", *flags(often[0])]) == 2
-    assert "the gradient's norm is inf at update 2" in capsys.readouterr().err
+    assert "the gradient's norm is nan at update 2" in capsys.readouterr().err
     assert newest_state(often[0].run_dir)["state"]["accum_step"] == 1
     assert main(["train", *flags(often[0])]) == 0
     assert_same_run(whole, Path(often[0].run_dir))

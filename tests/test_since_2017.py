@@ -478,7 +478,7 @@ def decoder_only(dropout=0.0):
 
 def test_the_decoder_only_model_has_one_table_and_no_second_stack():
     model = at.make_decoder_only(12, 2, 16, 32, 4)
-    assert model.generator.proj.weight is model.embed[0].lut.weight
+    assert model.generator.proj.weight is model.tgt_embed[0].lut.weight
     d_ff = 2 * 32 // 3
     layer = 4 * 16 * 16 + 3 * 16 * d_ff + 2 * 16 + 2 * 4
     assert at.count_parameters(model) == 12 * 16 + 2 * layer + 16
@@ -494,8 +494,8 @@ def test_padding_has_no_influence():
         tgt = batch.tgt[row][batch.tgt[row] != PAD]
         S, L = len(src), len(tgt)
         seen = [[j < S or S <= j <= i for j in range(S + L)] for i in range(S + L)]
-        x = model.embed(torch.cat([src, tgt])[None])
-        alone = model.stack(x, torch.tensor([seen]))[0, S:]
+        x = model.tgt_embed(torch.cat([src, tgt])[None])
+        alone = model.decoder(x, torch.tensor([seen]))[0, S:]
         torch.testing.assert_close(together[row, :L], alone, rtol=0, atol=1e-5)
         greedy = {"max_len": 9, "start_symbol": START, "end_symbol": END}
         one = at.greedy_decode(model, src[None], torch.ones(1, 1, S).bool(), **greedy)[
@@ -509,7 +509,7 @@ def test_padding_has_no_influence():
 def test_the_target_sees_no_future_and_the_source_all_of_the_source():
     model, batch = decoder_only(), some_batch()
     vectors = []  # of source and target
-    model.stack.register_forward_hook(lambda *call: vectors.append(call[-1]))
+    model.decoder.register_forward_hook(lambda *call: vectors.append(call[-1]))
     S, L = batch.src.size(1), batch.tgt.size(1)
     before = model(*inputs(batch))
     for t in range(1, L):
@@ -533,7 +533,7 @@ def test_only_the_target_is_predicted():
     assert out.shape == (*batch.tgt.shape, 16)
     loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
     total, node = loss(out, batch.tgt_y, batch.ntokens)
-    log_p = F.log_softmax(F.linear(out, model.embed[0].lut.weight), dim=-1)
+    log_p = F.log_softmax(F.linear(out, model.tgt_embed[0].lut.weight), dim=-1)
     nll = -log_p.gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
     expected = nll[batch.tgt_y != PAD].sum().item()
     assert total == pytest.approx(expected) == node.item() * batch.ntokens

@@ -382,9 +382,11 @@ def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
         good.extend(p.detach().clone() for p in model.parameters())
         model.generator.proj.bias.register_hook(lambda gradient: gradient / 0)
 
+    state = at.TrainState()
+    at.check_gradients(optimizer, state)
     with pytest.raises(FloatingPointError, match="gradient's norm is .* at update 2;"):
         at.run_epoch(fixed_batches(), model, compute, optimizer, constant(optimizer),
-                     max_norm=max_norm, callback=spoil)  # fmt: skip
+                     train_state=state, max_norm=max_norm, callback=spoil)  # fmt: skip
     assert all(map(torch.equal, good, model.parameters()))
 
 

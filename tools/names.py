@@ -3,8 +3,7 @@
 - Exported cells of chapters 1 to 6 use few names of the appendices: see BORROWED.
 - What a chapter shows, benchmarks, figures, and tools use no underscored name from
   elsewhere. (Exported cells may: they are one module. Tests may look inside.)
-- In an exported function, no argument or variable hides an exported name, except one
-  that stands for it: see REPLACED.
+- In an exported function, no argument or variable hides an exported name.
 """
 
 import ast
@@ -24,7 +23,6 @@ BORROWED = {  # name -> why chapters 1 to 6 need it
     "load_tensors": "the checkpoints that average_checkpoints reads",
     "Translator": "record_translation shows how one of its translations is made",
 }
-REPLACED = {"attention"}  # chapter 6 wraps a function that takes its place
 CHARTS = "94"  # any name of this appendix may be borrowed
 
 
@@ -64,7 +62,7 @@ class Survey:
         private = self.owner.keys() - public
         for chapter, where, exported, tree in self.cells:
             if exported:
-                for bound in sorted(_bound(tree) & public - REPLACED):
+                for bound in sorted(_bound(tree) & public):
                     yield f"{where}: a variable hides the exported `{bound}`; rename it"
             else:
                 for used in sorted(_used(tree) & private):
