@@ -48,7 +48,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -107,13 +107,14 @@ __all__ = [
     "describe_environment", "TrainingConfig", "CHOICES", "LIMITS", "CONFIGS",
     "run_files", "saved_steps", "run_settings", "open_run_folder",
     "is_finished", "read_metrics", "claim_folder", "load_text", "load_config",
-    "save_translator", "load_translator", "Run", "resume_hint", "Stopped",
-    "raise_on_signal", "is_out_of_memory", "build_model", "build_losses",
-    "load_pairs", "load_examples", "digest_of", "check_gradients",
-    "train_resumably", "train_worker", "train_model",
+    "load_threshold", "save_translator", "load_translator", "Run",
+    "resume_hint", "Stopped", "raise_on_signal", "is_out_of_memory",
+    "build_model", "build_losses", "load_pairs", "load_examples", "digest_of",
+    "check_gradients", "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
-    "Translator", "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
-    "CAPTIONS_MODEL", "main",
+    "split_sentences", "respell", "Translation", "Translator",
+    "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
+    "CAPTIONS_MODEL", "calibrate", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "SharedLoss", "gather", "train_distributed_model", "prepare_store",
@@ -1831,7 +1832,7 @@ class RotaryAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights; arguments and shapes are those of ``attention``."""
+        """Return output and weights; arguments and shapes are as in ``attention``."""
         length = key.size(-2)
         query = self.rotary(query, length)
         key = self.rotary(key, length)
@@ -1869,7 +1870,7 @@ class QueryKeyNorm(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, *options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        """Return output and weights; arguments and shapes are those of ``attention``."""
+        """Return output and weights; arguments and shapes are as in ``attention``."""
         query = self.query_norm(query)
         key = self.key_norm(key)
         return self.attention(query, key, value, *options)  # mask and dropout
@@ -2552,6 +2553,7 @@ CONFIGS = {
 _RUN_FILES = (
     "config.json",
     "vocabulary.json",
+    "confidence.json",
     "metrics.jsonl",
     "best.safetensors",
     "model.safetensors",
@@ -2763,6 +2765,18 @@ def load_config(folder: str | Path) -> TrainingConfig:
         raise DataError(path, what, "Use the version that wrote it.") from error
 
 
+def load_threshold(folder: str | Path) -> float | None:
+    """Load the threshold that `calibrate` wrote to a folder; None if there is none."""
+    path = Path(folder) / "confidence.json"
+    if not path.exists():
+        return None
+    try:
+        return float(read_json(path)["threshold"])
+    except (KeyError, TypeError, ValueError) as error:
+        do = "Run `calibrate` again, or delete the file."
+        raise DataError(path, "holds no threshold", do) from error
+
+
 def save_translator(folder: str | Path, translator: Translator) -> None:
     """Write what load_translator needs: configuration, text, weights."""
     folder, config = Path(folder), asdict(translator.config)
@@ -2798,7 +2812,7 @@ def load_translator(
     model.to(choose_device(device)).eval()
     if optimize:
         optimize_for_cpu(model)
-    return Translator(model, text, config)
+    return Translator(model, text, config, load_threshold(folder))
 
 
 def _pack_state(
@@ -3064,6 +3078,8 @@ class Run:
         weights = average_checkpoints(intact or [self.folder / "best.safetensors"])
         path = self.folder / "model.safetensors"
         _load_state(self.model, weights, path)
+        # a threshold chosen for other weights no longer counts
+        (self.folder / "confidence.json").unlink(missing_ok=True)
         save_tensors(path, self.model.state_dict(), {"epochs": self.config.epochs})
 
 
@@ -3408,6 +3424,60 @@ def train_model(
 # -----------------------------------------------------------------------------
 
 
+@functools.cache
+def _sentencizer() -> Any:
+    """Return spaCy's rules for sentence ends; German abbreviations don't end one."""
+    language = optional_import("spacy").blank("de")
+    language.add_pipe("sentencizer")
+    return language
+
+
+def split_sentences(line: str) -> list[str]:
+    """Split a line at its sentence ends; a blank line has no sentences."""
+    if not re.search(r"[.!?]\S*\s+\S", line):
+        return [line] if line.strip() else []
+    return [sentence.text for sentence in _sentencizer()(line).sents]
+
+
+def respell(sentence: str, text: Text) -> str:
+    """Return a sentence in the spelling that the model's vocabulary knows best.
+
+    If the sentence is all capitals, or has none, each word gets ordinary case. German
+    umlauts and ß that were typed as ae, oe, ue, and ss come back. Whatever the
+    vocabulary knows as it is stays as it is.
+    """
+    recase = sentence.isupper() or sentence.islower()
+
+    def cost(word: str) -> tuple[int, int, int]:
+        ids = text.vocab_src(text.tokenizer_src.tokenize(word))
+        return ids.count(UNK), len(ids), ids[0]  # frequent tokens have low ids
+
+    def best(match: re.Match[str]) -> str:
+        word = match[0]
+        spellings = {word, word.lower(), word.capitalize()} if recase else {word}
+        for typed, letter in (("ae", "ä"), ("oe", "ö"), ("ue", "ü"), ("ss", "ß")):
+            pairs = (typed, letter), (typed.capitalize(), letter.upper())
+            for a, b in pairs:
+                spellings |= {spelling.replace(a, b) for spelling in spellings}
+        chosen = min(sorted(spellings), key=cost)
+        if recase:
+            return chosen
+        (unknown, tokens, _), (still_unknown, fewer, _) = cost(word), cost(chosen)
+        # one subword less can be chance (ritüllen for rituellen); a known word isn't
+        better = still_unknown < unknown or fewer == 1 < tokens or fewer + 1 < tokens
+        return chosen if better else word
+
+    found = re.sub(r"[^\W\d_]+", best, sentence)
+    return found[:1].upper() + found[1:] if recase else found
+
+
+class Translation(NamedTuple):
+    """A line's translation, and how sure the model is of it."""
+
+    text: str
+    confidence: float  # geometric mean of the tokens' probabilities; 1 if blank
+
+
 @dataclasses.dataclass
 class Translator:
     """A model and its text: sentences in, translations out."""
@@ -3415,6 +3485,7 @@ class Translator:
     model: EncoderDecoder
     text: Text
     config: TrainingConfig
+    threshold: float | None = None  # don't rely on a translation less confident
 
     def check(self, sentence: str) -> list[int]:
         """Return a sentence's ids; DataError if the model can't take that many."""
@@ -3425,38 +3496,80 @@ class Translator:
         return ids
 
     def translate(
-        self, sentences: Sequence[str],
+        self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[str]:  # fmt: skip
-        """Return a translation for each sentence, in order; a blank one stays blank.
+        """Return a translation for each line, in order; a blank one stays blank.
 
-        Raises DataError for a sentence that is too long (see ``check``).
+        Raises DataError if a sentence is too long (see ``check``).
         """
+        found = self.translations(lines, beam_size, length_penalty)
+        return [translation.text for translation in found]
+
+    def translations(
+        self, lines: Sequence[str],
+        beam_size: int | None = None, length_penalty: float | None = None,
+    ) -> list[Translation]:  # fmt: skip
+        """Return what ``translate`` does, with confidences."""
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        rows = {i: self.check(src) for i, src in enumerate(sentences) if src.strip()}
-        translations = [""] * len(sentences)
-        for i, ids in self.search(rows, beam, alpha):
-            translations[i] = self.text.decode(ids)
-        return translations
+        encoded = [[self.check(s) for s in self.sentences(line)] for line in lines]
+        return self.translate_ids(encoded, beam, alpha)
+
+    def sentences(self, line: str) -> list[str]:
+        """Split a line, and spell its sentences as the model knows them."""
+        return [respell(sentence, self.text) for sentence in split_sentences(line)]
+
+    def translate_ids(
+        self, lines: Sequence[list[list[int]]], beam_size: int, length_penalty: float
+    ) -> list[Translation]:
+        """Translate lines, each given as the ids of its sentences, and join them.
+
+        A line is as trustworthy as its least certain sentence.
+        """
+        rows = [(i, ids) for i, sentences in enumerate(lines) for ids in sentences]
+        search = self.search(
+            {key: ids for key, (_, ids) in enumerate(rows)}, beam_size, length_penalty
+        )
+        parts: list[list[Translation]] = [[] for _ in lines]
+        for key, (ids, confidence) in sorted(search):
+            i, _ = rows[key]
+            parts[i].append(Translation(self.text.decode(ids), confidence))
+        return [
+            Translation(
+                " ".join(part.text for part in line),
+                min((part.confidence for part in line), default=1.0),
+            )
+            for line in parts
+        ]
+
+    def doubt(self, confidence: float) -> str | None:
+        """Return why not to rely on a translation, or None if there is no reason."""
+        if self.threshold is None or confidence >= self.threshold:
+            return None
+        limit = f"{confidence:.2f}, below {self.threshold:.2f}"
+        return f"don't rely on this translation (confidence {limit})"
 
     def search(
         self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
-    ) -> Iterator[tuple[int, list[int]]]:
-        """Yield the key of each row of source ids with the ids of its translation."""
+    ) -> Iterator[tuple[int, tuple[list[int], float]]]:
+        """Yield each row's key with the ids of its translation and their confidence."""
         return search_rows(self.model, rows, self.config, beam_size, length_penalty)
 
 
+_Output = TypeVar("_Output")
+
+
 def map_in_batches(
-    work: Callable[[list[list[int]]], list[list[int]]],
+    work: Callable[[list[list[int]]], list[_Output]],
     rows: dict[int, list[int]],
     tokens: int,
     device: torch.device,
-) -> Iterator[tuple[int, list[int]]]:
+) -> Iterator[tuple[int, _Output]]:
     """Yield the key of each row of ids together with the output of ``work`` for it.
 
     work maps a batch of rows, at most ``tokens`` tokens including padding, to the
-    same number of rows of output ids.
+    same number of outputs.
     """
     keys = list(rows)
     lengths = [(len(rows[key]), 0) for key in keys]
@@ -3466,25 +3579,31 @@ def map_in_batches(
     with tqdm(total=len(keys), unit="sentence", leave=False, disable=None) as bar:
         results = map_in_threads(work, batches_of_rows, device)
         for group, outputs in zip(groups, results, strict=True):
-            for i, ids in zip(group, outputs, strict=True):
-                yield keys[i], ids
+            for i, output in zip(group, outputs, strict=True):
+                yield keys[i], output
             bar.update(len(group))
 
 
 def search_rows(
     model: EncoderDecoder, rows: dict[int, list[int]], config: TrainingConfig,
     beam_size: int, length_penalty: float,
-) -> Iterator[tuple[int, list[int]]]:  # fmt: skip
-    """Yield the key of each row of source ids with the ids of its best translation."""
+) -> Iterator[tuple[int, tuple[list[int], float]]]:  # fmt: skip
+    """Yield each row's key with the ids of its best translation, and its confidence."""
     device = next(model.parameters()).device
+    longest = config.max_tokens - 1
 
-    def search_batch(batch: list[list[int]]) -> list[list[int]]:
+    def confidence(ids: list[int], score: float) -> float:
+        length = min(len(ids) + 1, longest)  # with the end symbol, unless it was cut
+        # the score is sum / penalty; dividing by length / penalty leaves the mean
+        return math.exp(score / length_normalized(length, length, length_penalty))
+
+    def search_batch(batch: list[list[int]]) -> list[tuple[list[int], float]]:
         src = padded(batch).to(device)
         found = beam_search(
             model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
             end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
-        return [ids for ids, _ in found]
+        return [(ids, confidence(ids, score)) for ids, score in found]
 
     tokens = config.batch_tokens // beam_size
     with in_mode(model, training=False):  # once, not in each thread
@@ -3634,8 +3753,10 @@ def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [line]
 
 
-def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] | None:
-    """Return a line's ids: [] if it is blank, None (with a note) if it is refused."""
+def _encode_line(
+    translator: Translator, number: int, line: bytes
+) -> list[list[int]] | None:
+    """Return the ids of a line's sentences, or None (with a note) if it is refused."""
     longest = translator.config.max_tokens
     try:
         if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
@@ -3643,40 +3764,53 @@ def _encode_line(translator: Translator, number: int, line: bytes) -> list[int] 
             raise DataError("input", what, "Split it.")
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        sentence = decode_line("input", number, line)
-        ids = translator.check(sentence) if sentence.strip() else []
+        sentences = translator.sentences(decode_line("input", number, line))
+        rows = [translator.check(sentence) for sentence in sentences]
     except DataError as error:
         log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
-    if UNK in ids:
-        tokens = translator.text.tokenizer_src.tokenize(sentence)
-        known = zip(tokens, ids[1:-1], strict=True)
+    if any(UNK in ids for ids in rows):
+        tokens = [translator.text.tokenizer_src.tokenize(s) for s in sentences]
+        known = zip(
+            sum(tokens, []), (i for ids in rows for i in ids[1:-1]), strict=True
+        )
         unknown = ", ".join(repr(token) for token, index in known if index == UNK)
         log(f"input, line {number}: unknown words: {unknown}")
-    return ids
+    return rows
+
+
+_NOTES = 10  # about single lines; then they are only counted
 
 
 def _translate_command(arguments: argparse.Namespace) -> int:
-    """Translate arguments or standard input; return 1 if a line was refused."""
+    """Translate arguments or standard input.
+
+    Return 1 if a line was refused or, with --strict, if one is not to be relied on.
+    """
     share_one_heap()  # otherwise a long text would take more and more memory
     translator = _load_model(arguments)
-    config = translator.config
+    search = translator.config.beam_size, translator.config.length_penalty
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
-    number = 0
+    number = doubtful = 0
     refused = False
     for lines in pieces:
         numbered = enumerate(lines, number + 1)
         encoded = [_encode_line(translator, i, line) for i, line in numbered]
-        number += len(lines)
         refused = refused or None in encoded
-        rows = {i: ids for i, ids in enumerate(encoded) if ids}
-        texts = [""] * len(lines)
-        for i, ids in translator.search(rows, config.beam_size, config.length_penalty):
-            texts[i] = " ".join(translator.text.decode(ids).split())
+        found = translator.translate_ids([rows or [] for rows in encoded], *search)
+        for i, (_, confidence) in enumerate(found, number + 1):
+            if doubt := translator.doubt(confidence):
+                doubtful += 1
+                if doubtful <= _NOTES:
+                    log(f"input, line {i}: {doubt}")
+        number += len(lines)
+        texts = (" ".join(text.split()) for text, _ in found)
         sys.stdout.buffer.writelines(f"{text}\n".encode() for text in texts)
         sys.stdout.buffer.flush()
-    return 1 if refused else 0
+    if doubtful > _NOTES:
+        log(f"input: don't rely on the translations of {doubtful} of {number} lines")
+    return 1 if refused or (arguments.strict and doubtful) else 0
 
 
 _TEST_2016 = {  # SHA-256 of the English and of the German sentences
@@ -3685,16 +3819,20 @@ _TEST_2016 = {  # SHA-256 of the English and of the German sentences
 }
 
 
-def _evaluate_command(arguments: argparse.Namespace) -> int:
-    """Score a model on two files or on a split of a data set."""
+def _pairs_to_judge(arguments: argparse.Namespace) -> Sequence[tuple[str, str]]:
+    """Return the pairs of two files or of a split of a data set."""
     if arguments.dataset:
         config = TrainingConfig(dataset=arguments.dataset)
-        pairs = load_pairs(config, arguments.split)
-    elif arguments.src and arguments.ref:
-        pairs = read_parallel(arguments.src, arguments.ref)
-    else:
-        what = "there is nothing to evaluate on"
-        raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+        return load_pairs(config, arguments.split)
+    if arguments.src and arguments.ref:
+        return read_parallel(arguments.src, arguments.ref)
+    what = "there is nothing to evaluate on"
+    raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+
+
+def _evaluate_command(arguments: argparse.Namespace) -> int:
+    """Score a model on two files or on a split of a data set."""
+    pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
     result = evaluate(translator, pairs)
     references = "\n".join(reference for _, reference in pairs)
@@ -3716,6 +3854,41 @@ def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -
     path = project_folder() / "results" / "test_looks.jsonl"
     path.parent.mkdir(exist_ok=True)
     append_line(path, look)
+
+
+def calibrate(
+    translator: Translator, pairs: Sequence[tuple[str, str]], share: float = 0.05
+) -> dict[str, Any]:
+    """Choose the confidence below which a translation is not to be relied on.
+
+    A ``share`` of the translations of pairs falls below it. Return it together with
+    chrF below and above it, which differ if the confidence means something.
+    """
+    found = translator.translations([src for src, _ in pairs])
+    ranked = sorted(translation.confidence for translation in found)
+    threshold = round(ranked[int(share * len(ranked))], 3)
+    result: dict[str, Any] = {
+        "threshold": threshold, "share": share, "sentences": len(pairs)
+    }  # fmt: skip
+    for name, below in (("chrf_below", True), ("chrf_above", False)):
+        chosen = [
+            (translation.text, reference)
+            for translation, (_, reference) in zip(found, pairs, strict=True)
+            if (translation.confidence < threshold) == below
+        ]
+        texts, references = map(list, zip(*chosen, strict=True)) if chosen else ([], [])
+        result[name] = score(texts, references)["chrf"] if chosen else None
+    return result
+
+
+def _calibrate_command(arguments: argparse.Namespace) -> int:
+    """Write the threshold of a model to confidence.json in its folder."""
+    pairs = _pairs_to_judge(arguments)
+    translator = _load_model(arguments)
+    result = calibrate(translator, pairs)
+    write_json(arguments.model / "confidence.json", result | describe_environment())
+    print(json.dumps(result))
+    return 0
 
 
 def _attend_command(arguments: argparse.Namespace) -> int:
@@ -3786,14 +3959,21 @@ def _command_line() -> _CommandLine:
         command.usage = "%(prog)s [OPTION ...]"
     translate = add("translate", _translate_command, "Translate lines of text", search)
     translate.add_argument("sentences", nargs="*", help="default: standard input")
-    scoring = add("evaluate", _evaluate_command, "Score a model as JSON", search)
-    scoring.add_argument("--src", help="file of sentences to translate, one per line")
-    scoring.add_argument("--ref", help="file of reference translations, line by line")
-    scoring.add_argument("--dataset", help="multi30k or captions, instead of two files")
-    scoring.add_argument(
+    translate.add_argument(
+        "--strict", action="store_true",
+        help="exit with status 1 if a translation is not to be relied on",
+    )  # fmt: skip
+    pairs = _CommandLine(add_help=False)
+    pairs.add_argument("--src", help="file of sentences to translate, one per line")
+    pairs.add_argument("--ref", help="file of reference translations, line by line")
+    pairs.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    pairs.add_argument(
         "--split", default="valid", choices=["valid", "test"],
         help="part of the dataset (default: valid)",
     )  # fmt: skip
+    add("evaluate", _evaluate_command, "Score a model as JSON", search, pairs)
+    purpose = "Choose when translate warns that a translation may be wrong"
+    add("calibrate", _calibrate_command, purpose, search, pairs)
     attend = add("attend", _attend_command, "Draw what the model looks at", model)
     _add_fields(attend, "device")
     attend.add_argument("sentences", nargs="+", help="one or more sentences")
@@ -4539,6 +4719,8 @@ def export_to_ctranslate2(
         settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
         settings["sha256"] = _sha256(path / "model.bin")
         write_json(path / "config.json", settings)
+        if t.threshold is not None:
+            write_json(path / "confidence.json", {"threshold": t.threshold})
 
 
 def is_exported(folder: str | Path) -> bool:
@@ -4573,20 +4755,22 @@ class ExportedTranslator(Translator):
 
     def search(
         self, rows: dict[int, list[int]], beam_size: int, length_penalty: float
-    ) -> Iterator[tuple[int, list[int]]]:
-        """Yield the key of each row of source ids with the ids of its translation.
+    ) -> Iterator[tuple[int, tuple[list[int], float]]]:
+        """Yield each row's key with the ids of its translation and their confidence.
 
         Scores the hypotheses with chapter 4's length penalty.
         """
         longest = self.config.max_tokens - 1
         number = 1 if beam_size == 1 else 2 * beam_size
 
+        def length(tokens: list[str]) -> int:
+            return min(len(tokens) + 1, longest)
+
         def rating(hypothesis: tuple[float, list[str]]) -> float:
             value, tokens = hypothesis
-            length = min(len(tokens) + 1, longest)
-            return length_normalized(value, length, length_penalty)
+            return length_normalized(value, length(tokens), length_penalty)
 
-        def search_batch(batch: list[list[int]]) -> list[list[int]]:
+        def search_batch(batch: list[list[int]]) -> list[tuple[list[int], float]]:
             results = self.model.translate_batch(
                 [self.text.vocab_src.tokens(row[1:-1]) for row in batch],
                 beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
@@ -4594,7 +4778,11 @@ class ExportedTranslator(Translator):
                 min_decoding_length=0, max_decoding_length=longest,
             )  # fmt: skip
             ended = (zip(r.scores, r.hypotheses, strict=True) for r in results)
-            return [self.text.vocab_tgt(max(found, key=rating)[1]) for found in ended]
+            best = (max(found, key=rating) for found in ended)
+            return [
+                (self.text.vocab_tgt(tokens), math.exp(value / length(tokens)))
+                for value, tokens in best
+            ]
 
         tokens = self.config.batch_tokens // beam_size
         device = torch.device(self.model.device)
@@ -4624,7 +4812,7 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
         what = f"can't be loaded ({error})"
         file = folder / "model.bin"
         raise DataError(file, what, "Export the model again.") from error
-    return ExportedTranslator(engine, text, config)
+    return ExportedTranslator(engine, text, config, load_threshold(folder))
 
 
 # -----------------------------------------------------------------------------
@@ -5202,6 +5390,7 @@ class Explanation:
 def explain(translator: Translator | str | Path, *sentences: str) -> Explanation:
     """Translate sentences greedily and keep the model's attention.
 
+    A note says which translations not to rely on (see ``calibrate``).
     Takes a translator or its folder. Raises DataError for a blank sentence, and
     TypeError for a model without its vocabularies.
     """
@@ -5210,9 +5399,13 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
     if not isinstance(translator, Translator):
         translator = load_translator(translator)
     found = Explanation(list(sentences), [], [])
-    for sentence in sentences:
+    for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
             raise DataError("sentence", "is blank", "Give one with words.")
+        rows = {number: translator.check(sentence)}
+        [(_, (_, confidence))] = translator.search(rows, 1, 1.0)  # greedily, too
+        if doubt := translator.doubt(confidence):
+            log(f"sentence {number}: {doubt}")
         source, read = record_translation(translator, sentence)
         found.translations.append(translator.text.tokenizer_tgt.detokenize(read[1:]))
         found.recordings += recordings(
