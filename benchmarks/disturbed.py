@@ -29,23 +29,31 @@ DISTURBANCES = {
 }
 
 
+def short_enough(translator: at.Translator, line: str) -> bool:
+    """Return whether the model takes a line: in capitals, it can have many subwords."""
+    return len(translator.text.encode(line)) <= translator.config.max_tokens
+
+
 def measure(
     translator: at.Translator, pairs: list[tuple[str, str]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the score of the pairs as they are, and the scores of each disturbance.
 
-    ``changed`` counts the sentences that a disturbance changes, ``other translation``
-    those whose translation then differs.
+    ``changed`` counts the sentences that a disturbance changes, ``too long`` those that
+    have too many subwords then and get no translation, and ``other translation`` those
+    whose translation differs.
     """
     sources, references = map(list, zip(*pairs, strict=True))
     whole = translator.translate(sources)
     found = {}
     for name, disturb in DISTURBANCES.items():
         disturbed = [disturb(line) for line in sources]
-        lines = translator.translate(disturbed)
+        given = [x if short_enough(translator, x) else "" for x in disturbed]
+        lines = translator.translate(given)
         found[name] = {
             **compare(lines, whole, references),
             "changed": sum(a != b for a, b in zip(sources, disturbed, strict=True)),
+            "too long": given.count(""),
             "other translation": sum(a != b for a, b in zip(whole, lines, strict=True)),
         }
     return at.score(whole, references), found
