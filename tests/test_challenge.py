@@ -135,6 +135,25 @@ def test_stored_results_follow_from_what_they_store():
     assert stored["models"][name]["weights"] == at.fingerprint(weights)
 
 
+def test_readme_shows_the_stored_results():
+    path = FOLDER / "data/challenge/README.md"
+    readme = " ".join(path.read_text(encoding="utf-8").split())
+    model = at.read_json(FOLDER / "results/challenge.json")["models"]["multi30k"]
+
+    def cell(counts):
+        low, high = counts["interval"]
+        return f"{counts['count']} ({low:.0f}–{high:.0f} %)"
+
+    for kind, counts in model["kinds"].items():
+        preferred, shown = cell(counts["preferred"]), cell(counts["shown"])
+        both = counts["both of a pair"]["count"]
+        assert f"| {kind} | {preferred} | {both} | {shown} |" in readme
+    whole = model["all"]
+    assert f"the right English for {cell(whole['preferred'])}" in readme
+    assert f"in {whole['both of a pair']['count']} of the 150 pairs" in readme
+    assert f"{cell(whole['shown'])} of the translations show" in readme
+
+
 # ------------------------------------------------------------ the sentences to trust
 
 
