@@ -1,0 +1,192 @@
+"""data/challenge and data/trust are what their READMEs say; what is scored is right."""
+
+import math
+import re
+from collections import Counter
+
+import pytest
+import torch
+from small_runs import needs_multi30k, program
+
+import annotated_transformer as at
+
+FOLDER = at.project_folder()
+challenge = program("benchmarks/challenge.py")
+ITEMS = challenge.load_items()
+GERMAN, ENGLISH = at.load_tokenizers()
+
+
+def words(text, tokenizer):
+    """Return the words of a text in lower case, without punctuation marks."""
+    tokens = [token.lower() for token in tokenizer.tokenize(text)]
+    return [token for token in tokens if token[0].isalnum()]
+
+
+def table(name):
+    """Return the rows of a file in data/trust as dictionaries."""
+    header, *lines = at.read_lines(FOLDER / "data/trust" / name)
+    names = header.split("\t")
+    return [dict(zip(names, line.split("\t"), strict=True)) for line in lines]
+
+
+# ---------------------------------------------------------------- the challenge set
+
+
+def test_twenty_sentences_of_each_kind_and_none_twice():
+    assert set(Counter(item.kind for item in ITEMS).values()) == {20}
+    assert len({item.kind for item in ITEMS}) == 15
+    assert len({item.german for item in ITEMS}) == len(ITEMS) == 300
+
+
+def test_readme_names_the_kinds():
+    text = (FOLDER / "data/challenge/README.md").read_text(encoding="utf-8")
+    kinds = text.split("## The kinds")[1].split("##")[0]
+    named = re.findall(r"^\| ([a-z ]+) \|", kinds, re.MULTILINE)[1:]
+    assert named == list(dict.fromkeys(item.kind for item in ITEMS))
+
+
+def test_partners_exchange_their_english_and_differ_little():
+    for a, b in zip(ITEMS[::2], ITEMS[1::2], strict=True):
+        assert a.kind == b.kind and a.german != b.german
+        assert (a.right, a.wrong) == (b.wrong, b.right) and a.right != a.wrong
+        one, other = words(a.right, ENGLISH), words(b.right, ENGLISH)
+        assert len(one) == len(other), (a, b)
+        assert (Counter(one) - Counter(other)).total() <= 3, (a, b)
+
+
+def test_patterns_tell_the_right_english_from_the_wrong():
+    for item in ITEMS:
+        assert challenge.outcome(item, item.right) == "shown", item
+        assert challenge.outcome(item, item.wrong) == "opposite", item
+
+
+@pytest.mark.slow
+@needs_multi30k
+def test_every_word_is_in_the_training_data_and_no_sentence_is():
+    config = at.TrainingConfig(dataset="multi30k")
+    pairs = at.load_pairs(config, "train")
+    for side, tokenizer, ours in (
+        (0, GERMAN, [item.german for item in ITEMS]),
+        (1, ENGLISH, [item.right for item in ITEMS]),
+    ):
+        wanted = {word for line in ours for word in words(line, tokenizer)}
+        text = Counter()
+        for pair in pairs:
+            text.update(words(pair[side], tokenizer))
+        assert {w: text[w] for w in wanted if text[w] < 3} == {}
+        theirs = {p[side].lower().rstrip(".") for s in ("train", "valid")
+                  for p in at.load_pairs(config, s)}  # fmt: skip
+        assert not theirs & {line.lower().rstrip(".") for line in ours}
+
+
+def test_outcome_of_a_translation():
+    item = next(i for i in ITEMS if i.german == "Den Hund jagt das Mädchen.")
+    assert challenge.outcome(item, "A girl chases a dog.") == "shown"
+    assert challenge.outcome(item, "The dog is being chased by a girl.") == "shown"
+    assert challenge.outcome(item, "A dog chases the girl.") == "opposite"
+    assert challenge.outcome(item, "A dog and a girl are running.") == "neither"
+
+
+# --------------------------------------------------------------------- the benchmark
+
+
+def test_scores_are_the_log_probabilities_of_one_token_after_the_other():
+    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+    model, text = translator.model, translator.text
+    pairs = [(item.german, e) for item in ITEMS[:40:8] for e in item[2:4]]
+    expected = []
+    with at.in_mode(model, training=False), torch.inference_mode():
+        for german, english in pairs:
+            src, tgt = (
+                torch.tensor([ids]) for ids in text.encode_pair(german, english)
+            )
+            mask = torch.ones(1, 1, src.size(1), dtype=torch.bool)
+            memory, total = model.encode(src, mask), 0.0
+            for i in range(1, tgt.size(1)):
+                seen = tgt[:, :i]
+                out = model.decode(memory, mask, seen, at.subsequent_mask(i))
+                total += model.generator(out[:, -1])[0, tgt[0, i]].item()
+            expected.append(total)
+    found = challenge.log_probabilities(translator, pairs)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_wilson_interval():
+    assert challenge.wilson(15, 20) == [53.1, 88.8]
+    assert challenge.wilson(0, 20)[0] == 0 and challenge.wilson(20, 20)[1] == 100
+    for bound in challenge.wilson(8, 20):  # as far from 40 % as 1.96 of its own errors
+        error = math.sqrt(bound * (100 - bound) / 20)
+        assert abs(40 - bound) == pytest.approx(1.96 * error, abs=0.2)
+
+
+def test_stored_results_follow_from_what_they_store():
+    stored = at.read_json(FOLDER / "results/challenge.json")
+    for model in stored["models"].values():
+        sentences = model["sentences"]
+        assert [s["german"] for s in sentences] == [item.german for item in ITEMS]
+        for item, s in zip(ITEMS, sentences, strict=True):
+            assert s["outcome"] == challenge.outcome(item, s["translation"])
+        assert model["all"] == challenge.summary(sentences)
+        for kind, counts in model["kinds"].items():
+            own = [s for i, s in zip(ITEMS, sentences, strict=True) if i.kind == kind]
+            assert counts == challenge.summary(own)
+    name = at.DEFAULT_MODEL.rpartition("/")[2]
+    weights = (FOLDER / at.DEFAULT_MODEL / "model.safetensors").read_bytes()
+    assert stored["models"][name]["weights"] == at.fingerprint(weights)
+
+
+def test_readme_shows_the_stored_results():
+    path = FOLDER / "data/challenge/README.md"
+    readme = " ".join(path.read_text(encoding="utf-8").split())
+    model = at.read_json(FOLDER / "results/challenge.json")["models"]["multi30k"]
+
+    def cell(counts):
+        low, high = counts["interval"]
+        return f"{counts['count']} ({low:.0f}–{high:.0f} %)"
+
+    for kind, counts in model["kinds"].items():
+        preferred, shown = cell(counts["preferred"]), cell(counts["shown"])
+        both = counts["both of a pair"]["count"]
+        assert f"| {kind} | {preferred} | {both} | {shown} |" in readme
+    whole = model["all"]
+    assert f"the right English for {cell(whole['preferred'])}" in readme
+    assert f"in {whole['both of a pair']['count']} of the 150 pairs" in readme
+    assert f"{cell(whole['shown'])} of the translations show" in readme
+
+
+# ------------------------------------------------------------ the sentences to trust
+
+
+def test_trust_sentences_are_sixteen_of_each_kind_in_two_halves():
+    rows = table("sentences.tsv")
+    assert [row["number"] for row in rows] == [str(i + 1) for i in range(160)]
+    assert len({row["german"] for row in rows}) == 160
+    counts = Counter((row["kind"], row["half"]) for row in rows)
+    assert len(counts) == 20 and set(counts.values()) == {8}
+    captions = table("captions.tsv")
+    assert Counter(row["half"] for row in captions) == {"fit": 30, "held-out": 30}
+    assert len({row["number"] for row in captions}) == 60
+    assert all(1 <= int(row["number"]) <= 1014 for row in captions)
+
+
+@pytest.mark.parametrize("part", ["sentences", "captions"])
+def test_labels_are_complete_and_the_readme_counts_them(part):
+    rows = table(f"{part}.multi30k.tsv")
+    assert [r["number"] for r in rows] == [r["number"] for r in table(f"{part}.tsv")]
+    for row in rows:
+        agreed = row["first"] == row["second"]
+        assert row["label"] == (row["first"] if agreed else "bad")
+        assert {row["first"], row["second"]} <= {"good", "bad"}
+    good = sum(row["label"] == "good" for row in rows)
+    same = sum(row["first"] == row["second"] for row in rows)
+    text = (FOLDER / "data/trust/README.md").read_text(encoding="utf-8")
+    line = f"| {part} | {good} | {len(rows) - good} | {same} of {len(rows)} "
+    assert line in text
+
+
+def test_labeled_translations_are_those_of_the_model():
+    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+    some = slice(None, None, 8)
+    sources = [row["german"] for row in table("sentences.tsv")][some]
+    labeled = [row["output"] for row in table("sentences.multi30k.tsv")][some]
+    assert translator.translate(sources) == labeled

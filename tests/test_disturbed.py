@@ -1,0 +1,47 @@
+"""benchmarks/disturbed.py: how it disturbs, and what it measures on two sentences."""
+
+import pytest
+from small_runs import program
+
+import annotated_transformer as at
+
+FOLDER = at.project_folder()
+PAIRS = [
+    ("Ein Mädchen läuft über die Straße.", "A girl is running across the street."),
+    ("Zwei Hunde spielen am Strand.", "Two dogs are playing on the beach."),
+]
+
+
+@pytest.fixture
+def disturbed(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER / "benchmarks"))
+    return program("benchmarks/disturbed.py")
+
+
+def test_disturbances(disturbed):
+    line = PAIRS[0][0]
+    assert [disturb(line) for disturb in disturbed.DISTURBANCES.values()] == [
+        "EIN MÄDCHEN LÄUFT ÜBER DIE STRASSE.",
+        "ein mädchen läuft über die straße.",
+        "Ein Maedchen laeuft ueber die Straße.",
+        "Ein Mädchen läuft über die Straße",
+        "Ein Mädchen läuft über die Strasse.",
+    ]
+
+
+def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
+    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+    translator.config.max_tokens = 20  # in capitals, both sentences have more subwords
+    whole, found = disturbed.measure(translator, PAIRS)
+    assert whole["sentences"] == 2
+    assert found["ae, oe, ue for umlauts"]["changed"] == 1
+    assert found["ss for ß"]["other translation"] <= found["ss for ß"]["changed"] == 1
+    assert found["all capitals"]["too long"] == 2 and found["all capitals"]["bleu"] == 0
+
+
+def test_stored_results_are_the_shipped_models():
+    stored = at.read_json(FOLDER / "results/disturbed.json")["models"]["multi30k"]
+    weights = (FOLDER / at.DEFAULT_MODEL / "model.safetensors").read_bytes()
+    assert stored["weights"] == at.fingerprint(weights)
+    evaluated = at.read_json(FOLDER / "results/multi30k-diversified/validation.json")
+    assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)
