@@ -1544,8 +1544,8 @@ def what_an_interval_allows(answer):
     kind = type(answer).__name__
     assert isinstance(answer, str | list | tuple | set), f"{kind} is not a list."
     reasons = {
-        "a": "the interval includes zero, but also a loss of 2.0 and a gain of 1.2; that "
-        "we can't tell an effect from zero doesn't make it zero.",
+        "a": "the interval includes zero, but also a gain of 1.2 and a loss of 2.0, so "
+        "the change may make a difference.",
         "b": "the interval goes up to +2.0, so a loss of 1.5 is still possible.",
         "c": "the interval goes down to -1.2, so a larger gain is unlikely.",
         "d": "the whole interval is below zero, and lower is better.",
