@@ -1537,3 +1537,27 @@ def the_nucleus(answer):
             f"{ {i: round(q, 4) for i, q in expected.items()} }; yours "
             f"{ {i: round(float(q), 4) for i, q in found.items()} }."
         )
+
+
+@exercise("6.7")
+def what_an_interval_allows(answer):
+    kind = type(answer).__name__
+    assert isinstance(answer, str | list | tuple | set), f"{kind} is not a list."
+    reasons = {
+        "a": "the interval includes zero, but also a gain of 1.2 and a loss of 2.0, so "
+        "the change may make a difference.",
+        "b": "the interval goes up to +2.0, so a loss of 1.5 is still possible.",
+        "c": "the interval goes down to -1.2, so a larger gain is unlikely.",
+        "d": "the whole interval is below zero, and lower is better.",
+        "e": "both models that were compared are small; about large ones, the interval "
+        "says nothing.",
+        "f": "an interval of 95% misses the truth once in twenty times, and the truth "
+        "is zero here.",
+    }
+    strange = [each for each in answer if each not in reasons]
+    assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
+    for letter, reason in reasons.items():
+        supported = letter in "bcdf"
+        assert (letter in answer) == supported, (
+            f"{letter} is {'' if supported else 'not '}supported: {reason}"
+        )

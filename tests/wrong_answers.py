@@ -850,3 +850,15 @@ WRONG["6.6"] = [
     lambda p, top_p: list(nucleus_of()(p, top_p)),
     lambda p, top_p: dict(enumerate(p)),
 ]
+
+WRONG["6.7"] = [
+    "abcdf",  # no effect was found, so there is none
+    "cdf",
+    "bdf",
+    "bcf",
+    "bcdef",  # a small model speaks for a large one
+    "bcd",
+    ["b", "c", "d", "g"],
+    [],
+    2,
+]
