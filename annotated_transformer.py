@@ -1944,17 +1944,18 @@ def modernize(
     d_model, d_k = layer.size, layer.self_attn.d_k
     d_ff, dropout = layer.feed_forward.w_1.out_features, layer.self_attn.dropout.p
 
-    for module in list(model.modules()):
-        norm = getattr(module, "norm", None)
-        if "rms_norm" in changes and isinstance(norm, LayerNorm):
-            module.norm = RMSNorm(d_model)
-        if "swiglu" in changes and hasattr(module, "feed_forward"):
-            module.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
-        if "rotary" in changes and hasattr(module, "self_attn"):
-            attn: Any = module.self_attn
+    parts: list[Any] = list(model.modules())  # the old ones; new ones aren't visited
+    for part in parts:
+        if "rms_norm" in changes and isinstance(getattr(part, "norm", None), LayerNorm):
+            part.norm = RMSNorm(d_model)
+        if "swiglu" in changes and hasattr(part, "feed_forward"):
+            part.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
+        if "rotary" in changes and hasattr(part, "self_attn"):  # not in src_attn
+            attn = part.self_attn
             attn.attention = RotaryAttention(d_k, attn.attention, max_len)
-        if "qk_norm" in changes and isinstance(module, MultiHeadedAttention):
-            module.attention = QueryKeyNorm(d_k, module.attention)
+    for part in parts:  # after the rotation is in place, so that the norm comes first
+        if "qk_norm" in changes and isinstance(part, MultiHeadedAttention):
+            part.attention = QueryKeyNorm(d_k, part.attention)
 
     if "rotary" in changes:  # the embeddings no longer need positions
         for embed in (model.src_embed, model.tgt_embed):
@@ -2033,7 +2034,8 @@ def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
     if top_k is not None:
         out[..., top_k:] = True
     out[..., 0] = False
-    return log_p.masked_fill(out.gather(-1, ids.argsort(dim=-1)), -torch.inf)
+    out = out.scatter(-1, ids, out)  # from the order of rank to the order of the ids
+    return log_p.masked_fill(out, -torch.inf)
 
 
 def sample(

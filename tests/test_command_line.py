@@ -6,13 +6,16 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import torch
 from small_runs import SIX as PAIRS
 from small_runs import needs_multi30k, refused, write_text
 
@@ -20,6 +23,7 @@ import annotated_transformer as at
 from annotated_transformer import DataError, TrainingConfig, main
 
 MODULE = Path(at.__file__)
+CAPTIONS = MODULE.parent / at.CAPTIONS_MODEL
 SMALL = (
     "--config tiny --bpe-size 280 --N 1 --d-model 16 --d-ff 16 --h 2 --tie all "
     "--batch-tokens 60 --max-tokens 40 --warmup 3 --base-lr 0.01 --device cpu"
@@ -244,7 +248,7 @@ def test_a_rank_without_torchrun_is_refused(model, capfd, monkeypatch):
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
     translator = at.load_translator(model, "cpu")
     ids = at._encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
-    assert ids == translator.check("Ein Hund.")
+    assert ids == [translator.check("Ein Hund.")]
 
 
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
@@ -260,6 +264,72 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
 
 
 # translate
+
+
+def test_confidence_is_the_geometric_mean_of_the_probabilities():
+    translator = at.load_translator(CAPTIONS, "cpu", optimize=False)
+    ids = translator.check("Ein Hund läuft durch den Schnee.")
+    src, model = torch.tensor([ids]), translator.model
+    mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
+    for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
+        [(_, (found, confidence))] = translator.search({0: ids}, beam_size, alpha)
+        tgt = torch.tensor([[at.START, *found, at.END]])
+        with torch.no_grad():
+            out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
+            p = model.generator(out).exp()[0, torch.arange(len(found) + 1), tgt[0, 1:]]
+        mean = statistics.geometric_mean(p.tolist())
+        assert confidence == pytest.approx(mean, rel=1e-4)
+
+
+def test_a_line_is_as_trustworthy_as_its_least_certain_sentence():
+    translator = at.load_translator(CAPTIONS, "cpu")
+    lines = ["Ein Hund läuft.", "Der der Hund Hund.", ""]
+    first, second, blank = translator.translations(lines)
+    [both] = translator.translations([" ".join(lines)])
+    assert both.text == f"{first.text} {second.text}"
+    assert both.confidence == pytest.approx(second.confidence)
+    assert second.confidence < first.confidence
+    assert blank == ("", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("Zwei Männer mit Hut bzw. Mütze.", 1),
+        ("Ein Mann arbeitet auf Höhe des 2. Stocks.", 1),
+        ("Er ruht sich aus. Sie liest! Warum?", 3),
+        ("kein Punkt", 1),
+        (" \t", 0),
+    ],
+)
+def test_sentence_ends(line, count):
+    sentences = at.split_sentences(line)
+    assert len(sentences) == count
+    assert "".join("".join(sentences).split()) == "".join(line.split())
+
+
+@pytest.mark.parametrize("model", [at.CAPTIONS_MODEL, at.DEFAULT_MODEL])
+def test_respelling(model):
+    text = at.load_text(MODULE.parent / model)
+    right = "Drei Mädchen spielen auf der Straße."
+    for typed in (
+        right.upper(), right.lower(), "Drei Maedchen spielen auf der Strasse.", right
+    ):  # fmt: skip
+        assert at.respell(typed, text) == right
+    for split in ("valid", "test"):
+        for src, _ in at.load_pairs(at.TrainingConfig(dataset="captions"), split):
+            assert at.respell(src, text) == src
+    for odd in ("", "123", "…", "日本", "Neue DVD"):
+        assert at.respell(odd, text) == odd
+
+
+@needs_multi30k
+@pytest.mark.slow
+def test_no_sentence_of_multi30k_is_respelled():
+    text = at.load_text(MODULE.parent / at.DEFAULT_MODEL)
+    for split in ("valid", "test"):
+        for src, _ in at.load_pairs(at.CONFIGS["small"], split):
+            assert at.respell(src, text) == src
 
 
 def test_one_line_out_for_one_line_in(model, feed, capfdbinary):
@@ -285,6 +355,52 @@ def test_no_input_is_no_output(model, feed, capfd):
     feed(b"")
     assert main(["translate", "--model", str(model)]) == 0
     assert capfd.readouterr() == ("", "")
+
+
+def test_sentences_on_one_line_are_translated_one_by_one(feed, capfd):
+    feed("Ein Hund läuft. Zwei Katzen schlafen.\nEIN HUND LÄUFT.\n".encode())
+    assert main(["translate", "--model", str(CAPTIONS)]) == 0
+    both, loud = capfd.readouterr().out.splitlines()
+    translator = at.load_translator(CAPTIONS, "cpu")
+    first, second = translator.translate(["Ein Hund läuft.", "Zwei Katzen schlafen."])
+    assert both == f"{first} {second}" and loud == first
+
+
+def test_a_note_says_which_translations_not_to_rely_on(tmp_path, feed, capfd):
+    folder = tmp_path / "model"
+    shutil.copytree(CAPTIONS, folder)
+    at.write_json(folder / "confidence.json", {"threshold": 0.8})
+    sure, unsure = "Ein Hund läuft.", "Der der der Hund Hund."
+    feed(f"{sure}\n{unsure}\n".encode())
+    flags = ["translate", "--model", str(folder)]
+    assert main(flags) == 0
+    out, note = capfd.readouterr()
+    assert len(out.splitlines()) == 2
+    assert note.startswith("input, line 2: don't rely on this translation (confidence")
+    feed(f"{unsure}\n".encode() * 12)
+    assert main([*flags, "--strict"]) == 1
+    notes = capfd.readouterr().err.splitlines()
+    assert len(notes) == 11 and "12 of 12 lines" in notes[-1]
+    feed(sure.encode())
+    assert main([*flags, "--strict"]) == 0
+    assert capfd.readouterr().err == ""
+    (folder / "confidence.json").write_text("{}")
+    assert "holds no threshold" in refused(capfd, *flags, sure)
+
+
+def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
+    folder = tmp_path / "model"
+    shutil.copytree(CAPTIONS, folder)
+    flags = ["--model", str(folder), "--dataset", "captions", "--beam-size", "1"]
+    assert main(["calibrate", *flags]) == 0
+    printed = json.loads(capfd.readouterr().out)
+    assert at.load_threshold(folder) == printed["threshold"]
+    translator = at.load_translator(folder, "cpu")
+    pairs = at.load_pairs(at.TrainingConfig(dataset="captions"), "valid")
+    found = translator.translations([src for src, _ in pairs], beam_size=1)
+    below = sum(confidence < printed["threshold"] for _, confidence in found)
+    assert below == pytest.approx(0.05 * len(pairs), abs=3)
+    assert printed["chrf_below"] < printed["chrf_above"]
 
 
 def test_a_refused_line_is_an_empty_line_a_note_and_status_1(model, feed, capfdbinary):

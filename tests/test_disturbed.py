@@ -34,9 +34,12 @@ def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
     translator.config.max_tokens = 20  # in capitals, both sentences have more subwords
     whole, found = disturbed.measure(translator, PAIRS)
     assert whole["sentences"] == 2
-    assert found["ae, oe, ue for umlauts"]["changed"] == 1
-    assert found["ss for ß"]["other translation"] <= found["ss for ß"]["changed"] == 1
-    assert found["all capitals"]["too long"] == 2 and found["all capitals"]["bleu"] == 0
+    umlauts, sharp = found["ae, oe, ue for umlauts"], found["ss for ß"]
+    assert umlauts["changed"] == sharp["changed"] == 1
+    assert sharp["as typed"]["other translation"] <= 1
+    for ways in (umlauts, sharp, found["all capitals"], found["all lower case"]):
+        assert ways["respelled"]["other translation"] == 0  # both are known words
+    assert found["all capitals"]["as typed"]["empty"] == 2
 
 
 def test_stored_results_are_the_shipped_models():

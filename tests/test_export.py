@@ -114,9 +114,10 @@ def test_an_output_that_does_not_end_is_cut_at_the_same_place(tmp_path):
     rows = {0: translator.check("Ein Hund.")}
     loaded = exported(translator, tmp_path)
     for beam_size in (1, 3):
-        [(_, ids)] = translator.search(rows, beam_size, 1.0)
-        assert len(ids) == 39
-        assert list(loaded.search(rows, beam_size, 1.0)) == [(0, ids)]
+        [(_, (ids, confidence))] = translator.search(rows, beam_size, 1.0)
+        [(_, (theirs, likewise))] = loaded.search(rows, beam_size, 1.0)
+        assert len(ids) == 39 and theirs == ids
+        assert likewise == pytest.approx(confidence, rel=1e-4)
 
 
 def test_an_output_may_be_empty(tmp_path):

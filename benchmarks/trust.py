@@ -1,0 +1,116 @@
+"""Measure how well a model's confidence tells wrong translations from right ones.
+
+    python benchmarks/trust.py [--model models/multi30k …]
+
+Translates the sentences of data/trust and Multi30k's validation split as `translate`
+does, and compares the confidence of each translation with its label and with the
+threshold in the model's confidence.json. The labels belong to one model's outputs: if
+an output has changed, the program says so and stops. Intervals are 95 % Wilson
+intervals.
+"""
+
+import argparse
+import csv
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from challenge import share
+
+import annotated_transformer as at
+
+FOLDER = at.project_folder()
+SHARES = [0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """Return the rows of a file in data/trust."""
+    lines = at.read_lines(FOLDER / "data/trust" / name)
+    return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def labeled(
+    model: str, sentences: list[at.Translation], captions: list[at.Translation]
+) -> list[dict[str, Any]]:
+    """Return group, half, label, and confidence of all labeled translations.
+
+    Raises DataError if an output is not the one that was labeled.
+    """
+    rows = []
+    for kind, found in (("sentences", sentences), ("captions", captions)):
+        labels = table(f"{kind}.{model}.tsv")
+        for row, label in zip(table(f"{kind}.tsv"), labels, strict=True):
+            number = int(row["number"])
+            text, confidence = found[number - 1]
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            if label.get("output", text) != text or (
+                label.get("output_sha256", digest) != digest
+            ):
+                what = f"labels another output of number {number}: {text!r}"
+                file = FOLDER / f"data/trust/{kind}.{model}.tsv"
+                raise at.DataError(file, what, "Label the new output.")
+            rows.append({
+                "group": kind, "half": row["half"], "label": label["label"],
+                "confidence": round(confidence, 4),
+            })  # fmt: skip
+    return rows
+
+
+def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return the threshold's result and the whole curve for one model."""
+    translator = at.load_translator(folder, "cpu")
+    german = [row["german"] for row in table("sentences.tsv")]
+    captions = translator.translations([src for src, _ in pairs])
+    rows = labeled(folder.name, translator.translations(german), captions)
+    ranked = sorted(confidence for _, confidence in captions)
+
+    def flagged(threshold: float) -> dict[str, Any]:
+        held = [r for r in rows if r["half"] == "held-out"]
+        groups = {
+            f"{label} {group}": [
+                r["confidence"] < threshold for r in held
+                if (r["group"], r["label"]) == (group, label)
+            ] for group in ("sentences", "captions") for label in ("bad", "good")
+        }  # fmt: skip
+        return {
+            "threshold": round(threshold, 4),
+            "all captions": share([confidence < threshold for confidence in ranked]),
+            **{name: share(chosen) for name, chosen in groups.items()},
+        }
+
+    threshold = at.load_threshold(folder)
+    if threshold is None:
+        what = "has no threshold"
+        raise at.DataError(folder, what, "Run `calibrate --dataset multi30k` first.")
+    return {
+        "weights": at.fingerprint((folder / "model.safetensors").read_bytes()),
+        "at the threshold": flagged(threshold),
+        "curve": [flagged(ranked[int(s * len(ranked))]) for s in SHARES],
+        "labeled": rows,
+        "captions": [round(confidence, 3) for confidence in ranked],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, action="append")
+    parser.add_argument("--out", type=Path, default=FOLDER / "results/trust.json")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
+    result: dict[str, Any] = {**at.describe_environment(), "models": {}}
+    for folder in arguments.model or [FOLDER / at.DEFAULT_MODEL]:
+        found = measure(folder, pairs)
+        result["models"][folder.name] = found
+        print(f"{folder.name}, flagged on the held-out half:")
+        for name, of in found["at the threshold"].items():
+            if name != "threshold":
+                low, high = of["interval"]
+                counts = f"{of['count']} of {of['of']}"
+                print(f"  {name:14} {counts:>11} ({low:.0f}–{high:.0f} %)")
+    at.write_json(arguments.out, result)
+
+
+if __name__ == "__main__":
+    main()
