@@ -442,6 +442,7 @@ def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary)
 def looks(tmp_path, monkeypatch):
     """Have looks at the test set logged here, not in the project; return the file."""
     monkeypatch.setattr(at, "project_folder", lambda: tmp_path)
+    (tmp_path / "results").mkdir()
     return tmp_path / "results" / "test_looks.jsonl"
 
 

@@ -26,6 +26,18 @@ NEEDED = {
 }
 # Blocked once torch is imported, since torch itself brings some of them along.
 BLOCKED = [*NEEDED, "GPUtil", "tqdm", "vl_convert", "IPython", "jupytext", "matplotlib"]
+BLOCK = f"""
+import sys, torch
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {BLOCKED!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+for name in list(sys.modules):
+    if name.partition(".")[0] in {BLOCKED!r}:
+        del sys.modules[name]
+sys.meta_path.insert(0, Blocked())
+import annotated_transformer as at
+"""
 
 
 def python(code, folder):
@@ -74,16 +86,6 @@ def test_importing_loads_no_package_besides_torch(tmp_path):
 def alone(tmp_path_factory):
     """Return what each call of NEEDED says if no package but torch is installed."""
     code = f"""
-        import sys, torch
-        class Blocked:
-            def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] in {BLOCKED!r}:
-                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-        for name in list(sys.modules):
-            if name.partition(".")[0] in {BLOCKED!r}:
-                del sys.modules[name]
-        sys.meta_path.insert(0, Blocked())
-        import annotated_transformer as at
         class Echo:
             def translate(self, sentences, *args, **kwargs):
                 return list(sentences)
@@ -97,7 +99,7 @@ def alone(tmp_path_factory):
             except Exception as error:
                 print(f"{{type(error).__name__}}: {{error}}".replace(chr(10), " "))
     """
-    done = python(code, tmp_path_factory.mktemp("alone"))
+    done = python(BLOCK + textwrap.dedent(code), tmp_path_factory.mktemp("alone"))
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert len(said) == len(NEEDED), said
@@ -108,3 +110,18 @@ def alone(tmp_path_factory):
 def test_exactly_the_functions_that_need_a_package_ask_for_it(alone, package):
     assert alone[package].startswith("ImportError: ")
     assert f"pip install {package}" in alone[package]
+
+
+def test_help_needs_torch_alone_and_a_command_names_what_it_needs(tmp_path):
+    code = """
+        from contextlib import suppress
+        for argv in (["--help"], ["translate", "--help"], ["train", "--help"]):
+            with suppress(SystemExit):
+                at.main(argv)
+        model = at.project_folder() / at.CAPTIONS_MODEL
+        assert at.main(["translate", "--model", str(model), "Ein Hund."]) == 2
+    """
+    done = python(BLOCK + textwrap.dedent(code), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: annotated-transformer") == 3
+    assert done.stderr.count("\n") == 1 and "pip install spacy" in done.stderr

@@ -25,7 +25,10 @@ MAIN = [path for path in chapters() if not path.name.startswith("9")]
 PAGES = [
     *sources(),
     NOTEBOOKS / "glossary.md",
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "TEACHING.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "TEACHING.md")
+    ),
     *(ROOT.glob("[drm]*/**/README.md")),
 ]
 SOURCES = [pytest.param(path, id=name(path)) for path in sources()]

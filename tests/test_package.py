@@ -1,0 +1,116 @@
+"""What pip installs: the module, the captions model, and a command that works."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import annotated_transformer as at
+
+ROOT = at.project_folder()
+SOURCES = ("annotated_transformer.py", "pyproject.toml", "README.md", "LICENSE")
+MODEL = "annotated_transformer_captions"
+
+
+def build(source: Path, what: str, into: Path) -> Path:
+    """Build an sdist or a wheel of a folder, as pip does; return its path."""
+    into.mkdir()
+    code = f"import setuptools.build_meta as b; b.build_{what}({str(into)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=source, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return next(into.iterdir())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build the wheel from the sdist, and that from a copy of the project."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(ROOT / at.CAPTIONS_MODEL, folder / "copy" / at.CAPTIONS_MODEL)
+    for name in SOURCES:
+        shutil.copy(ROOT / name, folder / "copy")
+    with tarfile.open(build(folder / "copy", "sdist", folder / "sdist")) as archive:
+        archive.extractall(folder, filter="data")
+    [source] = folder.glob("annotated_transformer-*")
+    return build(source, "wheel", folder / "wheel")
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Install the wheel, without what it depends on, into a folder of its own."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = "--quiet --no-deps --no-index --disable-pip-version-check".split()
+    command = [sys.executable, "-m", "pip", "install", *options, "--target"]
+    subprocess.run([*command, str(folder), str(wheel)], check=True, timeout=1200)
+    return folder
+
+
+def test_the_wheel_has_the_module_and_the_captions_model_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        model = {path.name for path in (ROOT / at.CAPTIONS_MODEL).iterdir()}
+        expected = {"annotated_transformer.py", *(f"{MODEL}/{x}" for x in model)}
+        assert files == expected
+        [path] = (x for x in archive.namelist() if x.endswith("METADATA"))
+        metadata = Parser().parsestr(archive.read(path).decode())
+    assert metadata["Version"] == at.VERSION
+    required = [x for x in metadata.get_all("Requires-Dist") if ";" not in x]
+    needed = {"torch", "numpy", "safetensors", "spacy", "tokenizers", "tqdm"}
+    assert {re.split("[<>]", x)[0] for x in required} == needed
+
+
+@pytest.mark.slow
+def test_it_translates_outside_the_repository_and_says_with_which_model(
+    installed, tmp_path
+):
+    done = subprocess.run(
+        [installed / "bin" / "annotated-transformer", "translate", "Ein Hund läuft."],
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        cwd=tmp_path, capture_output=True, text=True, timeout=1200,
+    )  # fmt: skip
+    assert done.returncode == 0 and "dog" in done.stdout
+    [line] = done.stderr.splitlines()
+    assert "captions model" in line and "--model" in line
+
+
+def test_the_repository_uses_its_best_model_and_does_not_announce_it(capfd):
+    assert at.default_model() == ROOT / at.DEFAULT_MODEL
+    assert at.main(["translate", "--device", "cpu", "Ein Hund läuft."]) == 0
+    out, err = capfd.readouterr()
+    assert "dog" in out and err == ""
+
+
+def test_it_knows_its_version(capfd):
+    with pytest.raises(SystemExit):
+        at.main(["--version"])
+    assert capfd.readouterr().out == f"annotated-transformer {at.VERSION}\n"
+
+
+def test_one_version_everywhere():
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    version, date = re.search(r"^## (\S+) \((\S+)\)$", changes, re.M).groups()
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert version == at.VERSION == citation["version"]
+    assert date == str(citation["date-released"])
+
+
+def test_the_oldest_versions_allowed_are_not_newer_than_the_tested_ones():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    pins = dict(line.split()[0].split("==") for line in lines if "==" in line)
+    for line in [*project["dependencies"], *itertools.chain(*extras)]:
+        requirement = Requirement(line)
+        assert pins[requirement.name] in requirement.specifier
