@@ -113,8 +113,8 @@ __all__ = [
     "check_gradients", "train_resumably", "train_worker", "train_model",
     # 91_from_the_terminal
     "split_sentences", "respell", "Translation", "Translator",
-    "map_in_batches", "search_rows", "evaluate", "DEFAULT_MODEL",
-    "CAPTIONS_MODEL", "calibrate", "main",
+    "map_in_batches", "search_rows", "evaluate", "VERSION", "DEFAULT_MODEL",
+    "CAPTIONS_MODEL", "default_model", "calibrate", "main",
     # 92_more_than_one_process
     "choose_device", "gpu_report", "process_group", "distribute", "own_rows",
     "SharedLoss", "gather", "train_distributed_model", "prepare_store",
@@ -3658,8 +3658,20 @@ def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
+VERSION = "2026.2"
 DEFAULT_MODEL = "models/multi30k"
 CAPTIONS_MODEL = "models/captions"
+_INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MODEL
+
+
+def default_model() -> Path:
+    """Return the folder of the model to use if none is named.
+
+    It is the repository's best model or, if the module was installed without the
+    repository, the captions model that was installed with it.
+    """
+    installed = project_folder() / _INSTALLED_MODEL
+    return installed if installed.is_dir() else project_folder() / DEFAULT_MODEL
 
 
 def _config_of(arguments: argparse.Namespace) -> TrainingConfig:
@@ -3730,6 +3742,11 @@ def _load_model(
 
     Raises DataError if ``needs_weights`` is set but the model is an exported one.
     """
+    if arguments.model.name == _INSTALLED_MODEL:
+        log(
+            "Using the captions model: it knows about 1,000 German words and can only "
+            "translate simple picture captions. Name another model with --model."
+        )
     exported = is_exported(arguments.model)
     if exported and needs_weights:
         what = "is an exported model, whose weights only its engine can read"
@@ -3853,9 +3870,9 @@ def _record_look(folder: Path, config: TrainingConfig, result: dict[str, Any]) -
         "config": hashlib.sha256(settings.encode()).hexdigest()[:16],
         "bleu": result["bleu"],
     }
-    path = project_folder() / "results" / "test_looks.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    append_line(path, look)
+    results = project_folder() / "results"
+    if results.is_dir():  # not if the module is installed without the project
+        append_line(results / "test_looks.jsonl", look)
 
 
 def calibrate(
@@ -3925,8 +3942,10 @@ class _CommandLine(argparse.ArgumentParser):
 
 def _command_line() -> _CommandLine:
     """Return the parser for all commands."""
-    parser = _CommandLine(prog="annotated_transformer")
+    parser = _CommandLine(prog="annotated-transformer")
     parser.description = "Train a Transformer and translate with it"
+    version = f"%(prog)s {VERSION}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable, about: str, *parents: Any) -> _CommandLine:
@@ -3942,9 +3961,10 @@ def _command_line() -> _CommandLine:
     settings.add_argument("--config", help=default)
     _add_fields(settings, *_FIELDS)
     model = _CommandLine(add_help=False)
+    folder = default_model().relative_to(project_folder())
     model.add_argument(
-        "--model", type=Path, default=project_folder() / DEFAULT_MODEL,
-        help=f"folder of a run or a model (default: {DEFAULT_MODEL})",
+        "--model", type=Path, default=default_model(),
+        help=f"folder of a run or a model (default: {folder})",
     )  # fmt: skip
     model.set_defaults(device="auto")
     search = _CommandLine(add_help=False, parents=[model])
@@ -5625,7 +5645,7 @@ def check_outputs(
 
 def load_trained_model() -> EncoderDecoder:
     """Return the trained model that comes with the project."""
-    return load_translator(project_folder() / DEFAULT_MODEL, optimize=False).model
+    return load_translator(default_model(), optimize=False).model
 
 
 def _one_by_one(

@@ -102,8 +102,8 @@ MUTANTS = [
     Mutant(
         "attention: softmax over heads",
         "softmax(dim=1)",
-        "weights = scores.softmax(dim=-1)",
-        "weights = scores.softmax(dim=1)",
+        "weights = scores.softmax(dim=-1)\n    if mask",
+        "weights = scores.softmax(dim=1)\n    if mask",
         "test_architecture.py::test_multi_head_attention_is_torchs",
     ),
     Mutant(
@@ -334,8 +334,8 @@ MUTANTS = [
     Mutant(
         "MultiHeadedAttention.attn: after dropout, with its graph",
         "weights after dropout",
-        "return kept @ value, weights",
-        "return kept @ value, kept",
+        "return kept @ value, weights\n\n\ndef clones",
+        "return kept @ value, kept\n\n\ndef clones",
         "test_architecture.py::test_kept_weights_are_detached_and_from_before_dropout",
     ),
     Mutant(
@@ -415,8 +415,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "scores divided by d_k, not by its root",
-        "/ math.sqrt(query.size(-1))",
-        "/ query.size(-1)",
+        "/ math.sqrt(query.size(-1))  #",
+        "/ query.size(-1)  #",
         "test_architecture.py::test_multi_head_attention_is_torchs",
     ),
     Mutant(
@@ -588,9 +588,37 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
+        "confidence is the length-normalized score, not the mean",
+        "math.exp(score / length_normalized(length, length, length_penalty))",
+        "math.exp(score)",
+        "test_command_line.py::test_confidence_is_the_geometric_mean_of_the_probabilities",
+    ),
+    Mutant(
+        OWN,
+        "a line is as trustworthy as its most certain sentence",
+        "min((part.confidence for part in line), default=1.0)",
+        "max((part.confidence for part in line), default=1.0)",
+        "test_command_line.py::test_a_line_is_as_trustworthy_as_its_least_certain_sentence",
+    ),
+    Mutant(
+        OWN,
+        "known words are respelled as well",
+        "return chosen if better else word",
+        "return chosen",
+        "test_command_line.py::test_no_sentence_of_multi30k_is_respelled",
+    ),
+    Mutant(
+        OWN,
+        "a threshold outlives the weights it was chosen for",
+        '(self.folder / "confidence.json").unlink(missing_ok=True)',
+        "pass",
+        "test_command_line.py::test_more_training_discards_the_threshold",
+    ),
+    Mutant(
+        OWN,
         "translations land in other rows after a blank one",
-        "yield keys[i], ids",
-        "yield i, ids",
+        "yield keys[i], output",
+        "yield i, output",
         "test_command_line.py::test_one_line_out_for_one_line_in",
     ),
     Mutant(
@@ -715,10 +743,10 @@ MUTANTS = [
     Mutant(
         OWN,
         "cross-attention is rotary as well",
-        'if "rotary" in changes and hasattr(module, "self_attn"):\n'
-        "            attn: Any = module.self_attn\n",
-        'if "rotary" in changes and isinstance(module, MultiHeadedAttention):\n'
-        "            attn: Any = module\n",
+        'if "rotary" in changes and hasattr(part, "self_attn"):  # not in src_attn\n'
+        "            attn = part.self_attn\n",
+        'if "rotary" in changes and isinstance(part, MultiHeadedAttention):\n'
+        "            attn = part\n",
         "test_since_2017.py::test_any_choice_of_changes_trains_decodes_and_loads",
     ),
     Mutant(
@@ -767,7 +795,7 @@ MUTANTS = [
     Mutant(
         OWN,
         "what is left out is put back in sorted order",
-        "out.gather(-1, ids.argsort(dim=-1))",
+        "out.scatter(-1, ids, out)",
         "out.gather(-1, ids)",
         "test_since_2017.py::test_what_is_kept_is_the_nucleus",
     ),

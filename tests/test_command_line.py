@@ -403,6 +403,18 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     assert printed["chrf_below"] < printed["chrf_above"]
 
 
+def test_more_training_discards_the_threshold(tmp_path):
+    flags = [*write_pairs(tmp_path), *SMALL, "--run-dir", str(tmp_path / "run")]
+    flags += ["--schedule", "inverse_sqrt"]
+    assert main(["train", "--epochs", "1", *flags]) == 0
+    file = tmp_path / "run" / "confidence.json"
+    at.write_json(file, {"threshold": 0.5})
+    assert main(["train", "--epochs", "1", *flags]) == 0  # it is finished
+    assert file.exists()
+    assert main(["train", "--epochs", "2", *flags]) == 0
+    assert not file.exists()
+
+
 def test_a_refused_line_is_an_empty_line_a_note_and_status_1(model, feed, capfdbinary):
     feed(b"Ein Hund.\nsch\xf6n\n" + b"sehr " * 99 + b"lang.\nEin Kind.\n")
     assert main(["translate", "--model", str(model)]) == 1
