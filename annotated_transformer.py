@@ -3980,6 +3980,10 @@ def _command_line() -> _CommandLine:
     for command in (training, prepare):  # their usage would list every setting
         command.usage = "%(prog)s [OPTION ...]"
     translate = add("translate", _translate_command, "Translate lines of text", search)
+    translate.description = (
+        "Translate lines of text. The default model can translate captions of pictures "
+        "and little else; a note names the lines whose translation not to rely on."
+    )
     translate.add_argument("sentences", nargs="*", help="default: standard input")
     translate.add_argument(
         "--strict", action="store_true",

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import statistics
@@ -401,6 +402,14 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     below = sum(confidence < printed["threshold"] for _, confidence in found)
     assert below == pytest.approx(0.05 * len(pairs), abs=3)
     assert printed["chrf_below"] < printed["chrf_above"]
+
+
+def test_the_front_page_shows_what_translate_prints(capfd):
+    text = (MODULE.parent / "README.md").read_text()
+    command, *shown = text.split("annotated_transformer.py translate ")[1].split("\n")[:4]
+    assert main(["translate", *shlex.split(command)]) == 0
+    out, err = capfd.readouterr()
+    assert (out + err).splitlines() == shown
 
 
 def test_more_training_discards_the_threshold(tmp_path):
