@@ -5,9 +5,9 @@ import re
 import jupytext
 import nbformat
 import pytest
-from chapters import Refused, pair
+from chapters import ROOT, Refused, pair
 from links import dead
-from translations import Language, digest, folders
+from translations import ENTRY, Language, bare, digest, folders
 
 LANGUAGES = [pytest.param(folder, id=folder.name) for folder in folders()]
 NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\n"
@@ -312,3 +312,93 @@ def test_links_of_translations_lead_somewhere(folder):
 def test_images_of_translations_say_what_they_show(folder):
     for path in folder.glob("*.md"):
         assert not re.search(r"!\[\s*\]\(", path.read_text(encoding="utf-8")), path.name
+
+
+# Terms
+
+
+def renderings(language) -> dict[str, list[str]]:
+    """Return how a translation renders the glossary's terms.
+
+    That is what the entry's head says before the English in parentheses, and what
+    messages.toml adds.
+    """
+    page = language.pages[language.root / "notebooks" / "glossary.md"]
+    found = {}
+    for _, source, ours in page.prose():
+        if ours and source.startswith(ENTRY):
+            term, head = (text.split("**")[1] for text in (source, ours.text))
+            found[term] = re.split("[、,]", re.split(r"\s*[(（]", head)[0])
+            found[term] += language.messages.get("terms", {}).get(term, [])
+    return found
+
+
+TITLE = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")  # or an example, which stays English
+
+
+def freely_rendered(language, page) -> dict[str, tuple[int, list[str]]]:
+    """Return how often a page has each term, and the cells without a rendering."""
+    found = {}
+    prose = [
+        (page.place(number, ours.text), TITLE.sub("", bare(source)[0]), ours.text)
+        for number, source, ours in page.prose()
+        if ours
+    ]
+    for term, forms in renderings(language).items():
+        word = re.compile(rf"(?i)\b{re.escape(term)}s?\b")
+        wanted = re.compile("|".join(map(re.escape, forms)), re.I)
+        uses = [each for each in prose if word.search(each[1])]
+        free = [where for where, _, text in uses if not wanted.search(text)]
+        found[term] = len(uses), free
+    return found
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+def test_terms_are_those_of_the_glossary(folder):
+    """Allow a page to render a term freely now and then: once, or one time in four."""
+    language = Language(folder)
+    for page in language.pages.values():
+        for term, (uses, free) in freely_rendered(language, page).items():
+            forms = " or ".join(renderings(language)[term])
+            assert len(free) <= max(1, uses / 4), f"{term}, {forms}: not in {free}"
+
+
+def test_a_term_that_differs_is_found(book):
+    language = book.language()
+    page = language.pages[book.english / "01_one.md"]
+    assert renderings(language) == {"Sum": ["Summe"], "Word": ["Wort"]}
+    assert freely_rendered(language, page) == {"Sum": (1, []), "Word": (0, [])}
+    book.edit("Die Summe", "Das Ergebnis", german=True)
+    book.edit("## 1.1 Summen", "## 1.1 Ergebnisse", german=True)
+    language = book.language()
+    page = language.pages[book.english / "01_one.md"]
+    [cell] = freely_rendered(language, page)["Sum"][1]
+    assert cell.startswith("notebooks-de/01_one.md, cell 3")
+
+
+HAN = "\u4e00-\u9fff"
+SLIPS = {
+    "a line break inside a paragraph": rf"[{HAN}，。；：、）”]\n[{HAN}（“*`$A-Za-z]",
+    "half-width punctuation": rf"[{HAN}] ?[,;:?!](?=[\s{HAN}])",
+    "no blank beside Latin letters": rf"[{HAN}][A-Za-z`$]|[A-Za-z`$][{HAN}]",
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_chinese_is_set_as_chinese(slip):
+    for page in Language(ROOT / "notebooks-zh").pages.values():
+        for number, ours in page.ours.items():
+            text = re.sub(r"(?ms)^```.*?^```", "", ours.text)
+            if slip != "no blank beside Latin letters":
+                text = bare(text)[0]
+            found = re.search(SLIPS[slip], text)
+            where = page.place(number, ours.text)
+            assert not found, f"{where}: {slip}: {found and found[0]}"
+
+
+def test_no_han_are_slanted():
+    for page in Language(ROOT / "notebooks-zh").pages.values():
+        for number, ours in page.ours.items():
+            slanted = re.findall(r"\*([^*\n]+)\*", bare(ours.text)[0].replace("**", ""))
+            found = [words for words in slanted if re.search(f"[{HAN}]", words)]
+            assert not found, f"{page.place(number, ours.text)}: {found}"

@@ -118,7 +118,7 @@ def _parsed(where: str, number: int, source: str) -> Cell:
 
 def words(text: str) -> bool:
     """Say whether a text has words to translate, beside code and formulas."""
-    return bool(re.search(r"[^\W\d_]{3}", _bare(text)[0]))
+    return bool(re.search(r"[^\W\d_]{3}", bare(text)[0]))
 
 
 @dataclass
@@ -208,7 +208,7 @@ def aligned(path: Path, english: Path) -> Page:
     return page
 
 
-def _bare(text: str) -> tuple[str, dict[str, Counter]]:
+def bare(text: str) -> tuple[str, dict[str, Counter]]:
     """Return the words of a text, and apart from them what no translation changes."""
     parts = {}
     for kind, pattern in UNCHANGED.items():
@@ -221,13 +221,13 @@ def _bare(text: str) -> tuple[str, dict[str, Counter]]:
 
 def _alike(one: str, other: str) -> float:
     """Return how much two cells share of what no translation changes, from 0 to 1."""
-    a, b = (sum(_bare(text)[1].values(), Counter()) for text in (one, other))
+    a, b = (sum(bare(text)[1].values(), Counter()) for text in (one, other))
     return (a & b).total() / max((a | b).total(), 1)
 
 
 def differences(source: str, text: str) -> Iterator[str]:
     """Yield what an English cell and its translation should share but don't."""
-    theirs, ours = _bare(source)[1], _bare(text)[1]
+    theirs, ours = bare(source)[1], bare(text)[1]
     for kind in theirs:
         if theirs[kind] != ours[kind]:
             gone, extra = theirs[kind] - ours[kind], ours[kind] - theirs[kind]
@@ -241,7 +241,7 @@ class Language:
     def __init__(self, folder: Path, root: Path = ROOT):
         self.folder, self.root = folder, root
         messages = (folder / "messages.toml").read_text(encoding="utf-8")
-        self.notes = tomllib.loads(messages)["notes"]
+        self.messages = tomllib.loads(messages)
         self.pages: dict[Path, Page] = {}  # by their English pages
         for path in sorted(folder.glob("*.md")):
             places = [top / path.name for top in (root / "notebooks", root)]
@@ -264,14 +264,22 @@ class Language:
             return "#" + self.anchors[page.english].get(mark, mark)
         places = [page.english.parent / name, self.folder / name]
         places = [Path(os.path.normpath(place)) for place in places]
-        there = [p for p in places if p.exists() or p.with_suffix(".md").exists()]
-        if not there or there[0].is_relative_to(self.folder):
+        here, mapped = (
+            place.is_relative_to(self.root)
+            and (place.exists() or place.with_suffix(".md").exists())
+            for place in places
+        )
+        if here and places[0].is_relative_to(self.folder):
+            there = page.english  # the English names its translation, and that, it
+        elif here or mapped and places[1].parent == self.root / "notebooks":
+            there = places[0] if here else places[1]
+            source = there.with_suffix(".md")
+            if source in self.pages:
+                there = self.folder / there.name
+                mark = self.anchors[source].get(mark, mark)
+        else:
             return link
-        source = there[0].with_suffix(".md")
-        if source in self.pages:
-            there[0] = self.folder / there[0].name
-            mark = self.anchors[source].get(mark, mark)
-        to = Path(os.path.relpath(there[0], self.folder)).as_posix()
+        to = Path(os.path.relpath(there, self.folder)).as_posix()
         return to + "/" * name.endswith("/") + (f"#{mark}" if mark else "")
 
     def relinked(self, text: str, page: Page, source: str) -> str:
@@ -303,11 +311,11 @@ class Language:
         text = self.relinked(ours.text if ours else source, page, source)
         state, note, now = "", "", digest(source)
         if not ours and words(source):
-            state, note = f", untranslated {_plain(text)}", self.notes["missing"]
+            state, note = f", untranslated {_plain(text)}", "missing"
         elif ours and ours.old != now:
-            state, note = f", now {now}", self.notes["stale"]
+            state, note = f", now {now}", "stale"
         mark = f"<!-- en: {ours.old if ours else now}{state} -->"
-        note = f"> {note} <!-- note -->" if note else ""
+        note = note and f"> {self.messages['notes'][note]} <!-- note -->"
         if text.startswith(ENTRY):
             return f"{text}\n  {note} {mark}" if note else f"{text} {mark}"
         head, _, body = text.partition("\n") if text[:1] == "#" else ("", "", text)
