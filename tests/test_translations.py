@@ -402,3 +402,22 @@ def test_no_han_are_slanted():
             slanted = re.findall(r"\*([^*\n]+)\*", bare(ours.text)[0].replace("**", ""))
             found = [words for words in slanted if re.search(f"[{HAN}]", words)]
             assert not found, f"{page.place(number, ours.text)}: {found}"
+
+
+# The exercises in Chinese
+
+STATED = re.compile(r"### 练习 (\d\.\d) · (.+)\n+\*\*(.+?) · (\d+) 分钟\*\*")
+LISTED = re.compile(r"^\| \[(\d\.\d) · (.+?)\]\(#", re.M)
+ROW = re.compile(r"^\| (\d\.\d) · (.+?) \| (.+?) \| (\d+) \|", re.M)
+
+
+def test_exercises_have_one_name_in_chinese():
+    """Compare the chapters, their lists of exercises, and the page for teachers."""
+    folder = ROOT / "notebooks-zh"
+    teaching = ROW.findall((folder / "TEACHING.md").read_text(encoding="utf-8"))
+    for path in folder.glob("0*.md"):
+        text = path.read_text(encoding="utf-8")
+        listed = dict(LISTED.findall(text))
+        for each in STATED.findall(text):
+            assert each in teaching
+            assert listed[each[0]] == each[1]
