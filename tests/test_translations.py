@@ -36,7 +36,7 @@ x + 1
 
 The end of [1.1](#1.1-Sums).
 """
-TWO = "# 2 · Two\n\n## 2.1 A word\n\nText.\n"
+TWO = "# 2 · Two\n\n## 2.1 A word\n\nText: [below](#More-%282.1%29).\n\n## More (2.1)\n"
 THREE = "# 3 · Three\n\n## 3.1 End\n\nText.\n"
 GLOSSARY = """\
 # Glossary
@@ -58,7 +58,8 @@ GERMAN = {
     "The end of [1.1]": "Das Ende von [1.1]",
     "# 2 · Two": "# 2 · Zwei",
     "## 2.1 A word": "## 2.1 Ein Wort",
-    "Text.": "Der Text.",
+    "Text: [below]": "Der Text: [unten]",
+    "## More (2.1)": "## Mehr (2.1)",
     "# Glossary": "# Glossar",
     "The terms.": "Die Wörter.",
     "**Sum** · `x` · What addition gives.": "**Summe** · `x` · Was Addieren ergibt.",
@@ -165,6 +166,7 @@ def test_links_lead_to_the_translation_where_there_is_one(book):
     assert "(02_two.ipynb#2.1-Ein-Wort)" in text
     assert "(../notebooks/03_three.ipynb#3.1-End)" in text
     assert "(#1.1-Summen)" in text
+    assert "(#Mehr-%282.1%29)" in book.text("02_two.md")
     assert "(glossary.md)" in text and "(../images/a.svg)" in text
     for path in book.german.glob("*.md"):
         assert dead(path) == []
@@ -323,9 +325,9 @@ def renderings(language) -> dict[str, list[str]]:
     That is what the entry's head says before the English in parentheses, and what
     messages.toml adds.
     """
-    page = language.pages[language.root / "notebooks" / "glossary.md"]
-    found = {}
-    for _, source, ours in page.prose():
+    page = language.pages.get(language.root / "notebooks" / "glossary.md")
+    found: dict[str, list[str]] = {}
+    for _, source, ours in page.prose() if page else ():
         if ours and source.startswith(ENTRY):
             term, head = (text.split("**")[1] for text in (source, ours.text))
             found[term] = re.split("[、,]", re.split(r"\s*[(（]", head)[0])

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import jupytext
 import nbformat
@@ -252,6 +253,11 @@ class Language:
             self.pages[english] = aligned(path, english)
         self.anchors = {page.english: page.headings() for page in self.pages.values()}
 
+    def anchor(self, english: Path, mark: str) -> str:
+        """Return what an anchor of an English page is in the translation."""
+        found = self.anchors[english].get(unquote(mark))
+        return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
+
     def target(self, link: str, page: Page) -> str:
         """Return where a link of the English page leads in the translation.
 
@@ -261,7 +267,7 @@ class Language:
             return link
         name, _, mark = link.partition("#")
         if not name:
-            return "#" + self.anchors[page.english].get(mark, mark)
+            return "#" + self.anchor(page.english, mark)
         places = [page.english.parent / name, self.folder / name]
         places = [Path(os.path.normpath(place)) for place in places]
         here, mapped = (
@@ -276,7 +282,7 @@ class Language:
             source = there.with_suffix(".md")
             if source in self.pages:
                 there = self.folder / there.name
-                mark = self.anchors[source].get(mark, mark)
+                mark = self.anchor(source, mark)
         else:
             return link
         to = Path(os.path.relpath(there, self.folder)).as_posix()
