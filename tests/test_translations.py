@@ -1,5 +1,6 @@
 """Translations stay in step with the English, and lose no text."""
 
+import functools
 import re
 
 import jupytext
@@ -319,6 +320,11 @@ def test_images_of_translations_say_what_they_show(folder):
 # Terms
 
 
+@functools.cache
+def project(name):
+    return Language(ROOT / name)
+
+
 def renderings(language) -> dict[str, list[str]]:
     """Return how a translation renders the glossary's terms.
 
@@ -358,7 +364,7 @@ def freely_rendered(language, page) -> dict[str, tuple[int, list[str]]]:
 @pytest.mark.parametrize("folder", LANGUAGES)
 def test_terms_are_those_of_the_glossary(folder):
     """Allow a page to render a term freely now and then: once, or one time in four."""
-    language = Language(folder)
+    language = project(folder.name)
     for page in language.pages.values():
         for term, (uses, free) in freely_rendered(language, page).items():
             forms = " or ".join(renderings(language)[term])
@@ -388,7 +394,7 @@ SLIPS = {
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_chinese_is_set_as_chinese(slip):
-    for page in Language(ROOT / "notebooks-zh").pages.values():
+    for page in project("notebooks-zh").pages.values():
         for number, ours in page.ours.items():
             text = re.sub(r"(?ms)^```.*?^```", "", ours.text)
             if slip != "no blank beside Latin letters":
@@ -399,7 +405,7 @@ def test_chinese_is_set_as_chinese(slip):
 
 
 def test_no_han_are_slanted():
-    for page in Language(ROOT / "notebooks-zh").pages.values():
+    for page in project("notebooks-zh").pages.values():
         for number, ours in page.ours.items():
             slanted = re.findall(r"\*([^*\n]+)\*", bare(ours.text)[0].replace("**", ""))
             found = [words for words in slanted if re.search(f"[{HAN}]", words)]
