@@ -38,11 +38,13 @@ check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree
 quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
-notebooks: $(READY)  ## after you edit a chapter: write the module and execute stale notebooks
-	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py)
+notebooks: $(READY)  ## after you edit a chapter: write the module, stale notebooks, translations
+	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py && \
+	$(BIN)/python tools/translations.py)
 
-lab: $(READY)  ## open the chapters in JupyterLab
-	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" notebooks/01_architecture.ipynb
+lab: $(READY)  ## open the chapters in JupyterLab (`make lab IN=zh`: the Chinese ones)
+	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
+	notebooks$(if $(IN),-$(IN))/01_architecture.ipynb
 
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)

@@ -55,7 +55,12 @@ def place(path: Path, number: int, source: str) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
+    """Write a file in one step, so that nobody reads half of it.
+
+    Leave it alone where it is the same.
+    """
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, path)

@@ -15,6 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import nbformat
+import translations
 from chapters import (
     MODULE,
     NOTEBOOKS,
@@ -51,6 +52,7 @@ def faults() -> Iterator[str]:
         if path.with_suffix(".md") not in sources():
             yield f"{name(path)}: there is no .md with this name"
     yield from _module()
+    yield from translations.faults()
     yield from _program("ruff", "check", "--quiet", "--output-format=concise")
     yield from _program("mypy", "--no-error-summary")
 

@@ -27,24 +27,30 @@ def prose(path: Path) -> str:
     return "\n\n".join(c.source for c in cells if c.cell_type == "markdown")
 
 
-def headings(path: Path) -> list[str]:
-    """Return the headings of a file as a reader sees them, without code marks."""
-    text = re.sub(r"(?ms)^```.*?^```", "", prose(path))
+def titles(text: str) -> list[str]:
+    """Return the headings of a text as a reader sees them, without code marks."""
+    text = re.sub(r"(?ms)^```.*?^```", "", text)
     found = re.findall(r"(?m)^#{1,6} +(.+?) *$", text)
     return [
         re.sub(r"[`*]", "", LINK.sub(lambda m: m["words"] or m[0], h)) for h in found
     ]
 
 
+def anchor(title: str) -> str:
+    """Return what leads to a heading of a notebook: Jupyter only replaces spaces."""
+    return title.replace(" ", "-")
+
+
 def anchors(path: Path) -> set[str]:
     """Return what can follow the # in a link to a file.
 
-    Jupyter only replaces spaces; GitHub, which shows the Markdown, also makes headings
-    lowercase and leaves out punctuation.
+    GitHub, which shows the Markdown, also makes headings lowercase and leaves out
+    punctuation.
     """
+    found = titles(prose(path))
     if path.suffix == ".ipynb":
-        return {heading.replace(" ", "-") for heading in headings(path)}
-    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings(path))
+        return set(map(anchor, found))
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in found)
     return {heading.replace(" ", "-") for heading in kept}
 
 

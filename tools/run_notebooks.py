@@ -135,9 +135,7 @@ def _code(notebook: NotebookNode) -> list[NotebookNode]:
 
 def write(notebook: NotebookNode, path: Path) -> None:
     """Write a notebook, or leave the file alone where it is the same."""
-    text = nbformat.writes(notebook) + "\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        replace(path, text)
+    replace(path, nbformat.writes(notebook) + "\n")
 
 
 def _tour(sources: list[Path], into: Path) -> bool:

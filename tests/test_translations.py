@@ -1,0 +1,431 @@
+"""Translations stay in step with the English, and lose no text."""
+
+import functools
+import re
+
+import jupytext
+import nbformat
+import pytest
+from chapters import ROOT, Refused, pair
+from links import dead
+from translations import ENTRY, Language, bare, digest, folders
+
+LANGUAGES = [pytest.param(folder, id=folder.name) for folder in folders()]
+NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\n"
+
+# A small book
+
+ONE = """\
+# 1 · One
+
+Hello, `world`. See [two](02_two.ipynb#2.1-A-word) and [three](03_three.ipynb#3.1-End).
+
+```python
+x = 1
+```
+
+## 1.1 Sums
+
+A sum $a + b$ of two numbers, in [the glossary](glossary.md).
+
+
+![A picture](../images/a.svg)
+
+```python
+x + 1
+```
+
+The end of [1.1](#1.1-Sums).
+"""
+TWO = "# 2 · Two\n\n## 2.1 A word\n\nText: [below](#More-%282.1%29).\n\n## More (2.1)\n"
+THREE = "# 3 · Three\n\n## 3.1 End\n\nText.\n"
+GLOSSARY = """\
+# Glossary
+
+The terms.
+
+- **Sum** · `x` · What addition gives.
+  [1.1](01_one.ipynb#1.1-Sums)
+- **Word** · `y` · A string.
+  [2.1](02_two.ipynb#2.1-A-word)
+"""
+GERMAN = {
+    "# 1 · One": "# 1 · Eins",
+    "Hello, `world`. See [two]": "Hallo, `world`. Siehe [zwei]",
+    "and [three]": "und [drei]",
+    "## 1.1 Sums": "## 1.1 Summen",
+    "A sum $a + b$ of two numbers, in [the glossary]": "Die Summe $a + b$, [Glossar]",
+    "![A picture]": "![Ein Bild]",
+    "The end of [1.1]": "Das Ende von [1.1]",
+    "# 2 · Two": "# 2 · Zwei",
+    "## 2.1 A word": "## 2.1 Ein Wort",
+    "Text: [below]": "Der Text: [unten]",
+    "## More (2.1)": "## Mehr (2.1)",
+    "# Glossary": "# Glossar",
+    "The terms.": "Die Wörter.",
+    "**Sum** · `x` · What addition gives.": "**Summe** · `x` · Was Addieren ergibt.",
+    "**Word** · `y` · A string.": "**Wort** · `y` · Eine Kette.",
+}
+
+
+class Book:
+    """A book in English and German in a folder of its own."""
+
+    def __init__(self, root):
+        self.root, self.english = root, root / "notebooks"
+        self.german = root / "notebooks-de"
+        for folder in (self.english, self.german, root / "images"):
+            folder.mkdir()
+        (root / "images" / "a.svg").touch()
+        (self.german / "messages.toml").write_text(NOTES)
+        self.write("01_one.md", ONE)
+        self.write("02_two.md", TWO)
+        self.write("03_three.md", THREE)
+        self.write("glossary.md", GLOSSARY)
+        for name in ("01_one.md", "02_two.md", "glossary.md"):
+            (self.german / name).touch()
+        self.update()
+        for path in self.german.glob("*.md"):
+            text = path.read_text()  # with its notes, which a translator can leave
+            for ours, theirs in GERMAN.items():
+                text = text.replace(ours, theirs)
+            path.write_text(text)
+        self.update()
+
+    def write(self, name, text):
+        """Write an English page; execute it, in a way."""
+        path = self.english / name
+        path.write_text(text)
+        if name[0].isdigit():
+            notebook = jupytext.read(path)
+            notebook.metadata = {"executed": digest(text)}
+            for number, cell in enumerate(notebook.cells):
+                cell.id = f"{digest(cell.source)}-{number}"
+                if cell.cell_type == "code":
+                    cell.outputs = [nbformat.v4.new_output("stream", text="7\n")]
+            nbformat.write(notebook, pair(path))
+
+    def edit(self, old, new, name="01_one.md", german=False):
+        path = (self.german if german else self.english) / name
+        text = path.read_text()
+        assert text.count(old) == 1
+        if german:
+            path.write_text(text.replace(old, new))
+        else:
+            self.write(name, text.replace(old, new))
+
+    def language(self):
+        return Language(self.german, self.root)
+
+    def update(self):
+        for path, text in self.language().files().items():
+            path.write_text(text)
+
+    def news(self):
+        """Return what there is to do once everything is written."""
+        self.update()
+        assert list(self.language().faults()) == []
+        return [line.partition(": ")[2][:5] for line in self.language().news()]
+
+    def text(self, name="01_one.md"):
+        return (self.german / name).read_text()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+def test_a_whole_translation_has_nothing_to_do(book):
+    assert book.news() == []
+    assert "FEHLT" not in "".join(p.read_text() for p in book.german.glob("*.md"))
+
+
+def test_writing_twice_changes_nothing(book):
+    book.edit("Hello", "Hi")
+    book.edit("The end", "Something new.\n\n```python\nx + 2\n```\n\nThe end")
+    book.edit("A string", "A text", "glossary.md")
+    book.update()
+    before = {path: path.read_bytes() for path in book.german.iterdir()}
+    book.update()
+    assert before == {path: path.read_bytes() for path in book.german.iterdir()}
+
+
+def test_code_ids_and_outputs_are_those_of_the_english(book):
+    ours, theirs = (
+        nbformat.read(folder / "01_one.ipynb", 4)
+        for folder in (book.german, book.english)
+    )
+    assert [c.id for c in ours.cells] == [c.id for c in theirs.cells]
+    assert ours.metadata == theirs.metadata
+    for one, other in zip(ours.cells, theirs.cells, strict=True):
+        assert (one == other) == (one.cell_type == "code")
+
+
+def test_links_lead_to_the_translation_where_there_is_one(book):
+    text = book.text()
+    assert "(02_two.ipynb#2.1-Ein-Wort)" in text
+    assert "(../notebooks/03_three.ipynb#3.1-End)" in text
+    assert "(#1.1-Summen)" in text
+    assert "(#Mehr-%282.1%29)" in book.text("02_two.md")
+    assert "(glossary.md)" in text and "(../images/a.svg)" in text
+    for path in book.german.glob("*.md"):
+        assert dead(path) == []
+
+
+def test_links_follow_a_heading_and_a_chapter_that_is_translated_later(book):
+    book.edit("2.1 Ein Wort", "2.1 Das Wort", "02_two.md", german=True)
+    (book.german / "03_three.md").touch()
+    assert book.news() == ["not t"]
+    assert "(02_two.ipynb#2.1-Das-Wort)" in book.text()
+    assert "(03_three.ipynb#3.1-End)" in book.text()
+    assert "(02_two.ipynb#2.1-Das-Wort)" in book.text("glossary.md")
+
+
+def test_an_edited_sentence_makes_one_cell_stale_until_its_mark_is_renewed(book):
+    before = book.text()
+    book.edit("A sum", "The sum")
+    assert book.news() == ["stale"]
+    text = book.text()
+    assert text.count("VERALTET") == 1 and "Die Summe $a + b$" in text
+    book.edit("The sum", "Any sum")  # once more, before a translator came
+    assert book.news() == ["stale"]
+    old, new = re.search(r"<!-- en: (\S+), now (\S+) -->", book.text()).groups()
+    assert f"en: {old} -->" in before
+    book.edit(f"{old}, now {new}", new, german=True)
+    assert book.news() == []
+    assert "VERALTET" not in book.text()
+
+
+def test_a_sentence_that_is_as_before_is_not_stale(book):
+    before = book.text()
+    for words in (("A sum", "The sum"), ("The sum", "A sum")):
+        book.edit(*words)
+        book.update()
+    assert book.text() == before
+
+
+def test_an_inserted_cell_shows_the_english_until_it_is_translated(book):
+    book.edit("The end", "Something new.\n\n```python\nx + 2\n```\n\nThe end")
+    assert book.news() == ["not t"]
+    assert "> FEHLT NOCH <!-- note -->\n\nSomething new." in book.text()
+    book.edit("Something new", "Something old")  # nothing is lost: nothing was there
+    assert book.news() == ["not t"]
+    assert "Something new" not in book.text()
+    book.edit("Something old.", "Etwas Altes.", german=True)  # the note may stay
+    assert book.news() == []
+    assert "FEHLT" not in book.text() and "untranslated" not in book.text()
+
+
+def test_moved_cells_keep_their_text(book):
+    cut = "![A picture](../images/a.svg)\n\n```python\nx + 1\n```\n\n"
+    book.write("01_one.md", ONE.replace(cut, "") + "\n\n" + cut)
+    assert book.news() == []
+    assert "Ende" in book.text().partition("![Ein Bild]")[0]
+
+
+def test_a_cell_changed_beside_a_new_one_is_found_by_its_formula(book):
+    new = "\nNew.\n\n```python\nx = 7\n```\n\n## 1.1 Sums\n\nThe sum"
+    book.edit("```python\nx = 1\n```\n\n## 1.1 Sums\n\nA sum", new)
+    assert book.news() == ["not t", "stale"]
+    assert "VERALTET <!-- note -->\n\nDie Summe" in book.text()
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ("The end of [1.1](#1.1-Sums).\n", "", "the English has no place for it"),
+        ("numbers, in [the glossary](glossary.md).\n\n\n![A picture](../images/a.svg)",
+         "numbers, joined.", "no place for it"),
+    ],
+)  # fmt: skip
+def test_no_text_is_lost(book, old, new, words):
+    before = book.text()
+    book.edit(old, new)
+    with pytest.raises(Refused, match=words):
+        book.update()
+    assert book.text() == before
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda text, mark: text.replace(mark, "", 1), "has 0 marks"),
+        (lambda text, mark: text.replace(mark, mark + mark, 1), "has 2 marks"),
+        (lambda text, mark: text.replace(mark, mark + "\nUnd?", 1), "goes on after"),
+        (lambda text, mark: text + "\n\nNochmals.\n\n" + mark, "no place for it"),
+    ],
+)
+def test_marks_are_checked(book, change, words):
+    mark = re.search("<!-- en: .*? -->", book.text())[0]
+    (book.german / "01_one.md").write_text(change(book.text(), mark))
+    with pytest.raises(Refused, match=r"notebooks-de/01_one\.md, cell \d.*" + words):
+        book.update()
+
+
+def test_an_emptied_cell_is_missing(book):
+    book.edit("Das Ende von [1.1](#1.1-Summen).", "", german=True)
+    assert book.news() == ["not t"]
+
+
+@pytest.mark.parametrize(
+    "old, new, kind",
+    [
+        ("$a + b$", "$a - b$", "formulas"),
+        ("`world`", "`Welt`", "code"),
+        ("(../images/a.svg)", "(../images/b.svg)", "links"),
+        ("## 1.1 Summen", "### 1.1 Summen", "headings"),
+        ("[Glossar](glossary.md)", "Glossar", "links"),
+    ],
+)
+def test_what_must_not_differ_is_reported(book, old, new, kind):
+    book.edit(old, new, german=True)
+    book.update()
+    [fault] = book.language().faults()
+    assert re.match(rf"notebooks-de/01_one\.md, cell \d .*: {kind}", fault)
+
+
+def test_edited_code_is_reported_and_brought_back(book):
+    before = book.text()
+    book.edit("x = 1", "x = 2", german=True)
+    assert list(book.language().faults()) == [
+        "notebooks-de/01_one.md differs; run `make notebooks`"
+    ]
+    book.update()
+    assert book.text() == before
+
+
+def test_an_entry_of_a_page_is_a_cell(book):
+    book.edit("A string", "A text", "glossary.md")
+    assert book.news() == ["stale"]
+    assert "Eine Kette.\n  [2.1]" in book.text("glossary.md")
+    assert book.text("glossary.md").count("\n  > VERALTET <!-- note -->") == 1
+
+
+# The languages of this project
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+def test_links_of_translations_lead_somewhere(folder):
+    for path in folder.glob("*.md"):
+        assert dead(path) == [], path.name
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+def test_images_of_translations_say_what_they_show(folder):
+    for path in folder.glob("*.md"):
+        assert not re.search(r"!\[\s*\]\(", path.read_text(encoding="utf-8")), path.name
+
+
+# Terms
+
+
+@functools.cache
+def project(name):
+    return Language(ROOT / name)
+
+
+def renderings(language) -> dict[str, list[str]]:
+    """Return how a translation renders the glossary's terms.
+
+    That is what the entry's head says before the English in parentheses, and what
+    messages.toml adds.
+    """
+    page = language.pages.get(language.root / "notebooks" / "glossary.md")
+    found: dict[str, list[str]] = {}
+    for _, source, ours in page.prose() if page else ():
+        if ours and source.startswith(ENTRY):
+            term, head = (text.split("**")[1] for text in (source, ours.text))
+            found[term] = re.split("[、,]", re.split(r"\s*[(（]", head)[0])
+            found[term] += language.messages.get("terms", {}).get(term, [])
+    return found
+
+
+TITLE = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")  # or an example, which stays English
+
+
+def freely_rendered(language, page) -> dict[str, tuple[int, list[str]]]:
+    """Return how often a page has each term, and the cells without a rendering."""
+    found = {}
+    prose = [
+        (page.place(number, ours.text), TITLE.sub("", bare(source)[0]), ours.text)
+        for number, source, ours in page.prose()
+        if ours
+    ]
+    for term, forms in renderings(language).items():
+        word = re.compile(rf"(?i)\b{re.escape(term)}s?\b")
+        wanted = re.compile("|".join(map(re.escape, forms)), re.I)
+        uses = [each for each in prose if word.search(each[1])]
+        free = [where for where, _, text in uses if not wanted.search(text)]
+        found[term] = len(uses), free
+    return found
+
+
+@pytest.mark.parametrize("folder", LANGUAGES)
+def test_terms_are_those_of_the_glossary(folder):
+    """Allow a page to render a term freely now and then: once, or one time in four."""
+    language = project(folder.name)
+    for page in language.pages.values():
+        for term, (uses, free) in freely_rendered(language, page).items():
+            forms = " or ".join(renderings(language)[term])
+            assert len(free) <= max(1, uses / 4), f"{term}, {forms}: not in {free}"
+
+
+def test_a_term_that_differs_is_found(book):
+    language = book.language()
+    page = language.pages[book.english / "01_one.md"]
+    assert renderings(language) == {"Sum": ["Summe"], "Word": ["Wort"]}
+    assert freely_rendered(language, page) == {"Sum": (1, []), "Word": (0, [])}
+    book.edit("Die Summe", "Das Ergebnis", german=True)
+    book.edit("## 1.1 Summen", "## 1.1 Ergebnisse", german=True)
+    language = book.language()
+    page = language.pages[book.english / "01_one.md"]
+    [cell] = freely_rendered(language, page)["Sum"][1]
+    assert cell.startswith("notebooks-de/01_one.md, cell 3")
+
+
+HAN = "\u4e00-\u9fff"
+SLIPS = {
+    "a line break inside a paragraph": rf"[{HAN}，。；：、）”]\n[{HAN}（“*`$A-Za-z]",
+    "half-width punctuation": rf"[{HAN}] ?[,;:?!](?=[\s{HAN}])",
+    "no blank beside Latin letters": rf"[{HAN}][A-Za-z`$]|[A-Za-z`$][{HAN}]",
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_chinese_is_set_as_chinese(slip):
+    for page in project("notebooks-zh").pages.values():
+        for number, ours in page.ours.items():
+            text = re.sub(r"(?ms)^```.*?^```", "", ours.text)
+            if slip != "no blank beside Latin letters":
+                text = bare(text)[0]
+            found = re.search(SLIPS[slip], text)
+            where = page.place(number, ours.text)
+            assert not found, f"{where}: {slip}: {found and found[0]}"
+
+
+def test_no_han_are_slanted():
+    for page in project("notebooks-zh").pages.values():
+        for number, ours in page.ours.items():
+            slanted = re.findall(r"\*([^*\n]+)\*", bare(ours.text)[0].replace("**", ""))
+            found = [words for words in slanted if re.search(f"[{HAN}]", words)]
+            assert not found, f"{page.place(number, ours.text)}: {found}"
+
+
+# The exercises in Chinese
+
+STATED = re.compile(r"### 练习 (\d\.\d) · (.+)\n+\*\*(.+?) · (\d+) 分钟\*\*")
+LISTED = re.compile(r"^\| \[(\d\.\d) · (.+?)\]\(#", re.M)
+ROW = re.compile(r"^\| (\d\.\d) · (.+?) \| (.+?) \| (\d+) \|", re.M)
+
+
+def test_exercises_have_one_name_in_chinese():
+    """Compare the chapters, their lists of exercises, and the page for teachers."""
+    folder = ROOT / "notebooks-zh"
+    teaching = ROW.findall((folder / "TEACHING.md").read_text(encoding="utf-8"))
+    for path in folder.glob("0*.md"):
+        text = path.read_text(encoding="utf-8")
+        listed = dict(LISTED.findall(text))
+        for each in STATED.findall(text):
+            assert each in teaching
+            assert listed[each[0]] == each[1]
