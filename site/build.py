@@ -35,6 +35,7 @@ WORDS = {
     "en": ("Solution", "minutes: read", "exercises", "run"),
     "zh": ("答案", "分钟：阅读", "练习", "运行"),
 }
+CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
 
 # --- charts ----------------------------------------------------------------------
 
@@ -160,7 +161,11 @@ def stage(source: Path, target: Path, language: str, pictures: Path) -> None:
             answer = answers.get(number[1], [])
             summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
             opening = f'<details class="solution">{summary}'
-            cells += [new_markdown_cell(opening), *answer, new_markdown_cell("</details>")]
+            cells += [
+                new_markdown_cell(opening),
+                *answer,
+                new_markdown_cell("</details>"),
+            ]
     notebook.cells = cells
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
@@ -203,25 +208,48 @@ def rows(path: Path) -> dict[str, list[str]]:
     return {name: rest.split(" | ") for name, rest in found}
 
 
-def contents(chapters: list[Path], edition: Path, language: str) -> str:
-    """Return the front page's list of chapters, with what each takes."""
+def contents(digit: str, language: str) -> str:
+    """Return the front page's list of the chapters, with what each takes.
+
+    Chapters that aren't translated lead to English.
+    """
     _, read, exercises, run = WORDS[language]
-    about = rows(edition / "README.md")
-    reading = rows(edition / "TEACHING.md")
+    edition = ROOT / FOLDERS[language]
+    tables = ROOT if language == "en" else edition
+    about, reading = rows(tables / "README.md"), rows(tables / "TEACHING.md")
     lines = []
-    for path in chapters:
-        source = path.with_suffix(".md").read_text(encoding="utf-8")
-        title = re.search(r"(?m)^# (.*)$", source)[1]
-        what, minutes = about.get(path.stem, ["", ""])
-        what = what.partition(": ")[2] if path.stem[0] == "9" else what
-        lines += [f"- **[{title}](notebooks/{path.name})** {what}"]
+    for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
+        own = edition / path.name
+        text = (own if own.exists() else path).read_text(encoding="utf-8")
+        title = re.search(r"(?m)^# (.*)$", text)[1]
+        link = f"notebooks/{path.stem}.ipynb"
+        if not own.with_suffix(".ipynb").exists():
+            link = f"en:../notebooks/{path.stem}.html"
+        what, minutes = about.get(path.stem, ("", ""))
+        if digit == "9":
+            what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
+        lines.append(f"- **[{title}]({link})**: {what}")
         if path.stem in reading:
-            practice = sum(map(int, re.findall(r"(?m)^\*.* · (\d+) \w+\*$", source)))
-            lines += [
-                f"  <small>{read} {reading[path.stem][0]} · {exercises} {practice} "
-                f"· {run} {minutes}</small>"
-            ]
+            practice = sum(map(int, re.findall(r"(?m)^\*.* · (\d+) \w+\*$", text)))
+            takes = f"{read} {reading[path.stem][0]} · {exercises} {practice} · {run} "
+            lines[-1] += f"<br>\n  <small>{takes}{minutes}</small>"
     return "\n".join(lines)
+
+
+def navigation(source: Path, language: str) -> str:
+    """Return what Sphinx needs to know of the order of the pages."""
+    pages = [p.relative_to(source).with_suffix("").as_posix()
+             for p in [*source.glob("*/**/*.ipynb"), *source.glob("**/*.md")]]  # fmt: skip
+    groups: tuple[list[str], ...] = ([], [], [])
+    for page in sorted(pages, key=lambda page: ("/solutions/" in page, page)):
+        groups[{"0": 0, "9": 1}.get(page.removeprefix("notebooks/")[0], 2)].append(page)
+    return "\n\n".join(
+        "\n".join(
+            ["```{toctree}", ":hidden:", f":caption: {caption}", "", *group, "```"]
+        )
+        for caption, group in zip(CAPTIONS[language], groups)
+        if group
+    )
 
 
 def gather(language: str) -> Path:
@@ -242,7 +270,9 @@ def gather(language: str) -> Path:
     else:
         pages += [edition / "TEACHING.md"]
     for page in filter(Path.exists, pages):
-        folder = "notebooks" if page.parent == edition else page.parent.relative_to(ROOT)
+        folder = (
+            "notebooks" if page.parent == edition else page.parent.relative_to(ROOT)
+        )
         target = source / folder / page.name
         target.parent.mkdir(exist_ok=True)
         text = redirected(page.read_text(encoding="utf-8"), page, target, language)
@@ -250,14 +280,12 @@ def gather(language: str) -> Path:
     programs(static)
     chart = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
-    chapters = sorted(edition.glob("[0-9]*.ipynb"))
     for mark, text in {
         "ATTENTION": figure(chart, None, static / "charts", "_static/charts/"),
-        "CHAPTERS": contents([p for p in chapters if p.stem[0] == "0"],
-                             ROOT if language == "en" else edition, language),
-        "APPENDICES": contents([p for p in chapters if p.stem[0] == "9"],
-                               ROOT if language == "en" else edition, language),
-    }.items():  # fmt: skip
+        "CHAPTERS": contents("0", language),
+        "APPENDICES": contents("9", language),
+        "TOCTREES": navigation(source, language),
+    }.items():
         front = front.replace(f"@{mark}@", text)
     (source / "index.md").write_text(front, encoding="utf-8")
     return source

@@ -16,7 +16,7 @@ exclude_patterns = ["_static"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 
-# "amsmath" and labels of formulas tear formulas apart: `$$(\sin a)$$` is read as a label.
+# "amsmath" and labels tear formulas apart: `$$(\sin a)$$` is read as one with a label.
 myst_enable_extensions = ["dollarmath", "attrs_inline", "html_image"]
 myst_dmath_allow_labels = False
 myst_heading_anchors = 6
@@ -25,7 +25,7 @@ myst_url_schemes = {
     "http": None,
     "https": None,
     "mailto": None,
-    "en": "{{path}}{% if fragment %}#{{fragment}}{% endif %}",
+    "en": "{{path}}#{{fragment}}",
 }
 myst_heading_slug_func = "extension.slug"
 suppress_warnings = ["myst.header"]  # solutions have the chapters' level 3 alone

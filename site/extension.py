@@ -123,6 +123,12 @@ def _linked(text: str, left: dict, known: dict, glossary: str) -> list[nodes.Nod
 
 def describe(app, pagename, templatename, context, doctree) -> None:
     """Tell the template a page's description, and where its other language is."""
+    for part in ("furo_navigation_tree", "body"):
+        if part in context:  # Sphinx leaves out the level, which readers of pages need
+            context[part] = context[part].replace(
+                'class="caption" role="heading"',
+                'class="caption" role="heading" aria-level="2"',
+            )
     if doctree is not None:
         first = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         context["description"] = " ".join(first.split())[:200]
@@ -136,7 +142,9 @@ def describe(app, pagename, templatename, context, doctree) -> None:
         name == "search" and gathered.exists()
     ):  # fmt: skip
         folder = {"en": "", "zh": "zh/"}
-        link = relative_uri(f"{folder[edition]}{pagename}.html", f"{folder[other]}{name}.html")
+        link = relative_uri(
+            f"{folder[edition]}{pagename}.html", f"{folder[other]}{name}.html"
+        )
         context["other_language"] = quote(link)
 
 
@@ -154,6 +162,6 @@ def setup(app) -> dict:
     languages["zh"] = Chinese
     app.connect("source-read", terms)
     app.connect("doctree-resolved", link_terms)
-    app.connect("html-page-context", describe)
+    app.connect("html-page-context", describe, priority=900)  # after the theme
     app.connect("build-finished", write_terms)
     return {"version": "1"}

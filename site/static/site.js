@@ -28,6 +28,7 @@ async function draw(chart) {
   const place = document.createElement("div");
   const chosen = [...chart.querySelectorAll("select, input")].map(e => e.value);
   const { view } = await vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
   place.querySelectorAll("select, input").forEach((each, i) => {
     each.setAttribute("aria-label", each.name);
     if (i in chosen) {
@@ -86,6 +87,9 @@ for (const term of document.querySelectorAll("a.term")) {
 }
 addEventListener("keydown", event => event.key === "Escape" && (card.hidden = true));
 
-// Boxes that scroll can be reached with the keyboard.
-for (const box of document.querySelectorAll("pre, .table-wrapper, .math"))
-  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+// Boxes that scroll can be reached with the keyboard; formulas get their width late.
+const reachable = () => {
+  for (const box of document.querySelectorAll("pre, .table-wrapper, div.math"))
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+};
+addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(reachable));
