@@ -129,14 +129,17 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
 def solutions(path: Path) -> dict[str, list[NotebookNode]]:
     """Return the cells of each solution by the number of its exercise."""
     found: dict[str, list[NotebookNode]] = {}
-    number = None
+    number = ""
     for cell in nbformat.read(path, 4).cells if path.exists() else []:
-        if cell.cell_type == "markdown" and cell.source.startswith("#"):
-            title, _, cell.source = cell.source.partition("\n")
-            match = re.search(r"\d+\.\d+", title) if title.startswith("###") else None
-            number = match and match[0]
-        if number:
+        if cell.cell_type == "code":
             found.setdefault(number, []).append(cell)
+            continue
+        # A cell can end one solution and begin the next one.
+        for part in re.split(r"(?m)^(?=#{1,3} )", cell.source):
+            if heading := re.match(r"#+ (?:\D*(\d+\.\d+) · )?.*", part):
+                number, part = heading[1] or "", part[heading.end() :]
+            if part.strip():
+                found.setdefault(number, []).append(new_markdown_cell(part.strip()))
     return found
 
 
@@ -158,7 +161,7 @@ def stage(source: Path, target: Path, language: str, pictures: Path) -> None:
                 output.data = {"text/html": figure(data[VEGA], png, pictures, there)}
         number = re.search(r'check\("(\d+\.\d+)"', cell.source)
         if "exercise" in cell.metadata.get("tags", []) and number:
-            answer = answers.get(number[1], [])
+            answer = answers[number[1]]
             summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
             opening = f'<details class="solution">{summary}'
             cells += [
@@ -238,8 +241,8 @@ def contents(digit: str, language: str) -> str:
 
 def navigation(source: Path, language: str) -> str:
     """Return what Sphinx needs to know of the order of the pages."""
-    pages = [p.relative_to(source).with_suffix("").as_posix()
-             for p in [*source.glob("*/**/*.ipynb"), *source.glob("**/*.md")]]  # fmt: skip
+    found = [*source.glob("*/**/*.ipynb"), *source.glob("**/*.md")]
+    pages = [p.relative_to(source).with_suffix("").as_posix() for p in found]
     groups: tuple[list[str], ...] = ([], [], [])
     for page in sorted(pages, key=lambda page: ("/solutions/" in page, page)):
         groups[{"0": 0, "9": 1}.get(page.removeprefix("notebooks/")[0], 2)].append(page)
@@ -300,8 +303,9 @@ def programs(static: Path) -> None:
     shutil.copy(box / "static" / "mathjax" / "tex-svg.js", static)
     figure = (ROOT / "images" / "transformer.svg").read_text(encoding="utf-8")
     card = (SITE / "preview.svg").read_text(encoding="utf-8")
-    card = card.replace("@FIGURE@", figure.replace("<svg ", '<svg x="620" y="25" ', 1)
-                        .replace('width="720" height="760"', 'width="550" height="580"'))  # fmt: skip
+    figure = figure.replace("<svg ", '<svg x="620" y="25" ', 1)
+    figure = figure.replace('width="720" height="760"', 'width="550" height="580"')
+    card = card.replace("@FIGURE@", figure)
     (static / "preview.png").write_bytes(vl_convert.svg_to_png(card))
 
 

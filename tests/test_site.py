@@ -127,7 +127,8 @@ def test_sizes_are_sensible(site):
     for name in CHAPTERS:
         page = site / "notebooks" / f"{name}.html"
         needed = tree(page).xpath(
-            "//script/@src | //link[@rel='stylesheet']/@href | //img[not(@loading)]/@src"
+            "//script/@src | //link[@rel='stylesheet']/@href"
+            " | //img[not(@loading)]/@src"
         )
         files = {page, *(page.parent / urlsplit(link).path for link in needed)}
         assert sum(packed(path.resolve()) for path in files) < 1.5e6, name
@@ -229,7 +230,12 @@ def visit(site, browser):
         )  # fmt: skip
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
+        page.on(
+            "console",
+            lambda message: (
+                message.type in ("error", "warning") and complaints.append(message.text)
+            ),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))
         page.on("request", lambda request: complaints.append(request.url)
@@ -271,7 +277,7 @@ def serious(page) -> list:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_on_a_wide_screen(visit, name):
+def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     page = visit(name)
     settle(page)
     formulas = page.evaluate("document.querySelectorAll('.math').length")
@@ -288,6 +294,11 @@ def test_a_page_on_a_wide_screen(visit, name):
     cells = page.locator("div.cell_input pre, div.highlight-console pre").count()
     assert page.locator("button.copybtn").count() == cells
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(19, 20, 22)"
     # axe takes a minute for thousands of colored tokens, glyphs, and marks. It sees
     # those of the small pages below.
     page.evaluate("""() => {
@@ -296,15 +307,6 @@ def test_a_page_on_a_wide_screen(visit, name):
             .forEach(each => each.remove());
     }""")
     assert serious(page) == []
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_on_a_phone_in_the_dark(visit, name):
-    page = visit(name, 400, "dark")
-    settle(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    dark = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(dark) == "rgb(19, 20, 22)"
 
 
 @pytest.mark.parametrize(
@@ -336,14 +338,12 @@ def test_the_explorer_follows_its_lists_and_the_theme(visit):
     squares.nth(3).hover(force=True)
     page.wait_for_timeout(300)
     assert page.locator("#vg-tooltip-element").is_visible()
-    paper = "[...document.querySelectorAll('.chart .background')].map(e => e.getAttribute('fill'))"
-    assert set(page.evaluate(paper)) == {"white"}
+    fills = "[...document.querySelectorAll('.drawn svg')]"
+    fills += ".map(each => each.style.backgroundColor)"
+    assert set(page.evaluate(fills)) == {"white"}
     page.mouse.move(1, 1)
     page.evaluate("document.body.dataset.theme = 'dark'")
-    page.wait_for_function(
-        "[...document.querySelectorAll('.chart .background')]"
-        ".every(e => e.getAttribute('fill') === '#131416')"
-    )
+    page.wait_for_function(f"{fills}.every(fill => fill === 'rgb(19, 20, 22)')")
     page.wait_for_timeout(300)
     assert colors() == chosen  # the reader's choice is kept
 
@@ -360,13 +360,11 @@ def test_the_switch_of_the_theme(visit):
 
 def test_an_anchor_is_scrolled_to(visit):
     page = visit("notebooks/01_architecture#1.5-Masks")
-    settle_formulas = "window.MathJax.startup.promise"
-    page.evaluate(settle_formulas)
+    page.evaluate("window.MathJax.startup.promise")
     page.evaluate("location.hash = ''")
     page.evaluate("location.hash = '#1.5-Masks'")
-    page.wait_for_timeout(300)
     top = "document.getElementById('1.5-Masks').getBoundingClientRect().top"
-    assert -5 < page.evaluate(top) < 300
+    page.wait_for_function(f"-5 < {top} && {top} < 300")
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,6 @@
+// Search shows excerpts by fetching pages, which a page opened from disk can't do.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
 // Charts: a picture until the chart is scrolled to, then drawn in its place.
 const dark = () => {
   const theme = document.body.dataset.theme;
@@ -93,3 +96,5 @@ const reachable = () => {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 };
 addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(reachable));
+addEventListener("resize", reachable);
+document.addEventListener("toggle", reachable, true); // a solution opens
