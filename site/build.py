@@ -63,13 +63,12 @@ def ink_on_cells(spec: object) -> None:
         cells = False
         for layer in spec.get("layer", []):
             mark, places = layer.get("mark"), layer.get("encoding", {})
-            kind = mark.get("type") if isinstance(mark, dict) else mark
-            cells |= kind in ("rect", "bar")
+            mark = mark if isinstance(mark, dict) else {"type": mark}
+            kind, shape = mark["type"], mark.get("shape", "")
+            cells |= kind in ("rect", "bar") or shape.startswith("M")  # an SVG path
             inside = all("field" in places.get(axis, {}) for axis in "xy")
             if kind == "text" and cells and inside and "color" not in places:
-                layer["mark"] = {"type": "text", "color": "black"} | (
-                    mark if isinstance(mark, dict) else {}
-                )
+                layer["mark"] = {"color": "black", **mark}
         for key, each in spec.items():
             if key not in ("data", "datasets"):
                 ink_on_cells(each)

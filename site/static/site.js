@@ -30,7 +30,9 @@ async function draw(chart) {
   }
   const place = document.createElement("div");
   const chosen = [...chart.querySelectorAll("select, input")].map(e => e.value);
-  const { view } = await vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  // Level 1: errors. Vega-Lite warns of settings that two layers of a chart disagree on.
+  const options = { renderer: "svg", actions: false, logLevel: 1 };
+  const { view } = await vegaEmbed(place, spec, options);
   place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
   place.querySelectorAll("select, input").forEach((each, i) => {
     each.setAttribute("aria-label", each.name);
