@@ -232,9 +232,7 @@ def visit(site, browser):
         page = context.new_page()
         page.on(
             "console",
-            lambda message: (
-                message.type in ("error", "warning") and complaints.append(message.text)
-            ),
+            lambda message: message.type == "error" and complaints.append(message.text),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))

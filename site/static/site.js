@@ -30,9 +30,7 @@ async function draw(chart) {
   }
   const place = document.createElement("div");
   const chosen = [...chart.querySelectorAll("select, input")].map(e => e.value);
-  // Level 1: errors. Vega-Lite warns of settings that two layers of a chart disagree on.
-  const options = { renderer: "svg", actions: false, logLevel: 1 };
-  const { view } = await vegaEmbed(place, spec, options);
+  const { view } = await vegaEmbed(place, spec, { renderer: "svg", actions: false });
   place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
   place.querySelectorAll("select, input").forEach((each, i) => {
     each.setAttribute("aria-label", each.name);
