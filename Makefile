@@ -11,7 +11,7 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student train bench heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student site train bench heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -29,7 +29,7 @@ $(READY): requirements.txt pyproject.toml
 run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (about 4 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(READY)  ## run check and all tests, and compare every notebook with its outputs (about 8 minutes)
+test: $(READY) .venv/site  ## run check and all tests, and compare every notebook with its outputs (about 15 minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
 check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing
@@ -48,6 +48,12 @@ lab: $(READY)  ## open the chapters in JupyterLab (`make lab IN=zh`: the Chinese
 
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
+
+site: .venv/site  ## build the web site from the notebooks into build/site, without a network
+	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)"))
+
+.venv/site: $(READY) site/requirements.txt
+	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@
 
 train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \

@@ -1,0 +1,344 @@
+"""Build the web site from the executed notebooks, without executing anything.
+
+    python site/build.py [--url https://example.org/transformer/]
+
+For each language, this gathers its pages in build/site-source/, turns their charts and
+exercises into HTML, and calls Sphinx. The site is written to build/site/, the Chinese
+edition, if there is one, to build/site/zh/.
+"""
+
+import argparse
+import base64
+import hashlib
+import html
+import importlib.util
+import json
+import os
+import re
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+import nbformat
+import vl_convert
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+from sphinx.cmd.build import main as sphinx
+
+SITE = Path(__file__).resolve().parent
+ROOT = SITE.parent
+BUILD = ROOT / "build"
+VEGA = "application/vnd.vegalite.v5+json"
+FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
+WORDS = {
+    "en": ("Solution", "minutes: read", "exercises", "run"),
+    "zh": ("答案", "分钟：阅读", "练习", "运行"),
+}
+CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
+
+# --- charts ----------------------------------------------------------------------
+
+INK, GRID, PAPER = "#d0d2d4", "#3c3f42", "#131416"  # PAPER is furo's own
+LABELS = {"labelColor": INK, "titleColor": INK}
+DARK = {
+    "background": PAPER,
+    "title": {"color": INK, "subtitleColor": INK},
+    "axis": {**LABELS, "gridColor": GRID, "domainColor": "#888", "tickColor": "#888"},
+    "legend": LABELS,
+    "header": LABELS,
+    "text": {"color": INK},
+    "rule": {"color": INK},
+    "view": {"stroke": GRID},
+}
+SWAP = {"#444444": "#c4c6c8", "#555555": "#b4b6b8"}  # grays of lines and dots
+
+
+def ink_on_cells(spec: object) -> None:
+    """Make text that lies on rectangles black, whatever the page's color is."""
+    if isinstance(spec, list):
+        for each in spec:
+            ink_on_cells(each)
+    elif isinstance(spec, dict):
+        cells = False
+        for layer in spec.get("layer", []):
+            mark, places = layer.get("mark"), layer.get("encoding", {})
+            mark = mark if isinstance(mark, dict) else {"type": mark}
+            kind, shape = mark["type"], mark.get("shape", "")
+            cells |= kind in ("rect", "bar") or shape.startswith("M")  # an SVG path
+            inside = all("field" in places.get(axis, {}) for axis in "xy")
+            if kind == "text" and cells and inside and "color" not in places:
+                layer["mark"] = {"color": "black", **mark}
+        for key, each in spec.items():
+            if key not in ("data", "datasets"):
+                ink_on_cells(each)
+
+
+def picture(spec: str) -> bytes:
+    """Return a PNG of a specification, which is drawn only once and then kept."""
+    kept = BUILD / "site-pictures" / hashlib.sha256(spec.encode()).hexdigest()[:20]
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(vl_convert.vegalite_to_png(spec))
+    return kept.read_bytes()
+
+
+def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
+    """Return the HTML of a chart: a picture for each theme, and the specification.
+
+    Writes the pictures into the folder, which the page reaches through ``up``.
+    """
+    ink_on_cells(spec)
+    config = spec["config"]
+    dark = {k: {**config.get(k, {}), **v} if isinstance(v, dict) else v
+            for k, v in DARK.items()}  # fmt: skip
+    text = json.dumps({**spec, "config": {**config, **dark}}, ensure_ascii=False)
+    for old, new in SWAP.items():
+        text = text.replace(old, new)
+    pictures = []
+    for theme, data in (
+        ("light", png or picture(json.dumps(spec))),
+        ("dark", picture(text)),
+    ):
+        name = hashlib.sha256(data).hexdigest()[:16] + ".png"
+        (folder / name).write_bytes(data)
+        width, height = struct.unpack(">II", data[16:24])
+        title = spec.get("title") or ""
+        title = title.get("text", "") if isinstance(title, dict) else title
+        alt = html.escape(spec.get("description") or title or "Chart", quote=True)
+        # A dark picture is fetched only where the dark theme shows it.
+        lazy = ' loading="lazy"' if theme == "dark" else ""
+        pictures.append(
+            f'<img class="only-{theme}" src="{up}{name}" alt="{alt}" '
+            f'width="{width}" height="{height}"{lazy}>'
+        )
+    held = json.dumps(
+        {"spec": spec, "dark": {**config, **dark}, "swap": SWAP}, ensure_ascii=False
+    ).replace("<", "\\u003c")
+    return (
+        f'<div class="chart" tabindex="0" role="group" aria-label="{alt}">'
+        f"{''.join(pictures)}"
+        f'<script type="application/json">{held}</script></div>'
+    )
+
+
+# --- notebooks -------------------------------------------------------------------
+
+
+def solutions(path: Path) -> dict[str, list[NotebookNode]]:
+    """Return the cells of each solution by the number of its exercise."""
+    found: dict[str, list[NotebookNode]] = {}
+    number = ""
+    for cell in nbformat.read(path, 4).cells if path.exists() else []:
+        if cell.cell_type == "code":
+            found.setdefault(number, []).append(cell)
+            continue
+        # A cell can end one solution and begin the next one.
+        for part in re.split(r"(?m)^(?=#{1,3} )", cell.source):
+            if heading := re.match(r"#+ (?:\D*(\d+\.\d+) · )?.*", part):
+                number, part = heading[1] or "", part[heading.end() :]
+            if part.strip():
+                found.setdefault(number, []).append(new_markdown_cell(part.strip()))
+    return found
+
+
+def stage(source: Path, target: Path, language: str, pictures: Path) -> None:
+    """Copy a notebook, with its charts as HTML and solutions behind a click."""
+    notebook = nbformat.read(source, 4)
+    answers = solutions(solutions_of(source))
+    up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
+    cells = []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cell.source = redirected(cell.source, source, target, language)
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if VEGA in data:
+                png = base64.b64decode(data["image/png"])
+                there = up + "_static/charts/"
+                output.data = {"text/html": figure(data[VEGA], png, pictures, there)}
+        number = re.search(r'check\("(\d+\.\d+)"', cell.source)
+        if "exercise" in cell.metadata.get("tags", []) and number:
+            answer = answers[number[1]]
+            summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
+            opening = f'<details class="solution">{summary}'
+            cells += [
+                new_markdown_cell(opening),
+                *answer,
+                new_markdown_cell("</details>"),
+            ]
+    notebook.cells = cells
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, target)
+
+
+def solutions_of(source: Path) -> Path:
+    """Return the solutions of a chapter, in English if not in its own language."""
+    own = source.parent / "solutions" / source.name
+    return own if own.exists() else ROOT / "notebooks" / "solutions" / source.name
+
+
+def redirected(text: str, source: Path, target: Path, language: str) -> str:
+    """Return Markdown in which links to what is not translated lead to English."""
+    if language == "en":
+        return text
+
+    def lead(match: re.Match) -> str:
+        name, anchor = match["to"], match["anchor"] or ""
+        if (source.parent / name).exists():
+            return match[0]
+        english = (ROOT / "notebooks" / source.parent.relative_to(
+            ROOT / FOLDERS[language]) / name).resolve()  # fmt: skip
+        if not english.exists():
+            english = (source.parent / name).resolve()
+        page = BUILD / "site" / english.relative_to(ROOT).with_suffix(".html")
+        here = BUILD / "site" / target.relative_to(BUILD / "site-source").parent
+        return f"](en:{os.path.relpath(page, here)}{anchor})"
+
+    link = r"\]\((?P<to>[^\s:()#]+\.(?:ipynb|md))(?P<anchor>#[^\s)]*)?\)"
+    return re.sub(link, lead, text)
+
+
+# --- pages -----------------------------------------------------------------------
+
+
+def rows(path: Path) -> dict[str, list[str]]:
+    """Return the rows of a file's tables that begin with a link to a chapter."""
+    found = re.findall(r"(?m)^\| \[.*?\]\((?:notebooks/)?(\w+)\.ipynb\) \| (.*) \|$",
+                       path.read_text(encoding="utf-8"))  # fmt: skip
+    return {name: rest.split(" | ") for name, rest in found}
+
+
+def contents(digit: str, language: str) -> str:
+    """Return the front page's list of the chapters, with what each takes.
+
+    Chapters that aren't translated lead to English.
+    """
+    _, read, exercises, run = WORDS[language]
+    edition = ROOT / FOLDERS[language]
+    tables = ROOT if language == "en" else edition
+    about, reading = rows(tables / "README.md"), rows(tables / "TEACHING.md")
+    lines = []
+    for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
+        own = edition / path.name
+        text = (own if own.exists() else path).read_text(encoding="utf-8")
+        title = re.search(r"(?m)^# (.*)$", text)[1]
+        link = f"notebooks/{path.stem}.ipynb"
+        if not own.with_suffix(".ipynb").exists():
+            link = f"en:../notebooks/{path.stem}.html"
+        what, minutes = about.get(path.stem, ("", ""))
+        if digit == "9":
+            what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
+        lines.append(f"- **[{title}]({link})**: {what}")
+        if path.stem in reading:
+            practice = sum(map(int, re.findall(r"(?m)^\*.* · (\d+) \w+\*$", text)))
+            takes = f"{read} {reading[path.stem][0]} · {exercises} {practice} · {run} "
+            lines[-1] += f"<br>\n  <small>{takes}{minutes}</small>"
+    return "\n".join(lines)
+
+
+def navigation(source: Path, language: str) -> str:
+    """Return what Sphinx needs to know of the order of the pages."""
+    found = [*source.glob("*/**/*.ipynb"), *source.glob("**/*.md")]
+    pages = [p.relative_to(source).with_suffix("").as_posix() for p in found]
+    groups: tuple[list[str], ...] = ([], [], [])
+    for page in sorted(pages, key=lambda page: ("/solutions/" in page, page)):
+        groups[{"0": 0, "9": 1}.get(page.removeprefix("notebooks/")[0], 2)].append(page)
+    return "\n\n".join(
+        "\n".join(
+            ["```{toctree}", ":hidden:", f":caption: {caption}", "", *group, "```"]
+        )
+        for caption, group in zip(CAPTIONS[language], groups)
+        if group
+    )
+
+
+def gather(language: str) -> Path:
+    """Gather the pages of a language in a folder, and return that folder."""
+    source = BUILD / "site-source" / language
+    shutil.rmtree(source, ignore_errors=True)
+    static = source / "_static"
+    (static / "charts").mkdir(parents=True)
+    shutil.copytree(ROOT / "images", source / "images")
+    edition = ROOT / FOLDERS[language]
+    for notebook in sorted(edition.glob("**/*.ipynb")):
+        if ".ipynb_checkpoints" not in notebook.parts:
+            target = source / "notebooks" / notebook.relative_to(edition)
+            stage(notebook, target, language, static / "charts")
+    pages = [edition / "glossary.md"]
+    if language == "en":
+        pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
+    else:
+        pages += [edition / "TEACHING.md"]
+    for page in filter(Path.exists, pages):
+        folder = (
+            "notebooks" if page.parent == edition else page.parent.relative_to(ROOT)
+        )
+        target = source / folder / page.name
+        target.parent.mkdir(exist_ok=True)
+        text = redirected(page.read_text(encoding="utf-8"), page, target, language)
+        target.write_text(text, encoding="utf-8")
+    programs(static)
+    chart = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
+    front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
+    for mark, text in {
+        "ATTENTION": figure(chart, None, static / "charts", "_static/charts/"),
+        "CHAPTERS": contents("0", language),
+        "APPENDICES": contents("9", language),
+        "TOCTREES": navigation(source, language),
+    }.items():
+        front = front.replace(f"@{mark}@", text)
+    (source / "index.md").write_text(front, encoding="utf-8")
+    return source
+
+
+def programs(static: Path) -> None:
+    """Write the two large programs, and the picture shown by links to the site."""
+    # Its names stay its own: MathJax and the theme have theirs.
+    vega = "(() => {" + vl_convert.javascript_bundle() + "})();"
+    (static / "vega.js").write_text(vega, encoding="utf-8")
+    box = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent
+    shutil.copy(box / "static" / "mathjax" / "tex-svg.js", static)
+    figure = (ROOT / "images" / "transformer.svg").read_text(encoding="utf-8")
+    card = (SITE / "preview.svg").read_text(encoding="utf-8")
+    figure = figure.replace("<svg ", '<svg x="620" y="25" ', 1)
+    figure = figure.replace('width="720" height="760"', 'width="550" height="580"')
+    card = card.replace("@FIGURE@", figure)
+    (static / "preview.png").write_bytes(vl_convert.svg_to_png(card))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--url", default="", help="where the site will be published")
+    url = parser.parse_args().url
+    url = url and url.rstrip("/") + "/"
+    site = BUILD / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    languages = ["en"]
+    if any((ROOT / FOLDERS["zh"]).glob("[0-9]*.ipynb")):
+        languages.append("zh")
+    sources = {language: gather(language) for language in languages}
+    for language, source in sources.items():
+        out = site if language == "en" else site / language
+        os.environ["SITE_LANGUAGE"], os.environ["SITE_URL"] = language, url
+        doctrees = str(BUILD / "site-doctrees" / language)
+        shutil.rmtree(doctrees, ignore_errors=True)
+        options = ["-q", "-W", "--keep-going", "-c", str(SITE), "-d", doctrees]
+        if status := sphinx([*options, str(source), str(out)]):
+            return status
+    if url:
+        pages = sorted(p.relative_to(site).as_posix() for p in site.glob("**/*.html"))
+        places = "".join(f"<url><loc>{url}{page}</loc></url>" for page in pages)
+        (site / "sitemap.xml").write_text(
+            '<?xml version="1.0" encoding="UTF-8"?>\n<urlset '
+            f'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>\n',
+            encoding="utf-8",
+        )
+    print(f"Open {site / 'index.html'} in a browser, or run "
+          f"python -m http.server --directory {site.relative_to(ROOT)}")  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What the pages have beyond Sphinx: cards for terms, Chinese search, two languages."""
+
+import json
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+from docutils import nodes
+from sphinx.search import SearchLanguage, languages
+from sphinx.util.osutil import relative_uri
+
+ENGLISH_PAGES = {"notebooks/TEACHING": "TEACHING"}  # else they have the same names
+
+
+def slug(heading: str) -> str:
+    """Return the anchor of a heading as Jupyter makes it."""
+    return heading.replace(" ", "-")
+
+
+class Chinese(SearchLanguage):
+    """Search for Chinese by pairs of characters; Sphinx's own needs a dictionary."""
+
+    lang = "zh"
+
+    def split(self, input: str) -> list[str]:
+        """Return Latin words, single Han characters, and pairs of them."""
+        found = re.findall(r"[a-zA-Z0-9_]+", input)
+        for run in re.findall(r"[\u4e00-\u9fff]+", input):
+            found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+        return found
+
+    def stem(self, word: str) -> str:
+        """Return a word as the index has it."""
+        return word.lower()
+
+    js_splitter_code = r"""
+function splitQuery(query) {
+  const found = query.match(/[a-zA-Z0-9_]+/g) || [];
+  for (const run of query.match(/[\u4e00-\u9fff]+/g) || [])
+    if (run.length === 1) found.push(run);
+    else for (let i = 0; i < run.length - 1; i++) found.push(run.slice(i, i + 2));
+  return found;
+}
+"""
+
+
+# --- glossary --------------------------------------------------------------------
+
+GLOSSARY = "notebooks/glossary"
+NO_TERM = (nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.raw,
+           nodes.literal_block, nodes.math_block, nodes.table)  # fmt: skip
+
+
+def terms(app, docname: str, source: list[str]) -> None:
+    """Give each term of the glossary an anchor, and remember what it means."""
+    if docname != GLOSSARY:
+        return
+    app.env.site_terms = {}
+
+    def anchor(match: re.Match) -> str:
+        term, rest = match[1], match[2]
+        spot = "term-" + re.sub(r"\W+", "-", term.lower()).strip("-")
+        home = re.search(r"\]\((?:en:)?([^)]*)\)", rest)
+        meaning = re.sub(r"\[[^\]]*\]\([^)]*\)", "", rest.partition(" · ")[2])
+        meaning = re.sub(r"[`*]", "", " ".join(meaning.split()))
+        app.env.site_terms[term] = (spot, meaning, home[1] if home else "")
+        return f"- []{{#{spot}}}**{term}** {rest}"
+
+    source[0] = re.sub(r"(?ms)^- \*\*(.+?)\*\* (.*?)(?=^- |\Z|\n\n)", anchor, source[0])
+
+
+def link_terms(app, doctree: nodes.document, docname: str) -> None:
+    """Link the first occurrence of each term in a section to the glossary.
+
+    A section that introduces a term doesn't need it.
+    """
+    if not docname.startswith("notebooks/0"):
+        return
+    chinese = app.config.language == "zh_CN"
+    known = getattr(app.env, "site_terms", {})
+    glossary = relative_uri(app.builder.get_target_uri(docname),
+                            app.builder.get_target_uri(GLOSSARY))  # fmt: skip
+    patterns = {
+        term: re.compile(re.escape(term) if chinese else
+                         rf"(?<![\w-]){re.escape(term)}s?(?![\w-])",
+                         0 if term[1:].lower() != term[1:] else re.I)
+        for term in sorted(known, key=len, reverse=True)
+    }  # fmt: skip
+    page = docname.rpartition("/")[2]
+    for section in doctree.children[0].findall(nodes.section):
+        if section.parent.parent is not doctree:
+            continue
+        heading = section.next_node(nodes.title).astext().replace(" ", "-")
+        left = {t: p for t, p in patterns.items()
+                if not known[t][2].endswith(f"{page}.ipynb#{heading}")}  # fmt: skip
+        for paragraph in list(section.findall(nodes.paragraph)):
+            for text in list(paragraph.findall(nodes.Text)):
+                if not _inside(text, NO_TERM):
+                    text.parent.replace(text, _linked(str(text), left, known, glossary))
+
+
+def _inside(node: nodes.Node, kinds: tuple) -> bool:
+    while node is not None and not isinstance(node, kinds):
+        node = node.parent
+    return node is not None
+
+
+def _linked(text: str, left: dict, known: dict, glossary: str) -> list[nodes.Node]:
+    """Return a text as nodes, in which terms are links; they leave ``left``."""
+    for term, pattern in left.items():
+        if found := pattern.search(text):
+            del left[term]
+            link = nodes.reference("", found[0], internal=True, classes=["term"],
+                                   refuri=f"{glossary}#{known[term][0]}")  # fmt: skip
+            before, after = text[: found.start()], text[found.end() :]
+            return [*_linked(before, left, known, glossary), link,
+                    *_linked(after, left, known, glossary)]  # fmt: skip
+    return [nodes.Text(text)]
+
+
+# --- pages -----------------------------------------------------------------------
+
+
+def describe(app, pagename, templatename, context, doctree) -> None:
+    """Tell the template a page's description, and where its other language is."""
+    for part in ("furo_navigation_tree", "body"):
+        if part in context:  # Sphinx leaves out the level, which readers of pages need
+            context[part] = context[part].replace(
+                'class="caption" role="heading"',
+                'class="caption" role="heading" aria-level="2"',
+            )
+    if doctree is not None:
+        first = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
+        context["description"] = " ".join(first.split())[:200]
+    chinese = app.config.language == "zh_CN"
+    edition, other = ("zh", "en") if chinese else ("en", "zh")
+    names = ENGLISH_PAGES if chinese else {v: k for k, v in ENGLISH_PAGES.items()}
+    name = names.get(pagename, pagename)
+    gathered = Path(app.srcdir).parent / other
+    there = (gathered / name).with_suffix
+    if there(".ipynb").exists() or there(".md").exists() or (
+        name == "search" and gathered.exists()
+    ):  # fmt: skip
+        folder = {"en": "", "zh": "zh/"}
+        link = relative_uri(
+            f"{folder[edition]}{pagename}.html", f"{folder[other]}{name}.html"
+        )
+        context["other_language"] = quote(link)
+
+
+def write_terms(app, exception: Exception | None) -> None:
+    """Write the meanings of the terms, as a program: pages from disk can't fetch."""
+    if exception:
+        return
+    meanings = {spot: meaning for spot, meaning, _ in
+                getattr(app.env, "site_terms", {}).values()}  # fmt: skip
+    text = "const GLOSSARY = " + json.dumps(meanings, ensure_ascii=False) + ";\n"
+    (Path(app.outdir) / "_static" / "glossary.js").write_text(text, encoding="utf-8")
+
+
+def setup(app) -> dict:
+    languages["zh"] = Chinese
+    app.connect("source-read", terms)
+    app.connect("doctree-resolved", link_terms)
+    app.connect("html-page-context", describe, priority=900)  # after the theme
+    app.connect("build-finished", write_terms)
+    return {"version": "1"}

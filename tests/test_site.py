@@ -1,0 +1,434 @@
+"""The web site: links and sizes, and every page in a real browser without a network."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import lxml.html
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+VEGA = "application/vnd.vegalite.v5+json"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+PAGES = [
+    "index", "TEACHING", "results/README", "search", "notebooks/glossary",
+    *(f"notebooks/{name}" for name in CHAPTERS),
+    *(f"notebooks/solutions/{name}" for name in CHAPTERS if name[0] == "0"),
+]  # fmt: skip
+URL = "https://example.org/book/"
+
+# The whole site takes half a minute to build.
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Build the site in a copy of the tree, with a small Chinese edition."""
+    pytest.importorskip("myst_nb", reason="make .venv/site installs it")
+    root = tmp_path_factory.mktemp("tree")
+    for name in ("site", "notebooks", "images"):
+        shutil.copytree(ROOT / name, root / name)
+    for name in ("README.md", "TEACHING.md", "results/README.md"):
+        (root / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    pictures = "build/site-pictures"  # those that `make site` has drawn
+    if (ROOT / pictures).exists():
+        shutil.copytree(ROOT / pictures, root / pictures)
+    chinese_edition(root)
+    program = [sys.executable, "site/build.py", "--url", URL]
+    done = subprocess.run(program, cwd=root, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return root / "build" / "site"
+
+
+def chinese_edition(root: Path) -> None:
+    """Put one chapter and a glossary into notebooks-zh, with a few words of Chinese."""
+    edition = root / "notebooks-zh"
+    edition.mkdir()
+    chapter = nbformat.read(root / "notebooks" / "01_architecture.ipynb", 4)
+    chapter.cells[0].source += "\n\n编码器读入整个句子，残差连接让梯度通过。"
+    nbformat.write(chapter, edition / "01_architecture.ipynb")
+    for name in ("notebooks/01_architecture.md", "TEACHING.md", "README.md"):
+        text = (root / name).read_text(encoding="utf-8").replace("](notebooks/", "](")
+        (edition / Path(name).name).write_text(text, encoding="utf-8")
+    (edition / "glossary.md").write_text(
+        "# 术语\n\n- **编码器** · `Encoder` · 把源句变成向量。"
+        " [1.9](01_architecture.ipynb#1.9-Encoder-and-decoder)\n",
+        encoding="utf-8",
+    )
+
+
+# --- without a browser -------------------------------------------------------------
+
+
+@functools.cache
+def tree(page: Path):
+    return lxml.html.fromstring(page.read_bytes())
+
+
+def test_every_page_is_there(site):
+    found = {p.relative_to(site).with_suffix("").as_posix() for p in pages(site)}
+    assert found - {p for p in found if p.startswith("zh/")} == set(PAGES)
+
+
+def pages(site: Path) -> list[Path]:
+    return sorted(site.glob("**/*.html"))
+
+
+def test_every_link_and_anchor_leads_somewhere(site):
+    dead, count = [], 0
+    for page in pages(site):
+        for link in tree(page).xpath("//a/@href | //link/@href | //*/@src"):
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            count += 1
+            target = (
+                (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            )
+            if not target.exists():
+                dead.append((page.relative_to(site), link))
+            elif parts.fragment and target.suffix == ".html":
+                names = ids(target)
+                if unquote(parts.fragment) not in names:
+                    dead.append((page.relative_to(site), link))
+    assert not dead and count > 3000
+
+
+@functools.cache
+def ids(page: Path) -> set[str]:
+    return set(tree(page).xpath("//@id"))
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for page in pages(site):
+        loaded = tree(page).xpath("//*/@src | //link[@rel!='canonical']/@href")
+        assert not [
+            link for link in loaded if urlsplit(link).scheme not in ("", "data")
+        ]
+    for style in site.glob("**/*.css"):
+        assert not re.search(r"url\(['\"]?(https?:)?//|@import", style.read_text())
+
+
+def test_sizes_are_sensible(site):
+    english = [p for p in site.rglob("*") if p.is_file() and "zh" not in p.parts]
+    assert sum(path.stat().st_size for path in english) < 20e6
+    packed = functools.cache(lambda path: len(gzip.compress(path.read_bytes(), 6)))
+    for name in CHAPTERS:
+        page = site / "notebooks" / f"{name}.html"
+        needed = tree(page).xpath(
+            "//script/@src | //link[@rel='stylesheet']/@href"
+            " | //img[not(@loading)]/@src"
+        )
+        files = {page, *(page.parent / urlsplit(link).path for link in needed)}
+        assert sum(packed(path.resolve()) for path in files) < 1.5e6, name
+        assert "vega.js" not in page.read_text(encoding="utf-8")
+
+
+def stored_charts(name: str) -> list[dict]:
+    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
+    outputs = [each for cell in cells for each in cell.get("outputs", [])]
+    return [o.data[VEGA] for o in outputs if VEGA in o.get("data", {})]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_charts_hold_the_data_of_the_notebook(site, name):
+    page = tree(site / "notebooks" / f"{name}.html")
+    held = [json.loads(t) for t in page.xpath("//*[@class='chart']/script/text()")]
+    stored = stored_charts(name)
+    assert len(held) == len(stored)
+    for ours, theirs in zip(held, stored):
+        for part in ("data", "datasets", "transform"):
+            assert ours["spec"].get(part) == theirs.get(part)
+
+
+@pytest.mark.parametrize("name", [n for n in CHAPTERS if n[0] == "0"])
+def test_each_exercise_has_its_solution_behind_a_click(site, name):
+    page = tree(site / "notebooks" / f"{name}.html")
+    text = (ROOT / "notebooks" / f"{name}.md").read_text(encoding="utf-8")
+    exercises = re.findall(r'^check\("(\d\.\d+)"', text, re.M)
+    found = page.xpath("//details[@class='solution']")
+    numbers = [each.findtext("summary").split()[-1] for each in found]
+    assert exercises and sorted(set(exercises)) == sorted(numbers)
+    for each in found:
+        assert "check(" in each.text_content() and not each.xpath(".//h2 | .//h3")
+
+
+def test_the_front_page_tells_what_a_chapter_takes(site):
+    front = tree(site / "index.html").text_content()
+    for name in CHAPTERS:
+        page = tree(site / "notebooks" / f"{name}.html")
+        assert page.findtext(".//h1") in front
+    assert front.count("minutes: read") == 6
+
+
+def test_descriptions_and_addresses(site):
+    for page in pages(site):
+        name = page.relative_to(site).as_posix()
+        [canonical] = tree(page).xpath("//link[@rel='canonical']/@href")
+        assert canonical == URL + name
+        if page.name != "search.html":
+            [text] = tree(page).xpath("//meta[@name='description']/@content")
+            assert len(text) > 20, name
+    places = (site / "sitemap.xml").read_text(encoding="utf-8")
+    assert places.count("<loc>") == len(pages(site))
+    assert (site / "_static" / "preview.png").stat().st_size > 10_000
+
+
+def test_the_map_of_the_front_page_is_the_models():
+    sys.path.append(str(ROOT / "site"))
+    import attention
+
+    stored = json.loads((ROOT / "site" / "attention.json").read_text(encoding="utf-8"))
+    fresh = attention.specification()
+    assert fresh["data"]["values"][0].keys() == stored["data"]["values"][0].keys()
+    for ours, theirs in zip(stored["data"]["values"], fresh["data"]["values"]):
+        for key, value in ours.items():
+            if key != "weights":
+                assert value == theirs[key]
+        numbers = [list(map(float, re.findall(r"\d+", str(x["weights"])))) for x in
+                   (ours, theirs)]  # fmt: skip
+        assert numbers[0] == pytest.approx(numbers[1], abs=2)  # in thousandths
+
+
+# --- in a browser ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(site):
+    if not CHROMIUM:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(site, browser):
+    """Return a function that opens a page; in the end, nobody may have complained."""
+    complaints, contexts = [], []
+
+    def opened(name: str, width=1400, theme="light", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme,
+            offline=True, **options,
+        )  # fmt: skip
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda message: message.type == "error" and complaints.append(message.text),
+        )
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(request.url))
+        page.on("request", lambda request: complaints.append(request.url)
+                if request.url.startswith("http") else None)  # fmt: skip
+        name, _, anchor = name.partition("#")
+        page.goto((site / f"{name}.html").as_uri() + (anchor and f"#{anchor}"))
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def settle(page) -> None:
+    """Wait until the formulas stand and every chart is drawn in its place."""
+    page.evaluate("""async () => {
+        await window.MathJax?.startup?.promise;
+        for (const chart of document.querySelectorAll(".chart")) {
+            chart.scrollIntoView();
+            for (let i = 0; !chart.view && i < 500; i++)
+                await new Promise(done => setTimeout(done, 20));
+        }
+        scrollTo(0, 0);
+    }""")
+
+
+def serious(page) -> list:
+    """Return what axe-core finds wrong for people who use a keyboard or hear a page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"resultTypes": ["violations"], "preload": False}  # files fetch nothing
+    found = Axe().run(page, options=options)
+    return [
+        (each["id"], [node["html"][:120] for node in each["nodes"][:3]])
+        for each in found.response["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
+    page = visit(name)
+    settle(page)
+    formulas = page.evaluate("document.querySelectorAll('.math').length")
+    drawn = page.evaluate("document.querySelectorAll('.math mjx-container').length")
+    assert drawn == formulas
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    notebook = name.removeprefix("notebooks/")
+    charts = len(stored_charts(notebook)) if notebook in CHAPTERS else name == "index"
+    assert page.locator(".chart .drawn svg").count() == charts
+    empty = "d => d.view.scenegraph().root.items[0].items.length === 0"
+    assert not page.evaluate(f"[...document.querySelectorAll('.chart')].some({empty})")
+    blank = "i => i.offsetWidth && !i.naturalWidth"
+    assert not page.evaluate(f"[...document.images].some({blank})")
+    cells = page.locator("div.cell_input pre, div.highlight-console pre").count()
+    assert page.locator("button.copybtn").count() == cells
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1400
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(19, 20, 22)"
+    # axe takes a minute for thousands of colored tokens, glyphs, and marks. It sees
+    # those of the small pages below.
+    page.evaluate("""() => {
+        document.querySelectorAll("pre").forEach(p => { p.textContent += "" });
+        document.querySelectorAll("mjx-container > *, .drawn svg")
+            .forEach(each => each.remove());
+    }""")
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize(
+    "width, theme", [(400, "light"), (800, "dark"), (1600, "dark")]
+)
+@pytest.mark.parametrize("name", ["index", "notebooks/solutions/06_since_2017"])
+def test_small_pages_at_other_widths(visit, name, width, theme):
+    page = visit(name, width, theme)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious(page) == []
+
+
+def test_the_explorer_follows_its_lists_and_the_theme(visit):
+    page = visit("notebooks/05_attention_visualization#5.5-An-explorer")
+    settle(page)
+    chart = page.locator(".chart:has(select[name=Kind])").first
+    squares = chart.locator("path[aria-roledescription='rect mark']")
+
+    def colors() -> list[str]:
+        return squares.evaluate_all("all => all.map(p => p.getAttribute('fill'))")
+
+    before = colors()
+    chart.locator("select[name=Head]").select_option(index=3)
+    page.wait_for_timeout(300)
+    chosen = colors()
+    assert len(before) > 50 and before != chosen
+    squares.nth(3).scroll_into_view_if_needed()
+    squares.nth(3).hover(force=True)
+    page.wait_for_timeout(300)
+    assert page.locator("#vg-tooltip-element").is_visible()
+    fills = "[...document.querySelectorAll('.drawn svg')]"
+    fills += ".map(each => each.style.backgroundColor)"
+    assert set(page.evaluate(fills)) == {"white"}
+    page.mouse.move(1, 1)
+    page.evaluate("document.body.dataset.theme = 'dark'")
+    page.wait_for_function(f"{fills}.every(fill => fill === 'rgb(19, 20, 22)')")
+    page.wait_for_timeout(300)
+    assert colors() == chosen  # the reader's choice is kept
+
+
+def test_the_switch_of_the_theme(visit):
+    page = visit("index")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    seen = set()
+    for _ in range(3):
+        page.locator(".theme-toggle-content button").click()
+        seen.add(page.evaluate(paper))
+    assert len(seen) == 2
+
+
+def test_an_anchor_is_scrolled_to(visit):
+    page = visit("notebooks/01_architecture#1.5-Masks")
+    page.evaluate("window.MathJax.startup.promise")
+    page.evaluate("location.hash = ''")
+    page.evaluate("location.hash = '#1.5-Masks'")
+    top = "document.getElementById('1.5-Masks').getBoundingClientRect().top"
+    page.wait_for_function(f"-5 < {top} && {top} < 300")
+
+
+@pytest.mark.parametrize(
+    "folder, words, where",
+    [("", "label smoothing", "02_training"), ("zh/", "残差", "01_architecture"),
+     ("zh/", "softmax", "01_architecture")],
+)  # fmt: skip
+def test_search_finds(visit, folder, words, where):
+    page = visit(f"{folder}search")
+    page.fill("input[name=q] >> nth=-1", words)
+    page.press("input[name=q] >> nth=-1", "Enter")
+    page.wait_for_selector(f"ul.search a[href*='{where}']")
+
+
+def test_a_copied_cell_is_the_cell(visit):
+    page = visit("notebooks/01_architecture", permissions=["clipboard-read"])
+    button = page.locator("div.cell_input button.copybtn").first
+    button.locator("xpath=..").hover()
+    button.click()
+    cells = nbformat.read(ROOT / "notebooks" / "01_architecture.ipynb", 4).cells
+    first = next(cell.source for cell in cells if cell.cell_type == "code")
+    page.wait_for_timeout(200)
+    assert page.evaluate("navigator.clipboard.readText()").strip() == first.strip()
+
+
+def test_a_term_shows_its_meaning_to_pointer_and_keyboard(visit):
+    page = visit("notebooks/02_training")
+    card, term = page.locator("#term-card"), page.locator("a.term").first
+    term.hover()
+    assert card.is_visible() and len(card.inner_text()) > 30
+    page.keyboard.press("Escape")
+    assert card.is_hidden()
+    page.mouse.move(1, 1)
+    term.focus()
+    assert card.is_visible() and term.get_attribute("aria-describedby") == "term-card"
+    term.blur()
+    assert card.is_hidden()
+    assert term.get_attribute("href").startswith("glossary.html#term-")
+
+
+def test_the_languages_lead_to_each_other(visit):
+    page = visit("notebooks/01_architecture")
+    page.click("a.language")
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    assert "/zh/notebooks/01_architecture.html" in page.url
+    page.click("a.language")
+    assert "/zh/" not in page.url and page.url.endswith("01_architecture.html")
+    page = visit("notebooks/02_training")
+    assert page.locator("a.language").count() == 0
+    page = visit("zh/notebooks/01_architecture", 400)
+    link = page.locator("article a[href*='02_training.html']").first
+    assert link.get_attribute("href").startswith("../../notebooks/02_training.html")
+
+
+def test_without_programs_the_pictures_are_there(visit):
+    page = visit("notebooks/05_attention_visualization", java_script_enabled=False)
+    pictures = page.locator(".chart img.only-light")
+    assert pictures.count() == 11
+    assert all(pictures.nth(i).is_visible() for i in range(11))
+
+
+def test_a_chapter_prints_as_a_book_does(visit):
+    page = visit("notebooks/01_architecture", theme="dark")
+    settle(page)
+    page.emulate_media(media="print", color_scheme="light")
+    assert page.locator(".chart img.only-light").first.is_visible()
+    for hidden in (".chart .drawn", ".copybtn", ".related-pages", ".skip-to-content"):
+        assert page.locator(hidden).first.is_hidden(), hidden
+    assert page.pdf(format="A4").startswith(b"%PDF")
