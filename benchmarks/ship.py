@@ -60,7 +60,7 @@ reach {bleu:.2f} BLEU and the float16 weights {packed:.2f}.
 **Limits.** The model has read only picture captions: short sentences in the present \
 tense about people, dogs, and what they do. It turns letters, news, and questions into \
 nonsense in the vocabulary of captions; `translate` warns about most of it \
-(`confidence.json`), but not about errors within captions. Subwords can spell every \
+(`confidence.json`), but seldom about errors within captions. Subwords can spell every \
 word, but the model often replaces a name or a rare word with another one. A sentence \
 can have up to {max_tokens} subwords, but the longest that people wrote for training \
 had {longest}. A line with several sentences is translated sentence by sentence. The \
