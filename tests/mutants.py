@@ -589,8 +589,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "confidence is the length-normalized score, not the mean",
-        "math.exp(score / length_normalized(length, length, length_penalty))",
-        "math.exp(score)",
+        "math.exp(rating / length_normalized(length, length, length_penalty))",
+        "math.exp(rating)",
         "test_command_line.py::test_confidence_is_the_geometric_mean_of_the_probabilities",
     ),
     Mutant(

@@ -406,7 +406,8 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
 
 def test_the_front_page_shows_what_translate_prints(capfd):
     text = (MODULE.parent / "README.md").read_text()
-    command, *shown = text.split("annotated_transformer.py translate ")[1].split("\n")[:4]
+    example = text.split("annotated_transformer.py translate ")[1]
+    command, *shown = example.splitlines()[:4]
     assert main(["translate", *shlex.split(command)]) == 0
     out, err = capfd.readouterr()
     assert (out + err).splitlines() == shown
