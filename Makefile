@@ -50,7 +50,7 @@ student: $(READY)  ## write build/student, a copy of the course without solution
 	$(call timed,$(BIN)/python tools/make_student.py)
 
 site: .venv/site  ## build the web site from the notebooks into build/site, without a network
-	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)"))
+	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)"))
 
 .venv/site: $(READY) site/requirements.txt
 	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@
