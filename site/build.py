@@ -19,6 +19,7 @@ import re
 import shutil
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -325,6 +326,15 @@ def programs(static: Path) -> None:
     (static / "preview.png").write_bytes(vl_convert.svg_to_png(card))
 
 
+def pack(site: Path, archive: Path) -> None:
+    """Write the site as one file to hand on; the same site gives the same bytes."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(p for p in site.rglob("*") if p.is_file()):
+            name = Path(archive.stem) / path.relative_to(site)
+            packed.writestr(zipfile.ZipInfo(name.as_posix()), path.read_bytes(),
+                            zipfile.ZIP_DEFLATED)  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
@@ -357,6 +367,7 @@ def main() -> int:
             f'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>\n',
             encoding="utf-8",
         )
+    pack(site, BUILD / "annotated-transformer-site.zip")
     print(f"Open {site / 'index.html'} in a browser, or run "
           f"python -m http.server --directory {site.relative_to(ROOT)}")  # fmt: skip
     return 0

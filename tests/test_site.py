@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -121,6 +122,17 @@ def test_nothing_is_loaded_from_elsewhere(site):
         ]
     for style in site.glob("**/*.css"):
         assert not re.search(r"url\(['\"]?(https?:)?//|@import", style.read_text())
+
+
+def test_the_zip_file_is_the_site(site):
+    with zipfile.ZipFile(site.parent / "annotated-transformer-site.zip") as packed:
+        names = packed.namelist()
+        assert names == sorted(names, key=Path)
+        front = packed.read("annotated-transformer-site/index.html")
+        times = {each.date_time for each in packed.infolist()}
+    assert front == (site / "index.html").read_bytes()
+    assert len(names) == sum(path.is_file() for path in site.rglob("*"))
+    assert times == {(1980, 1, 1, 0, 0, 0)}  # the time of building leaves no trace
 
 
 def test_sizes_are_sensible(site):
