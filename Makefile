@@ -11,7 +11,7 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student site train bench heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student site pdf train bench heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -50,7 +50,10 @@ student: $(READY)  ## write build/student, a copy of the course without solution
 	$(call timed,$(BIN)/python tools/make_student.py)
 
 site: .venv/site  ## build the web site from the notebooks into build/site, without a network
-	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)"))
+	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)"))
+
+pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 minutes)
+	$(call timed,$(BIN)/python site/pdf.py)
 
 .venv/site: $(READY) site/requirements.txt
 	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@

@@ -1,10 +1,11 @@
 """Build the web site from the executed notebooks, without executing anything.
 
-    python site/build.py [--url https://example.org/transformer/]
+    python site/build.py [--url https://example.org/transformer/] [--repo owner/name]
 
 For each language, this gathers its pages in build/site-source/, turns their charts and
 exercises into HTML, and calls Sphinx. The site is written to build/site/, the Chinese
-edition, if there is one, to build/site/zh/.
+edition, if there is one, to build/site/zh/. With --repo, the chapters have links that
+run them, and build/colab/ has the notebooks to which those for Colab lead.
 """
 
 import argparse
@@ -18,10 +19,12 @@ import re
 import shutil
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
 import vl_convert
+from colab import binder, colab, write_copies
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from sphinx.cmd.build import main as sphinx
@@ -35,6 +38,7 @@ WORDS = {
     "en": ("Solution", "minutes: read", "exercises", "run"),
     "zh": ("答案", "分钟：阅读", "练习", "运行"),
 }
+RUN = {"en": "Open in", "zh": "打开："}
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
 
 # --- charts ----------------------------------------------------------------------
@@ -142,9 +146,13 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
     return found
 
 
-def stage(source: Path, target: Path, language: str, pictures: Path) -> None:
+def stage(source: Path, target: Path, language: str, pictures: Path, repo: str) -> None:
     """Copy a notebook, with its charts as HTML and solutions behind a click."""
     notebook = nbformat.read(source, 4)
+    if repo and source.parent == ROOT / FOLDERS[language]:
+        first = notebook.cells[0]
+        title, _, rest = first.source.partition("\n")
+        first.source = f"{title}\n\n{runners(source, language, repo)}\n{rest}"
     answers = solutions(solutions_of(source))
     up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
     cells = []
@@ -171,6 +179,16 @@ def stage(source: Path, target: Path, language: str, pictures: Path) -> None:
     notebook.cells = cells
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
+
+
+def runners(source: Path, language: str, repo: str) -> str:
+    """Return the HTML of links that open a chapter where it can be run."""
+    path = source.relative_to(ROOT).as_posix()
+    links = {"Colab": colab(repo, path), "Binder": binder(repo, path)}
+    return '<p class="run">' + " ".join(
+        f'<a href="{html.escape(link)}">{RUN[language]} {name}</a>'
+        for name, link in links.items()
+    ) + "</p>\n"  # fmt: skip
 
 
 def solutions_of(source: Path) -> Path:
@@ -254,7 +272,7 @@ def navigation(source: Path, language: str) -> str:
     )
 
 
-def gather(language: str) -> Path:
+def gather(language: str, repo: str) -> Path:
     """Gather the pages of a language in a folder, and return that folder."""
     source = BUILD / "site-source" / language
     shutil.rmtree(source, ignore_errors=True)
@@ -265,7 +283,7 @@ def gather(language: str) -> Path:
     for notebook in sorted(edition.glob("**/*.ipynb")):
         if ".ipynb_checkpoints" not in notebook.parts:
             target = source / "notebooks" / notebook.relative_to(edition)
-            stage(notebook, target, language, static / "charts")
+            stage(notebook, target, language, static / "charts", repo)
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
@@ -308,17 +326,29 @@ def programs(static: Path) -> None:
     (static / "preview.png").write_bytes(vl_convert.svg_to_png(card))
 
 
+def pack(site: Path, archive: Path) -> None:
+    """Write the site as one file to hand on; the same site gives the same bytes."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(p for p in site.rglob("*") if p.is_file()):
+            name = Path(archive.stem) / path.relative_to(site)
+            packed.writestr(zipfile.ZipInfo(name.as_posix()), path.read_bytes(),
+                            zipfile.ZIP_DEFLATED)  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
-    url = parser.parse_args().url
-    url = url and url.rstrip("/") + "/"
+    parser.add_argument("--repo", default="", help="its owner/name on GitHub")
+    given = parser.parse_args()
+    url, repo = given.url and given.url.rstrip("/") + "/", given.repo
+    if repo and not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        parser.error(f"--repo: write owner/name, such as ada/transformer, not {repo!r}")
     site = BUILD / "site"
     shutil.rmtree(site, ignore_errors=True)
     languages = ["en"]
     if any((ROOT / FOLDERS["zh"]).glob("[0-9]*.ipynb")):
         languages.append("zh")
-    sources = {language: gather(language) for language in languages}
+    sources = {language: gather(language, repo) for language in languages}
     for language, source in sources.items():
         out = site if language == "en" else site / language
         os.environ["SITE_LANGUAGE"], os.environ["SITE_URL"] = language, url
@@ -327,6 +357,8 @@ def main() -> int:
         options = ["-q", "-W", "--keep-going", "-c", str(SITE), "-d", doctrees]
         if status := sphinx([*options, str(source), str(out)]):
             return status
+    if repo:
+        write_copies(BUILD / "colab", repo)
     if url:
         pages = sorted(p.relative_to(site).as_posix() for p in site.glob("**/*.html"))
         places = "".join(f"<url><loc>{url}{page}</loc></url>" for page in pages)
@@ -335,6 +367,7 @@ def main() -> int:
             f'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{places}</urlset>\n',
             encoding="utf-8",
         )
+    pack(site, BUILD / "annotated-transformer-site.zip")
     print(f"Open {site / 'index.html'} in a browser, or run "
           f"python -m http.server --directory {site.relative_to(ROOT)}")  # fmt: skip
     return 0

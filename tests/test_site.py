@@ -9,12 +9,15 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import lxml.html
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+from links import links
 
 ROOT = Path(__file__).resolve().parent.parent
 VEGA = "application/vnd.vegalite.v5+json"
@@ -26,6 +29,7 @@ PAGES = [
     *(f"notebooks/solutions/{name}" for name in CHAPTERS if name[0] == "0"),
 ]  # fmt: skip
 URL = "https://example.org/book/"
+REPO = "ada/transformer"
 
 # The whole site takes half a minute to build.
 pytestmark = pytest.mark.slow
@@ -36,16 +40,16 @@ def site(tmp_path_factory) -> Path:
     """Build the site in a copy of the tree, with a small Chinese edition."""
     pytest.importorskip("myst_nb", reason="make .venv/site installs it")
     root = tmp_path_factory.mktemp("tree")
-    for name in ("site", "notebooks", "images"):
+    for name in ("site", "notebooks", "images", "tools"):
         shutil.copytree(ROOT / name, root / name)
-    for name in ("README.md", "TEACHING.md", "results/README.md"):
+    for name in ("README.md", "TEACHING.md", "results/README.md", "requirements.txt"):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     pictures = "build/site-pictures"  # those that `make site` has drawn
     if (ROOT / pictures).exists():
         shutil.copytree(ROOT / pictures, root / pictures)
     chinese_edition(root)
-    program = [sys.executable, "site/build.py", "--url", URL]
+    program = [sys.executable, "site/build.py", "--url", URL, "--repo", REPO]
     done = subprocess.run(program, cwd=root, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     return root / "build" / "site"
@@ -120,6 +124,17 @@ def test_nothing_is_loaded_from_elsewhere(site):
         assert not re.search(r"url\(['\"]?(https?:)?//|@import", style.read_text())
 
 
+def test_the_zip_file_is_the_site(site):
+    with zipfile.ZipFile(site.parent / "annotated-transformer-site.zip") as packed:
+        names = packed.namelist()
+        assert names == sorted(names, key=Path)
+        front = packed.read("annotated-transformer-site/index.html")
+        times = {each.date_time for each in packed.infolist()}
+    assert front == (site / "index.html").read_bytes()
+    assert len(names) == sum(path.is_file() for path in site.rglob("*"))
+    assert times == {(1980, 1, 1, 0, 0, 0)}  # the time of building leaves no trace
+
+
 def test_sizes_are_sensible(site):
     english = [p for p in site.rglob("*") if p.is_file() and "zh" not in p.parts]
     assert sum(path.stat().st_size for path in english) < 20e6
@@ -170,6 +185,36 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
         page = tree(site / "notebooks" / f"{name}.html")
         assert page.findtext(".//h1") in front
     assert front.count("minutes: read") == 6
+
+
+def test_copies_for_colab_set_themselves_up_and_lead_to_what_is_published(site):
+    copies = site.parent / "colab"
+    of = "https://colab.research.google.com/github/ada/transformer/blob/colab/"
+    found = sorted(copies.rglob("*.ipynb"))
+    assert [p.stem for p in found] == sorted([*CHAPTERS, "01_architecture"])
+    for path in found:
+        copy, own = path.relative_to(copies), site.parents[1]
+        notebook, chapter = (nbformat.read(p, 4) for p in (path, own / copy))
+        nbformat.validate(notebook)
+        first, *rest = notebook.cells
+        assert "github.com/ada/transformer /content/transformer" in first.source
+        assert f"/content/transformer/{copy.parent}\n" in first.source
+        compile(TransformerManager().transform_cell(first.source), str(copy), "exec")
+        for ours, theirs in zip(rest, chapter.cells, strict=True):
+            if ours.cell_type == "code":
+                assert ours == theirs
+                continue
+            for link in map(urlsplit, links(ours.source)):
+                published = ("/ada/transformer/blob/main/", "/ada/transformer/main/",
+                             "/github/ada/transformer/blob/colab/")  # fmt: skip
+                assert link.scheme or link.fragment, link
+                for start in published:
+                    if link.path.startswith(start):
+                        assert (own / link.path.removeprefix(start)).exists(), link
+        folder = "zh/notebooks" if copy.parent.name == "notebooks-zh" else "notebooks"
+        page = tree(site / folder / f"{copy.stem}.html")
+        to_colab, to_binder = page.xpath("//p[@class='run']/a/@href")
+        assert to_colab == of + copy.as_posix() and to_binder.endswith(copy.as_posix())
 
 
 def test_descriptions_and_addresses(site):
