@@ -65,7 +65,7 @@ def copy(chapter: Path, into: Path, repo: str) -> None:
         path = target.relative_to(ROOT).as_posix()
         if found[0].startswith("!"):
             link = f"https://raw.githubusercontent.com/{repo}/main/{quote(path)}"
-        elif target.parent == chapter.parent and re.match(r"\d.*\.ipynb$", target.name):
+        elif re.fullmatch(r"notebooks[\w-]*/\d\w+\.ipynb", path):
             link = colab(repo, path)
         else:
             link = f"https://github.com/{repo}/blob/main/{quote(path)}"
