@@ -3461,6 +3461,8 @@ def respell(sentence: str, text: Text) -> str:
             pairs = (typed, letter), (typed.capitalize(), letter.upper())
             for a, b in pairs:
                 spellings |= {spelling.replace(a, b) for spelling in spellings}
+        if spellings == {word}:
+            return word
         chosen = min(sorted(spellings), key=cost)
         if recase:
             return chosen
@@ -3594,10 +3596,10 @@ def search_rows(
     device = next(model.parameters()).device
     longest = config.max_tokens - 1
 
-    def confidence(ids: list[int], score: float) -> float:
+    def confidence(ids: list[int], rating: float) -> float:
         length = min(len(ids) + 1, longest)  # with the end symbol, unless it was cut
-        # the score is sum / penalty; dividing by length / penalty leaves the mean
-        return math.exp(score / length_normalized(length, length, length_penalty))
+        # the rating is sum / penalty; dividing by length / penalty leaves the mean
+        return math.exp(rating / length_normalized(length, length, length_penalty))
 
     def search_batch(batch: list[list[int]]) -> list[tuple[list[int], float]]:
         src = padded(batch).to(device)
@@ -3605,7 +3607,7 @@ def search_rows(
             model, src, (src != PAD).unsqueeze(-2), config.max_tokens, START,
             end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
-        return [(ids, confidence(ids, score)) for ids, score in found]
+        return [(ids, confidence(ids, rating)) for ids, rating in found]
 
     tokens = config.batch_tokens // beam_size
     with in_mode(model, training=False):  # once, not in each thread
@@ -3790,9 +3792,8 @@ def _encode_line(
         return None
     if any(UNK in ids for ids in rows):
         tokens = [translator.text.tokenizer_src.tokenize(s) for s in sentences]
-        known = zip(
-            sum(tokens, []), (i for ids in rows for i in ids[1:-1]), strict=True
-        )
+        inner = [index for ids in rows for index in ids[1:-1]]
+        known = zip(sum(tokens, []), inner, strict=True)
         unknown = ", ".join(repr(token) for token, index in known if index == UNK)
         log(f"input, line {number}: unknown words: {unknown}")
     return rows
