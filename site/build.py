@@ -201,15 +201,16 @@ def redirected(text: str, source: Path, target: Path, language: str) -> str:
     """Return Markdown in which links to what is not translated lead to English."""
     if language == "en":
         return text
+    edition = ROOT / FOLDERS[language]
 
     def lead(match: re.Match) -> str:
         name, anchor = match["to"], match["anchor"] or ""
-        if (source.parent / name).exists():
+        english = (source.parent / name).resolve()
+        if english.exists() and english.is_relative_to(edition):
             return match[0]
-        english = (ROOT / "notebooks" / source.parent.relative_to(
-            ROOT / FOLDERS[language]) / name).resolve()  # fmt: skip
         if not english.exists():
-            english = (source.parent / name).resolve()
+            folder = ROOT / "notebooks" / source.parent.relative_to(edition)
+            english = (folder / name).resolve()
         page = BUILD / "site" / english.relative_to(ROOT).with_suffix(".html")
         here = BUILD / "site" / target.relative_to(BUILD / "site-source").parent
         return f"](en:{os.path.relpath(page, here)}{anchor})"
@@ -223,8 +224,8 @@ def redirected(text: str, source: Path, target: Path, language: str) -> str:
 
 def rows(path: Path) -> dict[str, list[str]]:
     """Return the rows of a file's tables that begin with a link to a chapter."""
-    found = re.findall(r"(?m)^\| \[.*?\]\((?:notebooks/)?(\w+)\.ipynb\) \| (.*) \|$",
-                       path.read_text(encoding="utf-8"))  # fmt: skip
+    row = r"(?m)^\| \[.*?\]\((?:(?:\.\./)?notebooks/)?(\w+)\.ipynb\) \| (.*) \|$"
+    found = re.findall(row, path.read_text(encoding="utf-8"))
     return {name: rest.split(" | ") for name, rest in found}
 
 
@@ -250,7 +251,7 @@ def contents(digit: str, language: str) -> str:
             what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
         lines.append(f"- **[{title}]({link})**: {what}")
         if path.stem in reading:
-            practice = sum(map(int, re.findall(r"(?m)^\*.* · (\d+) \w+\*$", text)))
+            practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+\*+$", text)))
             takes = f"{read} {reading[path.stem][0]} · {exercises} {practice} · {run} "
             lines[-1] += f"<br>\n  <small>{takes}{minutes}</small>"
     return "\n".join(lines)
