@@ -950,7 +950,7 @@ MUTANTS = [
     Mutant(
         OWN,
         "a gradient that is no number reaches the weights",
-        "        _check_finite(\"gradient's norm\", norm, state)\n",
+        '        _check_finite("gradient\'s norm", norm, state)\n',
         "",
         "test_training.py::test_an_infinite_gradient_stops_before_any_weight_is_touched",
     ),
