@@ -410,7 +410,7 @@ def test_the_front_page_shows_what_translate_prints(capfd):
     command, *shown = example.splitlines()[:4]
     assert main(["translate", *shlex.split(command)]) == 0
     out, err = capfd.readouterr()
-    assert (out + err).splitlines() == shown
+    assert (err + out).splitlines() == shown
 
 
 def test_more_training_discards_the_threshold(tmp_path):
