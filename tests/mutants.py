@@ -616,10 +616,10 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "translations land in other rows after a blank one",
+        "translations get other keys than their rows",
         "yield keys[i], output",
         "yield i, output",
-        "test_command_line.py::test_one_line_out_for_one_line_in",
+        "test_command_line.py::test_confidence_is_the_geometric_mean_of_the_probabilities",
     ),
     Mutant(
         OWN,

@@ -273,7 +273,8 @@ def test_confidence_is_the_geometric_mean_of_the_probabilities():
     src, model = torch.tensor([ids]), translator.model
     mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
-        [(_, (found, confidence))] = translator.search({0: ids}, beam_size, alpha)
+        [(key, (found, confidence))] = translator.search({7: ids}, beam_size, alpha)
+        assert key == 7
         tgt = torch.tensor([[at.START, *found, at.END]])
         with torch.no_grad():
             out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
