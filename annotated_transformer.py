@@ -14,6 +14,7 @@ import copy
 import ctypes
 import dataclasses
 import datetime
+import errno
 import functools
 import gzip
 import hashlib
@@ -1211,7 +1212,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
     return {
         "bleu": round(bleu.score, 2),
         "signature": str(metric.get_signature()),
-        "interval": [round(bound, 2) for bound in bounds],
+        "interval": [round(min(max(bound, 0), 100), 2) for bound in bounds],
         "chrf": round(chrf.score, 2),
         "sentences": len(references),
     }
@@ -1260,7 +1261,10 @@ class BytePairEncoding:
         Raises ValueError if ``size`` leaves no room for SPECIALS and 256 bytes.
         """
         if size < len(SPECIALS) + 256:
-            raise ValueError(f"size={size}: SPECIALS and the bytes alone are 260")
+            taken = len(SPECIALS) + 256
+            raise ValueError(
+                f"{size} subwords: the special tokens and bytes are {taken}"
+            )
         tokenizer = _empty_encoding()
         trainer = optional_import("tokenizers").trainers.BpeTrainer(
             vocab_size=size,
@@ -2267,7 +2271,8 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         what = f"can't be written ({error.strerror or error})"
-        do = "Make room, or choose a folder you may write to."
+        full = error.errno == errno.ENOSPC
+        do = "Make room." if full else "Choose another file or folder."
         raise DataError(path, what, do) from error
 
 
@@ -2801,7 +2806,7 @@ def load_translator(
     files = [folder / f"{name}.safetensors" for name in ("model", "best")]
     weights = next(filter(Path.exists, files), None)
     if weights is None:
-        what = "holds no trained model"
+        what = "holds no trained model" if folder.is_dir() else "is not a folder"
         do = "Train one with `train --run-dir`, or name its folder with --model."
         raise DataError(folder, what, do)
     config, text = load_config(folder), load_text(folder)
@@ -3198,7 +3203,7 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
         return read_parallel(src, tgt)
     if src or tgt or config.dataset == "files":
         what = "has no files" if src is tgt is None else "has one file instead of two"
-        do = f"Give {split}_src and {split}_tgt."
+        do = f"Set {split}_src and {split}_tgt (--{split}-src and --{split}-tgt)."
         raise DataError(f"{split} split", what, do)
     name, suffix = split, ""
     if config.dataset == "multi30k":
@@ -3353,6 +3358,8 @@ def train_resumably(
     updates = count_updates(train_data, config)
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
+    if rank == 0 and config.warmup >= updates:
+        log(f"warmup={config.warmup} is longer than the run of {updates} updates.")
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
@@ -3382,6 +3389,8 @@ def train_resumably(
         record = _epoch_record(epoch, run.epoch_state(), valid, seconds, precision)
         run.log({**record, "lr": float(scheduler.get_last_lr()[0])})
         run.save(epoch, valid.nll)
+        if rank == 0 and seconds > _TIMED:
+            log(f"epoch {epoch + 1}: perplexity {valid.perplexity:.2f} on validation")
         if device.type == "cuda" and rank == 0:
             log("; ".join(gpu_report()))
     run.finish()
@@ -3441,6 +3450,10 @@ def split_sentences(line: str) -> list[str]:
     return [sentence.text for sentence in _sentencizer()(line).sents]
 
 
+_TYPED = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü", "ss": "ß"}
+_WORD = r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # letters and combining marks
+
+
 def respell(sentence: str, text: Text) -> str:
     """Return a sentence in the spelling that the model's vocabulary knows best.
 
@@ -3457,13 +3470,12 @@ def respell(sentence: str, text: Text) -> str:
     def best(match: re.Match[str]) -> str:
         word = match[0]
         spellings = {word, word.lower(), word.capitalize()} if recase else {word}
-        for typed, letter in (("ae", "ä"), ("oe", "ö"), ("ue", "ü"), ("ss", "ß")):
-            pairs = (typed, letter), (typed.capitalize(), letter.upper())
-            for a, b in pairs:
-                spellings |= {spelling.replace(a, b) for spelling in spellings}
+        for typed, letter in _TYPED.items():
+            spellings |= {spelling.replace(typed, letter) for spelling in spellings}
         if spellings == {word}:
             return word
-        chosen = min(sorted(spellings), key=cost)
+        in_order = sorted(spellings, key=lambda each: (each != word, each))
+        chosen = min(in_order, key=cost)  # if several cost the same, the word as typed
         if recase:
             return chosen
         (unknown, tokens, _), (still_unknown, fewer, _) = cost(word), cost(chosen)
@@ -3471,8 +3483,13 @@ def respell(sentence: str, text: Text) -> str:
         better = still_unknown < unknown or fewer == 1 < tokens or fewer + 1 < tokens
         return chosen if better else word
 
-    found = re.sub(r"[^\W\d_]+", best, sentence)
-    return found[:1].upper() + found[1:] if recase else found
+    found = re.sub(_WORD, best, sentence)
+    if recase and (first := re.search(_WORD, found)):
+        capital = first[0].capitalize()
+        unknown, tokens, _ = cost(capital)
+        if not unknown and tokens <= cost(first[0])[1]:
+            found = found.replace(first[0], capital, 1)
+    return found
 
 
 class Translation(NamedTuple):
@@ -3551,7 +3568,7 @@ class Translator:
         """Return why not to rely on a translation, or None if there is no reason."""
         if self.threshold is None or confidence >= self.threshold:
             return None
-        limit = f"{confidence:.2f}, below {self.threshold:.2f}"
+        limit = f"{confidence:.3f}, below {self.threshold:.3f}"
         return f"don't rely on this translation (confidence {limit})"
 
     def search(
@@ -3810,6 +3827,9 @@ def _translate_command(arguments: argparse.Namespace) -> int:
     share_one_heap()  # otherwise a long text would take more and more memory
     translator = _load_model(arguments)
     search = translator.config.beam_size, translator.config.length_penalty
+    for sentence in filter(os.path.isfile, arguments.sentences):
+        do = f"`translate < {sentence}` translates its lines."
+        raise DataError(sentence, "is a file, not a sentence", do)
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
     number = doubtful = 0
@@ -3841,6 +3861,9 @@ _TEST_2016 = {  # SHA-256 of the English and of the German sentences
 
 def _pairs_to_judge(arguments: argparse.Namespace) -> Sequence[tuple[str, str]]:
     """Return the pairs of two files or of a split of a data set."""
+    if arguments.dataset and (arguments.src or arguments.ref):
+        what = "names a data set and files"
+        raise DataError("command line", what, "Give --dataset, or --src and --ref.")
     if arguments.dataset:
         config = TrainingConfig(dataset=arguments.dataset)
         return load_pairs(config, arguments.split)
@@ -3883,20 +3906,22 @@ def calibrate(
 
     A ``share`` of the translations of pairs falls below it. Return it together with
     chrF below and above it, which differ if the confidence means something.
+    Raises DataError for fewer than 100 pairs.
     """
+    if len(pairs) < 100:
+        what = f"are too few to choose a threshold: {len(pairs)}"
+        raise DataError("sentences", what, "Use 100 or more.")
     found = translator.translations([src for src, _ in pairs])
     ranked = sorted(translation.confidence for translation in found)
     threshold = round(ranked[int(share * len(ranked))], 3)
     result: dict[str, Any] = {
         "threshold": threshold, "share": share, "sentences": len(pairs)
     }  # fmt: skip
-    for name, below in (("chrf_below", True), ("chrf_above", False)):
-        chosen = [
-            (translation.text, reference)
-            for translation, (_, reference) in zip(found, pairs, strict=True)
-            if (translation.confidence < threshold) == below
-        ]
-        texts, references = map(list, zip(*chosen, strict=True)) if chosen else ([], [])
+    below = [translation.confidence < threshold for translation in found]
+    for name, wanted in (("chrf_below", True), ("chrf_above", False)):
+        chosen = [i for i, low in enumerate(below) if low == wanted]
+        texts = [found[i].text for i in chosen]
+        references = [pairs[i][1] for i in chosen]
         result[name] = score(texts, references)["chrf"] if chosen else None
     return result
 
@@ -3906,8 +3931,10 @@ def _calibrate_command(arguments: argparse.Namespace) -> int:
     pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
     result = calibrate(translator, pairs)
-    write_json(arguments.model / "confidence.json", result | describe_environment())
+    file = arguments.model / "confidence.json"
+    write_json(file, result | describe_environment())
     print(json.dumps(result))
+    log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
     return 0
 
 
@@ -3917,6 +3944,9 @@ def _attend_command(arguments: argparse.Namespace) -> int:
         decode_line("sentence", number, os.fsencode(sentence))
         for number, sentence in enumerate(arguments.sentences, 1)
     ]
+    if Path(arguments.out).suffix not in (".html", ".htm"):
+        what = "is not the name of a web page"
+        raise DataError(arguments.out, what, "Let it end in .html.")
     translator = _load_model(arguments, needs_weights=True)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
@@ -3953,7 +3983,7 @@ def _command_line() -> _CommandLine:
         command = commands.add_parser(
             name, help=about, description=about, parents=parents, allow_abbrev=False
         )
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, parser=command)
         return command
 
     settings = _CommandLine(add_help=False)
@@ -4019,7 +4049,9 @@ def _command_line() -> _CommandLine:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status (see chapter 91)."""
     try:
-        arguments = _command_line().parse_args(argv)
+        arguments, unknown = _command_line().parse_known_args(argv)
+        if unknown:
+            arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         return arguments.run(arguments)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

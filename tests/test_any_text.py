@@ -100,9 +100,10 @@ def test_unknown_words_are_named_with_their_line(templates):
 def test_nothing_is_normalised(templates):
     one, two = (unicodedata.normalize(form, "schläft") for form in ("NFC", "NFD"))
     assert one != two
-    lines = [f"Ein Hund {word}." for word in (one, two)]
-    notes = translated(templates / "words", lines)[1]
-    assert notes == [f"input, line 2: unknown words: '{two}'"]
+    for sentence in ("{}", "Ein Hund {}."):
+        lines = [sentence.format(word) for word in (one, two)]
+        notes = translated(templates / "words", lines)[1]
+        assert notes == [f"input, line 2: unknown words: '{two}'"]
 
 
 def real_sentences():

@@ -61,8 +61,9 @@ def test_one_translation_a_line_in_the_order_of_the_sentences():
     [
         ((" ",), "is blank"),
         ((), "the following arguments are required: sentences"),
-        ((SENTENCE, "--model", "nowhere"), "holds no trained model"),
+        ((SENTENCE, "--model", "nowhere"), "is not a folder"),
         ((SENTENCE, "--out", "/proc/page.html"), "can't be written"),
+        ((SENTENCE, "--out", "page.pdf"), "Let it end in .html"),
         (("Hund " * 200,), "has 203 tokens, the model takes 128"),
         (("Hund \udcff",), "is not UTF-8"),
     ],

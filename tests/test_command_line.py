@@ -395,7 +395,9 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     shutil.copytree(CAPTIONS, folder)
     flags = ["--model", str(folder), "--dataset", "captions", "--beam-size", "1"]
     assert main(["calibrate", *flags]) == 0
-    printed = json.loads(capfd.readouterr().out)
+    out, err = capfd.readouterr()
+    printed = json.loads(out)
+    assert "confidence.json" in err and str(printed["threshold"]) in err
     assert at.load_threshold(folder) == printed["threshold"]
     translator = at.load_translator(folder, "cpu")
     pairs = at.load_pairs(at.TrainingConfig(dataset="captions"), "valid")
@@ -403,6 +405,33 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     below = sum(confidence < printed["threshold"] for _, confidence in found)
     assert below == pytest.approx(0.05 * len(pairs), abs=3)
     assert printed["chrf_below"] < printed["chrf_above"]
+
+
+def test_a_threshold_needs_a_hundred_sentences(tmp_path, capfd):
+    for name in ("src", "ref"):
+        (tmp_path / name).write_text("Ein Hund.\n" * 99)
+    flags = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref")]
+    error = refused(capfd, "calibrate", "--model", str(CAPTIONS), *flags)
+    assert "99" in error and "100" in error
+
+
+def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
+    (tmp_path / "five.de").write_text("Ein Hund.\n")
+    flags = ["--model", str(CAPTIONS), "Ein Hund.", str(tmp_path / "five.de")]
+    error = refused(capfd, "translate", *flags)
+    assert "five.de: is a file" in error and "translate <" in error
+
+
+@pytest.mark.parametrize("command", ["train", "translate", "evaluate"])
+def test_an_unknown_flag_leads_to_the_help_of_its_command(capfd, command):
+    error = refused(capfd, command, "--beem")
+    assert "--beem" in error and f"{command} --help" in error
+
+
+def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
+    flags = [*write_pairs(tmp_path), "--run-dir", str(tmp_path / "run")]
+    assert main(["train", *SMALL, *flags, "--epochs", "1", "--warmup", "99"]) == 0
+    assert "warmup=99 is longer than the run" in capfd.readouterr().err
 
 
 def test_the_front_page_shows_what_translate_prints(capfd):
@@ -529,6 +558,7 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
         (["--dataset", "wmt"], ["wmt"]),
         (["--dataset", "captions", "--split", "train"], ["train", "valid"]),
         (["--src", "missing.de", "--ref", "missing.en"], ["missing.de"]),
+        (["--src", "a.de", "--dataset", "captions"], ["--dataset", "--src"]),
     ],
 )
 def test_what_cannot_be_evaluated(model, capfd, flags, words):

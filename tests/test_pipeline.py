@@ -561,6 +561,20 @@ def test_editing_code_makes_the_outputs_anew(tree):
     assert tool(tree, "check.py").status == 0
 
 
+def test_a_change_of_the_module_makes_the_outputs_anew_where_it_is_used(tree):
+    edit(tree / "notebooks/02_second.md", "float(r * r))", "float(r) ** 2)")
+    tool(tree, "export_module.py")
+    done = tool(tree, "run_notebooks.py")
+    assert "01_first: outputs kept" in done.stdout, done.stdout + done.stderr
+    assert "02_second: executed" in done.stdout
+    edit(tree / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 4.0")
+    tool(tree, "export_module.py")  # the second chapter uses it through double
+    edit(tree / "notebooks/01_first.md", "print(double(3))", "print(double(5))")
+    done = tool(tree, "run_notebooks.py", str(tree / "notebooks/02_second.md"))
+    assert "02_second: executed" in done.stdout
+    refused(tree, "01_first: the code, the module or data changed")
+
+
 def test_force_makes_the_outputs_anew(tree):
     mark_outputs(tree)
     assert "executed" in tool(tree, "run_notebooks.py", "--force").stdout

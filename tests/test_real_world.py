@@ -718,6 +718,12 @@ def test_evaluate_is_sacrebleu(trained):
     assert low < result["bleu"] < high < 100
 
 
+def test_the_interval_of_a_few_sentences_is_not_beyond_100():
+    references = ["A dog is sleeping.", "A cat sleeps.", "A man is running."]
+    score = at.score([references[0], "A cat is asleep.", references[2]], references)
+    assert 0 <= score["interval"][0] < score["bleu"] < score["interval"][1] == 100
+
+
 def test_scoring_needs_a_reference_for_each_translation():
     with pytest.raises(DataError, match="2 translations for 1 references"):
         at.score(["a", "b"], ["a"])
