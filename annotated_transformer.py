@@ -1263,7 +1263,7 @@ class BytePairEncoding:
         if size < len(SPECIALS) + 256:
             taken = len(SPECIALS) + 256
             raise ValueError(
-                f"{size} subwords: the special tokens and bytes are {taken}"
+                f"{size} subwords: SPECIALS and the bytes alone are {taken}"
             )
         tokenizer = _empty_encoding()
         trainer = optional_import("tokenizers").trainers.BpeTrainer(
@@ -1895,16 +1895,16 @@ class _SharedKeys(nn.Module):
         mask: Tensor | None = None,
         dropout: nn.Module | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        copies = query.size(1) // key.size(1)
+        shared_by = query.size(1) // key.size(1)  # heads of queries in a group
 
-        def together(x: Tensor) -> Tensor:  # (B, h, L, …) -> (B, g, copies · L, …)
-            return x.unflatten(1, (-1, copies)).flatten(2, 3)
+        def together(x: Tensor) -> Tensor:  # (B, h, L, …) -> (B, g, shared_by · L, …)
+            return x.unflatten(1, (-1, shared_by)).flatten(2, 3)
 
         def apart(x: Tensor) -> Tensor:  # and back
-            return x.unflatten(2, (copies, -1)).flatten(1, 2)
+            return x.unflatten(2, (shared_by, -1)).flatten(1, 2)
 
-        if mask is not None and mask.size(-2) > 1:
-            mask = mask.repeat(1, 1, copies, 1)
+        if mask is not None and mask.size(-2) > 1:  # a row for each query
+            mask = mask.repeat(1, 1, shared_by, 1)
         x, weights = self.attention(together(query), key, value, mask, dropout)
         return apart(x), None if weights is None else apart(weights)
 
@@ -1967,7 +1967,7 @@ def modernize(
     if "no_bias" in changes:
         for module in model.modules():
             if isinstance(module, nn.Linear):
-                module.register_parameter("bias", None)
+                module.register_parameter("bias", None)  # as with bias=False
     initialize(model)
 
 
@@ -2034,12 +2034,12 @@ def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
     """
     best, ids = log_p.sort(dim=-1, descending=True)
     before = best.exp().cumsum(dim=-1) - best.exp()  # probability of all better ones
-    out = (before >= top_p) & (top_p < 1)
+    removed = (before >= top_p) & (top_p < 1)  # at 1, rounding must not remove any
     if top_k is not None:
-        out[..., top_k:] = True
-    out[..., 0] = False
-    out = out.scatter(-1, ids, out)  # from the order of rank to the order of the ids
-    return log_p.masked_fill(out, -torch.inf)
+        removed[..., top_k:] = True
+    removed[..., 0] = False
+    by_id = torch.empty_like(removed).scatter(-1, ids, removed)  # no longer by rank
+    return log_p.masked_fill(by_id, -torch.inf)
 
 
 def sample(

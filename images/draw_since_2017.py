@@ -229,7 +229,8 @@ def timeline() -> Figure:
             color=LINE,
         )  # fmt: skip
         pill(f, x, y, section)
-    for i, words in enumerate(("year: first public version", "black: section")):
+    key = ("black: the section, in the year", "of the first public version")
+    for i, words in enumerate(key):
         f.text(28, bottom - 3 * row + 20 * i, words, 13, "start", color=LINE)
     x = 18.0
     for part, fill in PARTS.items():
@@ -315,14 +316,14 @@ def rotary() -> Figure:
 def one_sequence() -> Figure:
     """Draw a pair as one sequence, what is asked of it, and who sees whom."""
     f = Figure("one_sequence", 318, "Source and target as one sequence")
-    source = ["ein", "Hund", "schläft", "</s>"]
-    target = ["<s>", "a", "dog", "sleeps"]
+    source = ["<s>", "Hunde", "bellen", "</s>"]
+    target = ["<s>", "dogs", "bark"]
     asked = [*target[1:], "</s>"]
-    tokens, S = source + target, len(source)
-    wide, left, cell, grid_x, grid_y = 54, 10, 23, 510, 70
-    half = wide * S
-    f.text(left + 1.5 * half, 24, "loss: negative log-probabilities", 13)
-    f.box(left, 146, 2 * half, 44, "one stack, decoder only", "attention", 15)
+    tokens, S, L = source + target, len(source), len(target)
+    wide, left, cell, grid_x, grid_y = 62, 10, 25, 520, 70
+    half, whole = wide * S, wide * (S + L)
+    f.text(left + (half + whole) / 2, 24, "loss: negative log-probabilities", 13)
+    f.box(left, 146, whole, 44, "one stack, decoder only", "attention", 15)
     for i, token in enumerate(tokens):
         x = left + wide * (i + 0.5)
         f.box(x - 26, 216, 52, 34, token, "embed" if i < S else "output", 13)
@@ -334,22 +335,22 @@ def one_sequence() -> Figure:
             f.text(x, 50, "−log p", 13)
     for i, words in enumerate(("no loss here:", "nobody asks for the source")):
         f.text(left + half / 2, 88 + 18 * i, words, 13)
-    may = [[s < S or s <= t for s in range(2 * S)] for t in range(2 * S)]
+    may = [[s < S or s <= t for s in range(S + L)] for t in range(S + L)]
     token_grid(f, grid_x, grid_y, may, tokens, tokens, cell)
-    edge, end = cell * S, 2 * cell * S
+    edge, end = cell * S, cell * (S + L)
     f.part(
         "path",
         d=f"M{grid_x + edge} {grid_y} v{end} M{grid_x} {grid_y + edge} h{end}",
         stroke=INK,
         stroke_width=2,
     )
-    for start, size, y in ((left, half, 256), (grid_x, edge, grid_y + end + 6)):
-        for x, words in ((start, "source"), (start + size, "target")):
-            right = x + size - 3
+    for start, size, y in ((left, wide, 256), (grid_x, cell, grid_y + end + 6)):
+        for x, n, words in ((start, S, "source"), (start + size * S, L, "target")):
+            right = x + size * n - 3
             f.line((x + 3, y), (x + 3, y + 6), (right, y + 6), (right, y), arrow=False)
-            f.text(x + size / 2, y + 20, words, 14, bold=True)
-    f.text(left + half, 302, "a pair, read as one row", 13, color=LINE)
-    f.text(grid_x + edge, 302, "each row reads its blue columns", 13, color=LINE)
+            f.text(x + size * n / 2, y + 20, words, 14, bold=True)
+    f.text(left + whole / 2, 302, "a pair, read as one row", 13, color=LINE)
+    f.text(grid_x + end / 2, 302, "each row reads its blue columns", 13, color=LINE)
     return f
 
 

@@ -20,7 +20,7 @@ def digest(source: Path) -> str:
     It covers the notebook's code cells, the definitions of the module that they use,
     directly or through others, the Python files of notebooks/, all without docstrings
     and comments, and the files of data/, models/ and results/ that any of this code
-    names. Editing prose, or a definition that a notebook doesn't use, keeps its outputs.
+    names. Editing prose, or a definition that isn't used, keeps the outputs.
     """
     parts = [cell.source for cell in read(source) if cell.cell_type == "code"]
     checks = sorted(NOTEBOOKS.glob("*.py"))
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
 
 def _used(code: str) -> list[str]:
-    """Return the texts of the module's parts that the code uses, at first or second hand.
+    """Return the texts of the module's parts that the code uses, even indirectly.
 
     Code that names the module's file runs it as a program, and uses all of it.
     """
