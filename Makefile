@@ -58,9 +58,8 @@ pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 min
 .venv/site: $(READY) site/requirements.txt
 	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@
 
-train: $(READY)  ## train on Multi30k into runs/multi30k-small (2 cores, about 45 minutes)
-	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config small \
-	--run-dir runs/multi30k-small)
+train: $(READY)  ## train on Multi30k into runs/multi30k-2026 (2 cores, half an hour to an hour)
+	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config 2026)
 
 bench: .venv/bench  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \

@@ -1262,9 +1262,7 @@ class BytePairEncoding:
         """
         if size < len(SPECIALS) + 256:
             taken = len(SPECIALS) + 256
-            raise ValueError(
-                f"{size} subwords: SPECIALS and the bytes alone are {taken}"
-            )
+            raise ValueError(f"size={size}: SPECIALS and the bytes alone are {taken}")
         tokenizer = _empty_encoding()
         trainer = optional_import("tokenizers").trainers.BpeTrainer(
             vocab_size=size,
@@ -2550,6 +2548,10 @@ CONFIGS = {
         base_lr=4e-3, warmup=50, average=1,
     ),
     "small": _SMALL,
+    "2026": dataclasses.replace(
+        _SMALL, run_dir="runs/multi30k-2026", block="2026", decay=0.2, epochs=12,
+        average=2, length_penalty=1.0,
+    ),
     "base": _PAPER,
     "big": dataclasses.replace(
         _PAPER, run_dir="runs/big", d_model=1024, d_ff=4096, h=16, dropout=0.3

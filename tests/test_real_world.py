@@ -441,7 +441,7 @@ def test_the_dictionary_of_2022_is_understood():
 def test_configurations_go_by_name():
     small = TrainingConfig.of("small")
     assert small is TrainingConfig.of(small) is at.CONFIGS["small"]
-    with pytest.raises(DataError, match="tiny, small, base, big"):
+    with pytest.raises(DataError, match="tiny, small, 2026, base, big"):
         TrainingConfig.of("huge")
 
 
