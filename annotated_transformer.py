@@ -3360,7 +3360,7 @@ def train_resumably(
     updates = count_updates(train_data, config)
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
-    if rank == 0 and config.warmup >= updates:
+    if rank == 0 and config.warmup > updates:
         log(f"warmup={config.warmup} is longer than the run of {updates} updates.")
     train_loss, valid_loss = build_losses(model, config)
 

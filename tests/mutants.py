@@ -759,8 +759,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "a group's queries get each other's masks",
-        "mask = mask.repeat(1, 1, copies, 1)",
-        "mask = mask.repeat_interleave(copies, dim=2)",
+        "mask = mask.repeat(1, 1, shared_by, 1)",
+        "mask = mask.repeat_interleave(shared_by, dim=2)",
         "test_since_2017.py::test_grouped_queries_are_a_loop_and_torchs",
     ),
     Mutant(
@@ -795,8 +795,8 @@ MUTANTS = [
     Mutant(
         OWN,
         "what is left out is put back in sorted order",
-        "out.scatter(-1, ids, out)",
-        "out.gather(-1, ids)",
+        "torch.empty_like(removed).scatter(-1, ids, removed)",
+        "removed.gather(-1, ids)",
         "test_since_2017.py::test_what_is_kept_is_the_nucleus",
     ),
     Mutant(

@@ -253,7 +253,7 @@ def test_a_killed_export_is_no_model_and_does_not_block_the_next(
             at.export_to_ctranslate2(captions, tmp_path / "engine")
     assert any(tmp_path.iterdir()) and not (tmp_path / "engine").exists()
     error = refused(capfd, "translate", "--model", str(tmp_path / "engine"), "Hund")
-    assert "no trained model" in error
+    assert "is not a folder" in error
     exported(captions, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["engine"]
 

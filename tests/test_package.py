@@ -42,7 +42,7 @@ def wheel(tmp_path_factory):
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / "copy")
     with tarfile.open(build(folder / "copy", "sdist", folder / "sdist")) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder)
     [source] = folder.glob("annotated_transformer-*")
     return build(source, "wheel", folder / "wheel")
 

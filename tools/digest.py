@@ -49,7 +49,10 @@ def _used(code: str) -> list[str]:
     if MODULE.name in code:
         return [part.text for part in parts]
     seen: set[str] = set()
-    new = _mentioned(ast.parse(code))
+    try:
+        new = _mentioned(ast.parse(code))
+    except SyntaxError:  # a magic or a mistake, which check.py and the kernel report
+        new = set(re.findall(r"\w+", code))
     while new:
         seen |= new
         used = [part for part in parts if part.defines & seen]
