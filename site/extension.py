@@ -52,18 +52,24 @@ NO_TERM = (nodes.literal, nodes.reference, nodes.title, nodes.math, nodes.raw,
 
 
 def terms(app, docname: str, source: list[str]) -> None:
-    """Give each term of the glossary an anchor, and remember what it means."""
+    """Give each term of the glossary an anchor, and remember what it means.
+
+    A Chinese entry, 词、别名（English term）, is known by its first name; its anchor
+    is made of the English term.
+    """
     if docname != GLOSSARY:
         return
     app.env.site_terms = {}
 
     def anchor(match: re.Match) -> str:
         term, rest = match[1], match[2]
-        spot = "term-" + re.sub(r"\W+", "-", term.lower()).strip("-")
+        names, _, english = term.rstrip("）").partition("（")
+        name = names.partition("、")[0]
+        spot = nodes.make_id(f"term-{english or name}")
         home = re.search(r"\]\((?:en:)?([^)]*)\)", rest)
         meaning = re.sub(r"\[[^\]]*\]\([^)]*\)", "", rest.partition(" · ")[2])
         meaning = re.sub(r"[`*]", "", " ".join(meaning.split()))
-        app.env.site_terms[term] = (spot, meaning, home[1] if home else "")
+        app.env.site_terms[name] = (spot, meaning, home[1] if home else "")
         return f"- []{{#{spot}}}**{term}** {rest}"
 
     source[0] = re.sub(r"(?ms)^- \*\*(.+?)\*\* (.*?)(?=^- |\Z|\n\n)", anchor, source[0])
@@ -85,6 +91,7 @@ def link_terms(app, doctree: nodes.document, docname: str) -> None:
                          rf"(?<![\w-]){re.escape(term)}s?(?![\w-])",
                          0 if term[1:].lower() != term[1:] else re.I)
         for term in sorted(known, key=len, reverse=True)
+        if len(term) > 1  # 头 and 值 are parts of too many other words
     }  # fmt: skip
     page = docname.rpartition("/")[2]
     for section in doctree.children[0].findall(nodes.section):

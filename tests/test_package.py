@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from email.parser import Parser
@@ -41,8 +40,9 @@ def wheel(tmp_path_factory):
     shutil.copytree(ROOT / at.CAPTIONS_MODEL, folder / "copy" / at.CAPTIONS_MODEL)
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / "copy")
-    with tarfile.open(build(folder / "copy", "sdist", folder / "sdist")) as archive:
-        archive.extractall(folder)
+    archive = build(folder / "copy", "sdist", folder / "sdist")
+    unpack = [sys.executable, "-m", "tarfile", "-e", str(archive), str(folder)]
+    subprocess.run(unpack, check=True, capture_output=True)
     [source] = folder.glob("annotated_transformer-*")
     return build(source, "wheel", folder / "wheel")
 
