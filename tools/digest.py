@@ -43,10 +43,10 @@ class _Part(NamedTuple):
 def _used(code: str) -> list[str]:
     """Return the texts of the module's parts that the code uses, even indirectly.
 
-    Code that names the module's file, or imports it whole, uses all of it.
+    Code that names the module's file runs it as a program, and uses all of it.
     """
     parts = _parts(MODULE)
-    if MODULE.name in code or re.search(rf"import {MODULE.stem}\b", code):
+    if MODULE.name in code:
         return [part.text for part in parts]
     seen: set[str] = set()
     try:
