@@ -1946,19 +1946,22 @@ def modernize(
     d_model, d_k = layer.size, layer.self_attn.d_k
     d_ff, dropout = layer.feed_forward.w_1.out_features, layer.self_attn.dropout.p
 
-    parts: list[Any] = list(model.modules())  # the old ones; new ones aren't visited
-    for part in parts:
-        if "rms_norm" in changes and isinstance(getattr(part, "norm", None), LayerNorm):
-            part.norm = RMSNorm(d_model)
-        if "swiglu" in changes and hasattr(part, "feed_forward"):
-            part.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
-        if "rotary" in changes and hasattr(part, "self_attn"):  # not in src_attn
-            attn = part.self_attn
-            attn.attention = RotaryAttention(d_k, attn.attention, max_len)
-    for part in parts:  # after the rotation is in place, so that the norm comes first
-        if "qk_norm" in changes and isinstance(part, MultiHeadedAttention):
-            part.attention = QueryKeyNorm(d_k, part.attention)
-
+    for stack in (model.encoder, model.decoder):
+        if "rms_norm" in changes and isinstance(stack.norm, LayerNorm):  # pre-norm
+            stack.norm = RMSNorm(d_model)
+        for layer in stack.layers:
+            if "rms_norm" in changes:
+                for sublayer in layer.sublayer:
+                    sublayer.norm = RMSNorm(d_model)
+            if "swiglu" in changes:
+                layer.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
+            if "rotary" in changes:  # not in src_attn
+                attn = layer.self_attn
+                attn.attention = RotaryAttention(d_k, attn.attention, max_len)
+    if "qk_norm" in changes:  # around the rotation
+        for module in list(model.modules()):
+            if isinstance(module, MultiHeadedAttention):
+                module.attention = QueryKeyNorm(d_k, module.attention)
     if "rotary" in changes:  # the embeddings no longer need positions
         for embed in (model.src_embed, model.tgt_embed):
             embed[1] = nn.Dropout(dropout)
@@ -3510,12 +3513,17 @@ class Translator:
     config: TrainingConfig
     threshold: float | None = None  # don't rely on a translation less confident
 
-    def check(self, sentence: str) -> list[int]:
-        """Return a sentence's ids; DataError if the model can't take that many."""
+    def check(self, sentence: str, line: int | None = None) -> list[int]:
+        """Return a sentence's ids; DataError if the model can't take that many.
+
+        ``line`` is the number that the error mentions.
+        """
         ids = self.text.encode(sentence)
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
-            raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
+            where = f"sentence {sentence[:30]!r}…"
+            where += "" if line is None else f" (line {line})"
+            raise DataError(where, what, "Split it.")
         return ids
 
     def translate(
@@ -3536,7 +3544,10 @@ class Translator:
         """Return what ``translate`` does, with confidences."""
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        encoded = [[self.check(s) for s in self.sentences(line)] for line in lines]
+        encoded = [
+            [self.check(sentence, number) for sentence in self.sentences(line)]
+            for number, line in enumerate(lines, 1)
+        ]
         return self.translate_ids(encoded, beam, alpha)
 
     def sentences(self, line: str) -> list[str]:
@@ -3659,10 +3670,18 @@ def _field_comments() -> dict[str, str]:
 _FIELDS = tuple(field.name for field in dataclasses.fields(TrainingConfig))
 
 
-def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Add a flag for each of these fields; a flag not given sets no attribute."""
+def _add_fields(
+    parser: argparse.ArgumentParser, *names: str, preset: TrainingConfig | None = None
+) -> None:
+    """Add a flag for each of these fields; a flag not given sets no attribute.
+
+    The help text of each flag ends with its value in ``preset``.
+    """
     types, comments = typing.get_type_hints(TrainingConfig), _field_comments()
     for name in names:
+        about, value = comments[name], getattr(preset, name, None)
+        if value is not None:
+            about += f" [{value}]"
         kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
         if kind is bool:
             options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
@@ -3670,7 +3689,7 @@ def _add_fields(parser: argparse.ArgumentParser, *names: str) -> None:
             options = {"type": kind, "metavar": kind.__name__.upper()}
         parser.add_argument(
             "--" + name.replace("_", "-"), default=argparse.SUPPRESS,
-            help=comments[name].replace("%", "%%"), **options,
+            help=about.replace("%", "%%"), **options,
         )  # fmt: skip
 
 
@@ -3680,7 +3699,7 @@ def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 VERSION = "2026.2"
-DEFAULT_MODEL = "models/multi30k"
+DEFAULT_MODEL = "models/multi30k-2026"
 CAPTIONS_MODEL = "models/captions"
 _INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MODEL
 
@@ -3990,9 +4009,9 @@ def _command_line() -> _CommandLine:
 
     settings = _CommandLine(add_help=False)
     presets = ", ".join(CONFIGS)
-    default = f"{presets} (default: small; captions: tiny)"
+    default = f"{presets} (default: small; captions: tiny); [values] are those of small"
     settings.add_argument("--config", help=default)
-    _add_fields(settings, *_FIELDS)
+    _add_fields(settings, *_FIELDS, preset=CONFIGS["small"])
     model = _CommandLine(add_help=False)
     folder = default_model().relative_to(project_folder())
     model.add_argument(
@@ -4701,7 +4720,7 @@ _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 def _cannot_express(what: str) -> DataError:
     """Return the error for a model that the engine can't express."""
-    do = "Export a model as make_model builds it, or translate with the model itself."
+    do = "Export one as make_model builds it, like models/multi30k."
     what = f"it cannot express this model: {what}"
     return DataError("export to CTranslate2", what, do)
 

@@ -1,9 +1,9 @@
-"""Pack a finished run on Multi30k into models/multi30k, at half precision.
+"""Pack a finished run on Multi30k into a folder of models/, at half precision.
 
-    python benchmarks/ship.py runs/multi30k [--into models/multi30k] [--scores FILE]
+    python benchmarks/ship.py RUN [--into models/multi30k-2026] [--scores FILE]
 
-FILE, by default evaluate.json in the run's folder, is what `evaluate --model
-runs/multi30k --dataset multi30k --split test` printed. Both the original weights and
+FILE, by default evaluate.json in the run's folder, is what `evaluate --model RUN
+--dataset multi30k --split test` printed. Both the original weights and
 the packed ones translate the validation split; the card says what packing changed.
 """
 
@@ -19,23 +19,23 @@ import torch
 import annotated_transformer as at
 
 LIMIT = 25e6  # bytes of the whole folder
-INTO = "models/multi30k"
+INTO = "models/multi30k-2026"
 CARD = """\
-# multi30k: German to English, {millions:.1f} million parameters
+# {name}: German to English, {millions:.1f} million parameters
 
 This model was trained from scratch on {pairs}, and on nothing else.
 
 | | |
 |---|---|
-| architecture | {N} + {N} layers, `d_model` {d_model}, `d_ff` {d_ff}, {h} heads, \
-{norm}-norm, {tie}, {parameters:,} parameters |
+| architecture | {N} + {N} layers{parts}, `d_model` {d_model}, `d_ff` {d_ff}, \
+{h} heads, {norm}-norm, {tie}, {parameters:,} parameters |
 | weights | float16, {megabytes:.1f} MB; `load_translator` converts them to float32 |
 | text | {bpe_size:,} byte-pair subwords for both languages, cased, learned from these \
 pairs |
 | training | {epochs} epochs in batches of {batch_tokens:,} positions, {minutes:.0f} \
 minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
-after {warmup} updates, dropout {dropout:g}, label smoothing {smoothing:g}, R-Drop \
-{r_drop:g}, {mean}; seed {seed} |
+after {warmup} updates{stable}, dropout {dropout:g}, label smoothing {smoothing:g}, \
+R-Drop {r_drop:g}, {mean}; seed {seed} |
 | command | `python {command}` |
 | data and terms | [Multi30k](https://github.com/multi30k/dataset), task 1: captions \
 of pictures from Flickr30k, translated by people. The data set and these weights are \
@@ -44,10 +44,10 @@ for research and education, not for commercial use |
 The scores below are for beam search with a beam size of {beam_size} and a length \
 penalty of {length_penalty:g}, which was chosen on the validation split. They are \
 computed on cased, detokenized text
-(`python annotated_transformer.py evaluate --model {into} --dataset multi30k \
+(`python annotated_transformer.py evaluate --model models/{name} --dataset multi30k \
 --split test`):
 
-| split | sentences | sacreBLEU (95 % interval) | chrF |
+| split | sentences | sacreBLEU (95% interval) | chrF |
 |---|---|---|---|
 {rows}
 
@@ -67,6 +67,12 @@ had {longest}. A line with several sentences is translated sentence by sentence.
 model may repeat what the captions' writers took for granted about \
 people (van Miltenburg, 2016, *Stereotyping and Bias in the Flickr30K Dataset*).
 """
+
+PARTS = {
+    "2017": "",
+    "2026": " with the five changes of chapter 6 (SwiGLU is ⅔ of `d_ff` wide)",
+}
+STABLE = " that falls in the last {:.0%} of the run"
 
 
 def packed_model(model: at.EncoderDecoder) -> at.EncoderDecoder:
@@ -90,7 +96,7 @@ def without_paths(command: str) -> str:
 
 def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
     """Return the run's settings for config.json, without folders of this machine."""
-    shipped = dataclasses.replace(config, run_dir="runs/multi30k")
+    shipped = dataclasses.replace(config, run_dir=f"runs/{run.name}")
     starts = at.run_settings(run)["starts"]
     for start in starts:
         start["command"] = without_paths(start["command"])
@@ -177,7 +183,9 @@ def card(
             "precision": f"{metrics[-1]['precision']} products",
             "mean": weights if averaged else "weights of the best epoch",
             "command": start["command"],
-            "into": INTO,
+            "name": into.name,
+            "parts": PARTS[config.block],
+            "stable": "" if config.decay == 1 else STABLE.format(config.decay),
             "rows": "\n".join(row(split, each) for split, each in scores.items()),
             "signature": scores["test"]["signature"],
             "longest": max(max(pair) for pair in at.lengths_of(examples)),

@@ -2,7 +2,7 @@
 
     python site/attention.py
 
-The weights are those of models/multi30k. Run this again when that model changes.
+The weights are those of models/multi30k, which chapter 5 looks into.
 """
 
 import json
@@ -21,7 +21,7 @@ SENTENCES = [
 def specification() -> dict:
     """Return the explorer of the cross-attention over SENTENCES."""
     at.use_charts()
-    translator = at.load_translator(at.project_folder() / at.DEFAULT_MODEL, "cpu")
+    translator = at.load_translator(at.project_folder() / "models/multi30k", "cpu")
     found = at.explain(translator, *SENTENCES).recordings
     cross = [each for each in found if each.kind == "cross-attention"]
     return at.explorer(*cross, layer=1, head=0).to_dict()

@@ -14,6 +14,7 @@ FOLDER = at.project_folder()
 challenge = program("benchmarks/challenge.py")
 ITEMS = challenge.load_items()
 GERMAN, ENGLISH = at.load_tokenizers()
+each_model = pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 
 
 def words(text, tokenizer):
@@ -121,7 +122,7 @@ def test_wilson_interval():
 
 def test_stored_results_follow_from_what_they_store():
     stored = at.read_json(FOLDER / "results/challenge.json")
-    for model in stored["models"].values():
+    for name, model in stored["models"].items():
         sentences = model["sentences"]
         assert [s["german"] for s in sentences] == [item.german for item in ITEMS]
         for item, s in zip(ITEMS, sentences, strict=True):
@@ -130,15 +131,15 @@ def test_stored_results_follow_from_what_they_store():
         for kind, counts in model["kinds"].items():
             own = [s for i, s in zip(ITEMS, sentences, strict=True) if i.kind == kind]
             assert counts == challenge.summary(own)
-    name = at.DEFAULT_MODEL.rpartition("/")[2]
-    weights = (FOLDER / at.DEFAULT_MODEL / "model.safetensors").read_bytes()
-    assert stored["models"][name]["weights"] == at.fingerprint(weights)
+        weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
+        assert model["weights"] == at.fingerprint(weights)
 
 
-def test_readme_shows_the_stored_results():
+@each_model
+def test_readme_shows_the_stored_results(name):
     path = FOLDER / "data/challenge/README.md"
     readme = " ".join(path.read_text(encoding="utf-8").split())
-    model = at.read_json(FOLDER / "results/challenge.json")["models"]["multi30k"]
+    model = at.read_json(FOLDER / "results/challenge.json")["models"][name]
 
     def cell(counts):
         low, high = counts["interval"]
@@ -169,9 +170,10 @@ def test_trust_sentences_are_sixteen_of_each_kind_in_two_halves():
     assert all(1 <= int(row["number"]) <= 1014 for row in captions)
 
 
+@each_model
 @pytest.mark.parametrize("part", ["sentences", "captions"])
-def test_labels_are_complete_and_the_readme_counts_them(part):
-    rows = table(f"{part}.multi30k.tsv")
+def test_labels_are_complete_and_the_readme_counts_them(part, name):
+    rows = table(f"{part}.{name}.tsv")
     assert [r["number"] for r in rows] == [r["number"] for r in table(f"{part}.tsv")]
     for row in rows:
         agreed = row["first"] == row["second"]
@@ -180,13 +182,14 @@ def test_labels_are_complete_and_the_readme_counts_them(part):
     good = sum(row["label"] == "good" for row in rows)
     same = sum(row["first"] == row["second"] for row in rows)
     text = (FOLDER / "data/trust/README.md").read_text(encoding="utf-8")
-    line = f"| {part} | {good} | {len(rows) - good} | {same} of {len(rows)} "
+    line = f"| {name} | {part} | {good} | {len(rows) - good} | {same} of {len(rows)} "
     assert line in text
 
 
-def test_labeled_translations_are_those_of_the_model():
-    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+@each_model
+def test_labeled_translations_are_those_of_the_model(name):
+    translator = at.load_translator(FOLDER / "models" / name, "cpu")
     some = slice(None, None, 8)
     sources = [row["german"] for row in table("sentences.tsv")][some]
-    labeled = [row["output"] for row in table("sentences.multi30k.tsv")][some]
+    labeled = [row["output"] for row in table(f"sentences.{name}.tsv")][some]
     assert translator.translate(sources) == labeled

@@ -42,9 +42,10 @@ def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
     assert found["all capitals"]["as typed"]["empty"] == 2
 
 
-def test_stored_results_are_the_shipped_models():
-    stored = at.read_json(FOLDER / "results/disturbed.json")["models"]["multi30k"]
-    weights = (FOLDER / at.DEFAULT_MODEL / "model.safetensors").read_bytes()
+@pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
+def test_stored_results_are_the_shipped_models(name):
+    stored = at.read_json(FOLDER / "results/disturbed.json")["models"][name]
+    weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
     assert stored["weights"] == at.fingerprint(weights)
-    evaluated = at.read_json(FOLDER / "results/multi30k-diversified/validation.json")
+    evaluated = at.read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
     assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)

@@ -13,7 +13,9 @@ from small_runs import needs_multi30k, program
 import annotated_transformer as at
 
 ROOT = at.project_folder()
-SHIPPED, CAPTIONS = ROOT / "models" / "multi30k", ROOT / "models" / "captions"
+CAPTIONS = ROOT / "models" / "captions"
+MULTI30K = [ROOT / "models" / "multi30k", ROOT / "models" / "multi30k-2026"]
+shipped = pytest.mark.parametrize("folder", MULTI30K, ids=lambda path: path.name)
 SAID = ["A man reads a book.", "Two dogs run.", "A woman is singing.", "A red car."]
 SCORES = {
     "bleu": 41.5,
@@ -56,40 +58,44 @@ def test_captions_scores_are_those_of_the_shipped_model():
     assert scores["weights"] == at.fingerprint(weights)
 
 
-def test_the_multi30k_model_is_small_enough_to_be_fetched_with_the_project():
-    assert size(SHIPPED) <= 25
-    stored = at.load_tensors(SHIPPED / "model.safetensors")
+@shipped
+def test_the_model_is_small_enough_to_be_fetched_with_the_project(folder):
+    assert size(folder) <= 25
+    stored = at.load_tensors(folder / "model.safetensors")
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
-    translator = at.load_translator(SHIPPED, "cpu")
+    translator = at.load_translator(folder, "cpu")
     weights = list(translator.model.parameters())
     assert {weight.dtype for weight in weights} == {torch.float32}
     assert at.count_parameters(translator.model) <= 12_000_000
 
 
-def test_the_card_says_what_was_measured():
-    card = (SHIPPED / "README.md").read_text(encoding="utf-8")
-    scores = at.read_json(SHIPPED / "evaluate.json")
+@shipped
+def test_the_card_says_what_was_measured(folder):
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    scores = at.read_json(folder / "evaluate.json")
     assert rows(card) == {split: tenths(scores[split]) for split in ("valid", "test")}
     assert scores["test"]["sentences"] == 1000 and scores["test"]["signature"] in card
-    translator = at.load_translator(SHIPPED, "cpu")
+    translator = at.load_translator(folder, "cpu")
     assert f"{at.count_parameters(translator.model):,} parameters" in card
     for words in ("not for commercial use", "**Limits.**", "Flickr30k", "| command |"):
         assert words in card
 
 
-def test_half_precision_changes_next_to_nothing():
-    parity = at.read_json(SHIPPED / "evaluate.json")["half precision"]
+@shipped
+def test_half_precision_changes_next_to_nothing(folder):
+    parity = at.read_json(folder / "evaluate.json")["half precision"]
     assert abs(parity["bleu"] - parity["packed"]) < 0.1
     assert parity["same"] > 0.97 * parity["count"]
 
 
-def test_no_folder_of_another_machine_is_named():
-    text = (SHIPPED / "config.json").read_text(encoding="utf-8")
+@shipped
+def test_no_folder_of_another_machine_is_named(folder):
+    text = (folder / "config.json").read_text(encoding="utf-8")
     assert not re.search(r'[" =]/\w', text)
 
 
 def test_a_sentence_is_translated_by_default():
-    assert at.DEFAULT_MODEL == "models/multi30k"
+    assert at.DEFAULT_MODEL == "models/multi30k-2026"
     translator = at.load_translator(ROOT / at.DEFAULT_MODEL, "cpu")
     [text] = translator.translate(["Zwei Hunde laufen über eine Wiese."])
     assert "dogs" in text and text.endswith(".")
@@ -97,11 +103,12 @@ def test_a_sentence_is_translated_by_default():
 
 @needs_multi30k
 @pytest.mark.slow
-def test_it_reaches_what_its_card_says():
+@shipped
+def test_it_reaches_what_its_card_says(folder):
     """Translate all 1,000 sentences; no choice is based on it, so no look is logged."""
-    translator = at.load_translator(SHIPPED, "cpu")
+    translator = at.load_translator(folder, "cpu")
     pairs = at.load_pairs(translator.config, "test")
-    card = rows((SHIPPED / "README.md").read_text(encoding="utf-8"))
+    card = rows((folder / "README.md").read_text(encoding="utf-8"))
     assert len(pairs) == 1000
     found = at.evaluate(translator, pairs)
     assert abs(found["bleu"] - card["test"][0]) <= 0.3
