@@ -58,7 +58,7 @@ pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 min
 .venv/site: $(READY) site/requirements.txt
 	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@
 
-train: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1  # pages of 2 MB (chapter 93)
+train: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1
 train: $(READY)  ## train on Multi30k into runs/multi30k-2026 (2 cores, half an hour to an hour)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config 2026)
 

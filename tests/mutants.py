@@ -742,11 +742,10 @@ MUTANTS = [
     ),
     Mutant(
         OWN,
-        "cross-attention is rotary as well",
-        'if "rotary" in changes and hasattr(part, "self_attn"):  # not in src_attn\n'
-        "            attn = part.self_attn\n",
-        'if "rotary" in changes and isinstance(part, MultiHeadedAttention):\n'
-        "            attn = part\n",
+        "cross-attention is rotary instead of self-attention",
+        "attn = layer.self_attn\n                attn.attention = Rotary",
+        "attn = getattr(layer, 'src_attn', layer.self_attn)\n"
+        "                attn.attention = Rotary",
         "test_since_2017.py::test_any_choice_of_changes_trains_decodes_and_loads",
     ),
     Mutant(
