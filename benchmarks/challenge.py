@@ -1,6 +1,6 @@
 """Measure which kinds of grammar a German-English model has learned.
 
-    python benchmarks/challenge.py [--model models/multi30k …]
+    python benchmarks/challenge.py [--model FOLDER …]  (default: both of Multi30k)
 
 Reads data/challenge/challenge.tsv, whose sentences stand in pairs: the right English
 for either one is the wrong English for the other. For each German sentence, the model
@@ -23,6 +23,7 @@ import annotated_transformer as at
 
 FOLDER = at.project_folder()
 CHALLENGE = FOLDER / "data/challenge/challenge.tsv"
+MODELS = [FOLDER / "models/multi30k", FOLDER / "models/multi30k-2026"]
 HEADER = "kind\tgerman\tenglish\tshows"
 
 
@@ -150,7 +151,7 @@ def main() -> None:
     torch.set_num_threads(1)
     items = load_items()
     result: dict[str, Any] = {**at.describe_environment(), "models": {}}
-    for folder in arguments.model or [FOLDER / at.DEFAULT_MODEL]:
+    for folder in arguments.model or MODELS:
         translator = at.load_translator(folder, "cpu")
         measured = measure(translator, items)
         kinds = {

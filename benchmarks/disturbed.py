@@ -1,6 +1,6 @@
 """Measure what a German-English model makes of input that is written differently.
 
-    python benchmarks/disturbed.py [--model models/multi30k …]
+    python benchmarks/disturbed.py [--model FOLDER …]  (default: both of Multi30k)
 
 Translates Multi30k's validation split as it is and after each disturbance of the German
 side, once as typed and once as `translate` respells it, with one thread, and compares
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from ablations import compare
+from challenge import MODELS
 
 import annotated_transformer as at
 
@@ -76,7 +77,7 @@ def main() -> None:
     torch.set_num_threads(1)
     pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
     result: dict[str, Any] = {**at.describe_environment(), "models": {}}
-    for folder in arguments.model or [FOLDER / at.DEFAULT_MODEL]:
+    for folder in arguments.model or MODELS:
         translator = at.load_translator(folder, "cpu")
         weights = (folder / "model.safetensors").read_bytes()
         whole, found = measure(translator, pairs)

@@ -1,6 +1,6 @@
 """Measure how well a model's confidence tells wrong translations from right ones.
 
-    python benchmarks/trust.py [--model models/multi30k …]
+    python benchmarks/trust.py [--model FOLDER …]  (default: both of Multi30k)
 
 Translates the sentences of data/trust and Multi30k's validation split as `translate`
 does, and compares the confidence of each translation with its label and with the
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from challenge import share
+from challenge import MODELS, share
 
 import annotated_transformer as at
 
@@ -100,7 +100,7 @@ def main() -> None:
     torch.set_num_threads(1)
     pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
     result: dict[str, Any] = {**at.describe_environment(), "models": {}}
-    for folder in arguments.model or [FOLDER / at.DEFAULT_MODEL]:
+    for folder in arguments.model or MODELS:
         found = measure(folder, pairs)
         result["models"][folder.name] = found
         print(f"{folder.name}, flagged on the held-out half:")
