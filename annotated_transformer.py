@@ -1082,7 +1082,7 @@ class ModelConfig(TextConfig):
     h: int = 4  # attention heads
     dropout: float = 0.1  # share of values set to zero in training
     norm_first: bool = True  # normalize before a sub-layer, not after it
-    positions: str = "sinusoidal"  # or learned
+    positions: str = "sinusoidal"  # sinusoidal or learned
     tie: str = "none"  # tables that share weights: none, target, or all
 
 
@@ -1092,10 +1092,10 @@ class LearningConfig(ModelConfig):
 
     accum_iter: int = 1  # batches that make up one step
     epochs: int = 6  # passes over the training pairs
-    schedule: str = "linear"  # or inverse_sqrt, the paper's
-    base_lr: float = 3e-3  # linear: its peak; inverse_sqrt: its factor
+    schedule: str = "linear"  # linear, or inverse_sqrt as in the paper
+    base_lr: float = 3e-3  # linear: peak of the rate; inverse_sqrt: its factor
     warmup: int = 100  # steps until the peak
-    decay: float = 1.0  # linear: share of the run in which the rate falls at its end
+    decay: float = 1.0  # linear: the rate falls in this last share of the run
     smoothing: float = 0.1  # label smoothing
     max_norm: float | None = 1.0  # longest gradient that a step may use
     seed: int = 0  # of initial weights, order of batches and dropout
@@ -1964,7 +1964,7 @@ def modernize(
                 module.attention = QueryKeyNorm(d_k, module.attention)
     if "rotary" in changes:  # the embeddings no longer need positions
         for embed in (model.src_embed, model.tgt_embed):
-            embed[1] = nn.Dropout(dropout)
+            embed[1] = nn.Dropout(dropout)  # which PositionalEncoding had, too
     if "no_bias" in changes:
         for module in model.modules():
             if isinstance(module, nn.Linear):
@@ -2528,7 +2528,7 @@ def _fault_of(name: str, value: Any, kind: Any) -> tuple[str, str] | None:
         return "is unknown", f"Use {', '.join(CHOICES[name])}."
     low, high = LIMITS.get(name, (-math.inf, math.inf))
     if isinstance(value, int | float) and not low <= value <= high:
-        return "is out of its limits", f"Use {low:g} to {high:g}."
+        return "is out of its limits", f"Use {low:g} to {high:,.10g}."
     if isinstance(value, str) and "\0" in value:
         return "can't be read or written: it has a zero byte", "Correct it."
     return None
@@ -3364,7 +3364,10 @@ def train_resumably(
     tokens = sum(len(tgt) - 1 for _, tgt in train_data) * (2 if config.r_drop else 1)
     optimizer, scheduler = build_optimizer(model, config, updates)
     if rank == 0 and config.warmup > updates:
-        log(f"warmup={config.warmup} is longer than the run of {updates} updates.")
+        log(
+            f"warmup={config.warmup} is longer than the run of {updates} updates, so "
+            "its rate never reaches the peak. Use a lower --warmup or more --epochs."
+        )
     train_loss, valid_loss = build_losses(model, config)
 
     run, shared = Run(config), distribute(model)
@@ -3763,7 +3766,8 @@ def _train_command(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         log(f"Stopped. {resume_hint(folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    log(f"The model is in {folder}. Try `translate --model {folder}`.")
+    reached = f"perplexity {read_metrics(folder)[-1]['perplexity']:.2f} on validation"
+    log(f"The model is in {folder} ({reached}). Try `translate --model {folder}`.")
     return 0
 
 
@@ -3796,6 +3800,15 @@ def _load_model(
     search = _given(arguments, "beam_size", "length_penalty")
     translator.config = dataclasses.replace(translator.config, **search)
     return translator
+
+
+def _note_if_uncalibrated(
+    arguments: argparse.Namespace, translator: Translator
+) -> None:
+    """Say so if doubtful translations can't be told from others."""
+    if translator.threshold is None:
+        what = "not calibrated, so bad translations get no note; run `calibrate`"
+        log(f"{arguments.model}: {what}")
 
 
 def _read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -3847,10 +3860,15 @@ def _translate_command(arguments: argparse.Namespace) -> int:
     """
     share_one_heap()  # otherwise a long text would take more and more memory
     translator = _load_model(arguments)
+    _note_if_uncalibrated(arguments, translator)
     search = translator.config.beam_size, translator.config.length_penalty
-    for sentence in filter(os.path.isfile, arguments.sentences):
-        do = f"`translate < {sentence}` translates its lines."
-        raise DataError(sentence, "is a file, not a sentence", do)
+    for sentence in arguments.sentences:
+        if os.path.isfile(sentence):
+            do = f"`translate < {sentence}` translates its lines."
+            raise DataError(sentence, "is a file, not a sentence", do)
+        if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
+            what = "looks like the name of a file, but there is no such file"
+            raise DataError(sentence, what, "Check the name.")
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
     number = doubtful = 0
@@ -3930,8 +3948,8 @@ def calibrate(
     Raises DataError for fewer than 100 pairs.
     """
     if len(pairs) < 100:
-        what = f"are too few to choose a threshold: {len(pairs)}"
-        raise DataError("sentences", what, "Use 100 or more.")
+        what = f"{len(pairs)} pairs are too few to choose a threshold"
+        raise DataError("calibrate", what, "Use 100 or more.")
     found = translator.translations([src for src, _ in pairs])
     ranked = sorted(translation.confidence for translation in found)
     threshold = round(ranked[int(share * len(ranked))], 3)
@@ -3947,6 +3965,9 @@ def calibrate(
     return result
 
 
+_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
+
+
 def _calibrate_command(arguments: argparse.Namespace) -> int:
     """Write the threshold of a model to confidence.json in its folder."""
     pairs = _pairs_to_judge(arguments)
@@ -3956,6 +3977,10 @@ def _calibrate_command(arguments: argparse.Namespace) -> int:
     write_json(file, result | describe_environment())
     print(json.dumps(result))
     log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
+    below, above = result["chrf_below"], result["chrf_above"]
+    if not below or below >= above or above < _GOOD_CHRF:
+        chrf = f"chrF is {above} above the threshold, {below or 'unknown'} below it"
+        log(f"These notes will mean little: {chrf}. Train the model longer first.")
     return 0
 
 
@@ -3969,6 +3994,7 @@ def _attend_command(arguments: argparse.Namespace) -> int:
         what = "is not the name of a web page"
         raise DataError(arguments.out, what, "Let it end in .html.")
     translator = _load_model(arguments, needs_weights=True)
+    _note_if_uncalibrated(arguments, translator)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)
     for text in explanation.translations:
@@ -4050,12 +4076,13 @@ def _command_line() -> _CommandLine:
         help="part of the dataset (default: valid)",
     )  # fmt: skip
     add("evaluate", _evaluate_command, "Score a model as JSON", search, pairs)
-    purpose = "Choose when translate warns that a translation may be wrong"
+    purpose = "Choose, with 100 pairs or more, when translate warns of a translation"
     add("calibrate", _calibrate_command, purpose, search, pairs)
     attend = add("attend", _attend_command, "Draw what the model looks at", model)
     _add_fields(attend, "device")
     attend.add_argument("sentences", nargs="+", help="one or more sentences")
-    attend.add_argument("--out", default="attention.html", help="page to write")
+    page = "attention.html"
+    attend.add_argument("--out", default=page, help=f"file to write (default: {page})")
     export = add("export", _export_command, "Convert a model for an engine", model)
     export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
     export.add_argument("--out", required=True, help="folder to write")
@@ -4720,7 +4747,7 @@ _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 def _cannot_express(what: str) -> DataError:
     """Return the error for a model that the engine can't express."""
-    do = "Export one as make_model builds it, like models/multi30k."
+    do = "Export models/multi30k, or a model with the layers of chapter 1."
     what = f"it cannot express this model: {what}"
     return DataError("export to CTranslate2", what, do)
 

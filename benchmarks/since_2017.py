@@ -440,6 +440,19 @@ def spread(rows: dict[str, list[float]]) -> tuple[float, int]:
     return math.sqrt(squares / freedom), freedom
 
 
+def students_t(freedom: int) -> float:
+    """Return the 97.5 % quantile of Student's t, within 0.3 % from 4 degrees on.
+
+    The first terms of its expansion about the normal quantile (Abramowitz and Stegun,
+    26.7.5).
+    """
+    z = statistics.NormalDist().inv_cdf(0.975)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
 def versus(name: str, base: str, nats: dict[str, list[float]]) -> dict[str, Any]:
     """Return the mean difference to a base, seed by seed, with a 95 % interval.
 
@@ -453,9 +466,7 @@ def versus(name: str, base: str, nats: dict[str, list[float]]) -> dict[str, Any]
     }  # fmt: skip
     sd, freedom = spread(differences)
     mean = statistics.mean(differences[name])
-    z = statistics.NormalDist().inv_cdf(0.975)
-    quantile = z + (z**3 + z) / (4 * freedom)  # Student's, within 1 % from 8 degrees on
-    half = quantile * sd / math.sqrt(len(nats[name]))
+    half = students_t(freedom) * sd / math.sqrt(len(nats[name]))
     return {
         "against": base,
         "difference": round(mean, 2),

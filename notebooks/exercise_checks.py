@@ -47,7 +47,8 @@ def complaint(number: str, answer: Any) -> str | None:
     as they were.
     """
     if number not in CHECKS:
-        return f"there is no exercise of this number; there are {', '.join(CHECKS)}."
+        known = ", ".join(sorted(CHECKS))
+        return f"there is no exercise of this number; there are {known}."
     if answer is None or answer is ...:
         return UNANSWERED
     try:

@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+import statistics
 import subprocess
 import sys
 
@@ -653,6 +654,24 @@ def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
     assert len(at.read_metrics(results / "multi30k-r-drop")) == 24
     assert round(with_it["bleu"], 1) == 41.9 and settings[0]["r_drop"] == 5
     assert round(without["bleu"], 1) == 42.8
+
+
+def test_the_three_runs_of_2026_differ_in_their_seed_alone():
+    root = at.project_folder()
+    runs = [root / "results" / f"multi30k-2026-seed{seed}" for seed in range(3)]
+    configs = [at.read_json(run / "config.json")["config"] for run in runs]
+    assert [config["seed"] for config in configs] == [0, 1, 2]
+    for config in configs:
+        changed = {name for name in config if config[name] != configs[0][name]}
+        assert changed <= {"seed", "threads", "run_dir"}
+    tested = [at.read_json(run / "evaluate.json") for run in runs]
+    found = [at.read_json(run / "validation.json") for run in runs]
+    assert len({scores["signature"] for scores in found + tested}) == 1
+    assert all(scores["sentences"] == 1000 for scores in tested)
+    bleu = [scores["bleu"] for scores in tested]
+    spread = f"mean {statistics.mean(bleu):.1f}, standard deviation "
+    readme = (root / "README.md").read_text("utf-8")
+    assert f"{spread}{statistics.stdev(bleu):.1f} |" in readme
 
 
 def test_what_the_text_says_of_more_pairs_was_measured():

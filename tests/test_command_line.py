@@ -52,6 +52,7 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     flags = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
     assert main(["train", "--epochs", "2", *flags]) == 0
+    at.write_json(folder / "run" / "confidence.json", {"threshold": 0.0})
     return folder / "run"
 
 
@@ -388,6 +389,9 @@ def test_a_note_says_which_translations_not_to_rely_on(tmp_path, feed, capfd):
     assert capfd.readouterr().err == ""
     (folder / "confidence.json").write_text("{}")
     assert "holds no threshold" in refused(capfd, *flags, sure)
+    (folder / "confidence.json").unlink()
+    assert main([*flags, unsure]) == 0
+    assert f"{folder}: not calibrated" in capfd.readouterr().err
 
 
 def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
@@ -405,6 +409,17 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     below = sum(confidence < printed["threshold"] for _, confidence in found)
     assert below == pytest.approx(0.05 * len(pairs), abs=3)
     assert printed["chrf_below"] < printed["chrf_above"]
+    assert "mean little" not in err
+
+
+def test_calibrating_a_bad_model_says_that_it_means_little(model, tmp_path, capfd):
+    folder = tmp_path / "bad"
+    shutil.copytree(model, folder)
+    for name, line in (("src", "Ein Hund schläft.\n"), ("ref", "A dog sleeps.\n")):
+        (tmp_path / name).write_text(line * 100, "utf-8")
+    flags = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref")]
+    assert main(["calibrate", "--model", str(folder), *flags]) == 0
+    assert "mean little: chrF is" in capfd.readouterr().err
 
 
 def test_a_threshold_needs_a_hundred_sentences(tmp_path, capfd):
@@ -420,6 +435,8 @@ def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
     flags = ["--model", str(CAPTIONS), "Ein Hund.", str(tmp_path / "five.de")]
     error = refused(capfd, "translate", *flags)
     assert "five.de: is a file" in error and "translate <" in error
+    error = refused(capfd, "translate", "--model", str(CAPTIONS), "six.de")
+    assert "six.de: looks like the name of a file" in error
 
 
 @pytest.mark.parametrize("command", ["train", "translate", "evaluate"])
@@ -431,7 +448,8 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(capfd, command):
 def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
     flags = [*write_pairs(tmp_path), "--run-dir", str(tmp_path / "run")]
     assert main(["train", *SMALL, *flags, "--epochs", "1", "--warmup", "99"]) == 0
-    assert "warmup=99 is longer than the run" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
 
 
 def test_the_front_page_shows_what_translate_prints(capfd):

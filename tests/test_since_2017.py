@@ -18,6 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_runs import (
     assert_same_run,
+    program,
     refused,
     repeatable,
     small_run,
@@ -809,6 +810,24 @@ def test_the_table_of_the_chapter_was_measured():
     for name, said in found.items():
         measured = [rows[name]["difference"], *rows[name]["interval"]]
         assert said == [f"{x:+.1f}".replace("-", "−") for x in measured], name
+
+
+def test_the_intervals_take_students_t_and_the_pooled_spread(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = program("benchmarks/since_2017.py")
+    table = {4: 2.776, 8: 2.306, 11: 2.201, 30: 2.042}  # of any statistics book
+    for freedom, t in table.items():
+        assert benchmark.students_t(freedom) == pytest.approx(t, rel=0.003)
+    stored = at.read_json(ROOT / "results" / "since_2017.json")["trainings"]
+    rows = [row for row in stored if row.get("against") == "2017"]
+    base = next(row["nats"] for row in stored if row["name"] == "2017")
+    others = [row["nats"] for row in stored if row["updates"] == 600]
+    gaps = [(a - base[0], b - base[1]) for a, b in others if [a, b] != base]
+    spread = math.sqrt(sum((a - b) ** 2 / 2 for a, b in gaps) / len(gaps))
+    half = table[len(gaps)] * spread / math.sqrt(2)
+    for row in rows:
+        mean = sum(row["nats"]) / 2 - sum(base) / 2
+        assert row["interval"] == pytest.approx([mean - half, mean + half], abs=0.02)
 
 
 def test_the_results_are_from_two_seeds_each():
