@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -450,6 +451,7 @@ def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
     assert main(["train", *SMALL, *flags, "--epochs", "1", "--warmup", "99"]) == 0
     err = capfd.readouterr().err
     assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
+    assert re.search(r"\(perplexity \d+\.\d\d on validation\)\. Try", err)
 
 
 def test_the_front_page_shows_what_translate_prints(capfd):
