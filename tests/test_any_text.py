@@ -38,6 +38,8 @@ def templates(tmp_path_factory):
     """Make a model of subwords and one of words, which take 40 tokens."""
     folder = tmp_path_factory.mktemp("templates")
     fuzz.make_templates(folder)
+    for name in ("model", "words"):
+        at.write_json(folder / name / "confidence.json", {"threshold": 0.0})
     return folder
 
 
