@@ -668,6 +668,12 @@ def test_the_three_runs_of_2026_differ_in_their_seed_alone():
     found = [at.read_json(run / "validation.json") for run in runs]
     assert len({scores["signature"] for scores in found + tested}) == 1
     assert all(scores["sentences"] == 1000 for scores in tested)
+    older = [
+        root / "results" / f"multi30k-diversified{s}" for s in ("", "-seed1", "-seed2")
+    ]
+    for file, ours in (("evaluate.json", tested), ("validation.json", found)):
+        best = max(at.read_json(run / file)["bleu"] for run in older)
+        assert all(scores["bleu"] > best for scores in ours)  # as chapters 6 and 95 say
     bleu = [scores["bleu"] for scores in tested]
     spread = f"mean {statistics.mean(bleu):.1f}, standard deviation "
     readme = (root / "README.md").read_text("utf-8")
