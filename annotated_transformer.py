@@ -14,6 +14,7 @@ import copy
 import ctypes
 import dataclasses
 import datetime
+import difflib
 import errno
 import functools
 import gzip
@@ -2813,6 +2814,8 @@ def load_translator(
     if weights is None:
         what = "holds no trained model" if folder.is_dir() else "is not a folder"
         do = "Train one with `train --run-dir`, or name its folder with --model."
+        if others := sorted(folder.parent.glob("*/model.safetensors")):
+            do += f" There are {', '.join(str(path.parent) for path in others)}."
         raise DataError(folder, what, do)
     config, text = load_config(folder), load_text(folder)
     try:
@@ -3797,6 +3800,8 @@ def _load_model(
         raise DataError(arguments.model, what, "Name the folder it was exported from.")
     load = load_exported if exported else load_translator
     translator = load(arguments.model, arguments.device)
+    if not exported and not (arguments.model / "model.safetensors").exists():
+        log(f"{arguments.model}: training isn't finished; using its best model so far")
     search = _given(arguments, "beam_size", "length_penalty")
     translator.config = dataclasses.replace(translator.config, **search)
     return translator
@@ -3851,6 +3856,7 @@ def _encode_line(
 
 
 _NOTES = 10  # about single lines; then they are only counted
+_UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
 
 
 def _translate_command(arguments: argparse.Namespace) -> int:
@@ -3859,9 +3865,6 @@ def _translate_command(arguments: argparse.Namespace) -> int:
     Return 1 if a line was refused or, with --strict, if one is not to be relied on.
     """
     share_one_heap()  # otherwise a long text would take more and more memory
-    translator = _load_model(arguments)
-    _note_if_uncalibrated(arguments, translator)
-    search = translator.config.beam_size, translator.config.length_penalty
     for sentence in arguments.sentences:
         if os.path.isfile(sentence):
             do = f"`translate < {sentence}` translates its lines."
@@ -3869,11 +3872,17 @@ def _translate_command(arguments: argparse.Namespace) -> int:
         if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
+    translator = _load_model(arguments)
+    _note_if_uncalibrated(arguments, translator)
+    search = translator.config.beam_size, translator.config.length_penalty
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
     pieces = iter([given]) if given else _read_available_lines(sys.stdin.buffer)
     number = doubtful = 0
     refused = False
     for lines in pieces:
+        if number == 0 and lines[0].startswith(_UTF16):
+            do = "Save it as UTF-8, or pipe it through `iconv -f UTF-16 -t UTF-8`."
+            raise DataError("input", "is UTF-16", do)
         numbered = enumerate(lines, number + 1)
         encoded = [_encode_line(translator, i, line) for i, line in numbered]
         refused = refused or None in encoded
@@ -4018,6 +4027,15 @@ class _CommandLine(argparse.ArgumentParser):
         raise DataError("command line", message, f"See {self.prog} --help.")
 
 
+def _unrecognized(given: list[str], parser: argparse.ArgumentParser) -> str:
+    """Return an error message that suggests the flags most like the unknown ones."""
+    flags = re.findall(r"--[a-z][a-z-]*", parser.format_help())
+    close = [difflib.get_close_matches(arg.split("=")[0], flags, 1) for arg in given]
+    suggested = " or ".join(sum(close, []))
+    hint = f" (did you mean {suggested}?)" if suggested else ""
+    return f"unrecognized arguments: {' '.join(given)}{hint}"
+
+
 def _command_line() -> _CommandLine:
     """Return the parser for all commands."""
     parser = _CommandLine(prog="annotated-transformer")
@@ -4099,7 +4117,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments, unknown = _command_line().parse_known_args(argv)
         if unknown:
-            arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+            arguments.parser.error(_unrecognized(unknown, arguments.parser))
         return arguments.run(arguments)
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

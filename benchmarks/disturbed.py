@@ -1,14 +1,19 @@
 """Measure what a German-English model makes of input that is written differently.
 
     python benchmarks/disturbed.py [--model FOLDER …]  (default: both of Multi30k)
+    python benchmarks/disturbed.py --augment FOLDER
 
 Translates Multi30k's validation split as it is and after each disturbance of the German
 side, once as typed and once as `translate` respells it, with one thread, and compares
 the BLEU scores. The interval of a difference is a
 95 % bootstrap interval; both translations are scored on the same resampled sentences.
+
+With --augment, writes train.de and train.en instead: Multi30k's training pairs, with a
+quarter of the German sentences disturbed, for a model that is trained on such input.
 """
 
 import argparse
+import random
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +34,16 @@ DISTURBANCES = {
     "no final period": lambda line: line.removesuffix("."),
     "ss for ß": lambda line: line.replace("ß", "ss"),
 }
+
+SHARE = 0.25  # of the training sentences that --augment disturbs
+
+
+def augmented(lines: list[str], seed: int = 0) -> list[str]:
+    """Disturb a share of the lines, each in one way drawn at random."""
+    draw, ways = random.Random(seed), list(DISTURBANCES.values())
+    return [
+        draw.choice(ways)(line) if draw.random() < SHARE else line for line in lines
+    ]
 
 
 def as_typed(translator: at.Translator, lines: list[str]) -> list[str]:
@@ -73,7 +88,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, action="append")
     parser.add_argument("--out", type=Path, default=FOLDER / "results/disturbed.json")
+    parser.add_argument("--augment", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
+    if arguments.augment:
+        pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "train")
+        german, english = map(list, zip(*pairs, strict=True))
+        for side, lines in (("de", augmented(german)), ("en", english)):
+            text = "".join(f"{line}\n" for line in lines)
+            at.write_atomically(arguments.augment / f"train.{side}", text.encode())
+        return
     torch.set_num_threads(1)
     pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
     result: dict[str, Any] = {**at.describe_environment(), "models": {}}

@@ -440,6 +440,39 @@ def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
     assert "six.de: looks like the name of a file" in error
 
 
+def test_a_text_in_utf_16_is_refused_as_a_whole(feed, capfd):
+    for coding in ("utf-16-le", "utf-16-be"):
+        feed("\ufeffEin Hund.\nEin Kind.\n".encode(coding))
+        error = refused(capfd, "translate", "--model", str(CAPTIONS))
+        assert "input: is UTF-16" in error and "iconv" in error
+
+
+def test_a_misspelled_model_leads_to_those_that_exist(tmp_path, capfd):
+    misspelled = CAPTIONS.parent / "multi3k"
+    error = refused(capfd, "translate", "--model", str(misspelled), "Ein Hund.")
+    assert "There are" in error and str(CAPTIONS) in error
+    alone = tmp_path / "nothing" / "here"
+    error = refused(capfd, "translate", "--model", str(alone), "Ein Hund.")
+    assert "There are" not in error
+
+
+@pytest.mark.parametrize(
+    "given, meant",
+    [("--modle", "--model"), ("--beam-szie=3 --strit", "--beam-size or --strict")],
+)
+def test_a_misspelled_flag_leads_to_the_one_that_exists(capfd, given, meant):
+    error = refused(capfd, "translate", *given.split())
+    assert given in error and f"(did you mean {meant}?)" in error
+    assert "did you mean" not in refused(capfd, "translate", "--xyz")
+
+
+def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
+    folder = shutil.copytree(model, tmp_path / "run")
+    (folder / "model.safetensors").replace(folder / "best.safetensors")
+    assert main(["translate", "--model", str(folder), "Ein Hund."]) == 0
+    assert "isn't finished" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["train", "translate", "evaluate"])
 def test_an_unknown_flag_leads_to_the_help_of_its_command(capfd, command):
     error = refused(capfd, command, "--beem")

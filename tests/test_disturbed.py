@@ -29,6 +29,17 @@ def test_disturbances(disturbed):
     ]
 
 
+def test_a_quarter_of_the_training_sentences_is_disturbed_in_all_ways(disturbed):
+    lines = [f"Das {i}. Mädchen läuft über die Straße." for i in range(4000)]
+    found = disturbed.augmented(lines)
+    changed = [(a, b) for a, b in zip(lines, found, strict=True) if a != b]
+    assert 0.22 < len(changed) / len(lines) < 0.28
+    for way in disturbed.DISTURBANCES.values():
+        share = sum(way(a) == b for a, b in changed) / len(changed)
+        assert 0.15 < share < 0.25
+    assert disturbed.augmented(lines) == found != disturbed.augmented(lines, seed=1)
+
+
 def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
     translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
     translator.config.max_tokens = 20  # in capitals, both sentences have more subwords

@@ -815,21 +815,27 @@ def test_the_table_of_the_chapter_was_measured():
 def test_the_intervals_take_students_t_and_the_pooled_spread(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     benchmark = program("benchmarks/since_2017.py")
-    table = {4: 2.776, 8: 2.306, 11: 2.201, 30: 2.042}  # of any statistics book
+    table = {4: 2.776, 10: 2.228, 24: 2.064}  # of any statistics book
     for freedom, t in table.items():
         assert benchmark.students_t(freedom) == pytest.approx(t, rel=0.003)
     stored = at.read_json(ROOT / "results" / "since_2017.json")["trainings"]
-    rows = [row for row in stored if row.get("against") == "2017"]
-    base = next(row["nats"] for row in stored if row["name"] == "2017")
-    others = [row["nats"] for row in stored if row["updates"] == 600]
-    gaps = [(a - base[0], b - base[1]) for a, b in others if [a, b] != base]
-    spread = math.sqrt(sum((a - b) ** 2 / 2 for a, b in gaps) / len(gaps))
-    half = table[len(gaps)] * spread / math.sqrt(2)
-    for row in rows:
-        mean = sum(row["nats"]) / 2 - sum(base) / 2
-        assert row["interval"] == pytest.approx([mean - half, mean + half], abs=0.02)
+    nats = {row["name"]: torch.tensor(row["nats"]) for row in stored}
+    for row in stored:
+        if "interval" in row:
+            length = row["updates"]
+            same = [
+                nats[other["name"]] for other in stored
+                if other["updates"] == length and "10 x" not in other["name"]
+            ]  # fmt: skip
+            runs = torch.stack(same)  # (variants, seeds)
+            count, seeds = runs.shape
+            sd = runs.var(dim=1).mean().sqrt()
+            half = table[count * (seeds - 1)] * sd * math.sqrt(2 / seeds)
+            mean = (nats[row["name"]] - nats[row["against"]]).mean()
+            expected = [float(mean - half), float(mean + half)]
+            assert row["interval"] == pytest.approx(expected, abs=0.02), row["name"]
 
 
-def test_the_results_are_from_two_seeds_each():
+def test_the_results_are_from_three_seeds_each():
     stored = at.read_json(ROOT / "results" / "since_2017.json")
-    assert all(len(row["nats"]) == 2 for row in stored["trainings"])
+    assert all(len(row["nats"]) == 3 for row in stored["trainings"])

@@ -150,13 +150,14 @@ def _tour(sources: list[Path], into: Path) -> bool:
     shown, differing = [], []
     for number, source in enumerate(sources, 1):
         start = time.perf_counter()
+        print(f"{number}/{len(sources)} {name(source)} …", end=" ", flush=True)
         notebook = _build(source)
         _execute(source, notebook, bind=False)
         path = into / f"{name(source)}.ipynb"  # solutions go one folder down
         path.parent.mkdir(exist_ok=True)
         write(notebook, path)
         seconds = time.perf_counter() - start
-        print(f"{number}/{len(sources)} {name(source)}: {seconds:.0f} s", flush=True)
+        print(f"{seconds:.0f} s", flush=True)
         for cell in notebook.cells:
             if "summary" in tags(cell):
                 shown += [o.text for o in cell.outputs if o.output_type == "stream"]
