@@ -1037,7 +1037,7 @@ def token_budget_batches(
     """Group indices so that rows × longest row stays within a budget.
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
-    longer than the budget is a batch of its own. Ties stand as in ``order``, a
+    longer than the budget is a batch of its own. Ties keep the order of ``order``, a
     permutation of the indices; without it they stay in their order.
     """
     if order is None:
@@ -3456,9 +3456,10 @@ def _sentencizer() -> Any:
 
 def split_sentences(line: str) -> list[str]:
     """Split a line at its sentence ends; a blank line has no sentences."""
-    if not re.search(r"[.!?]\S*\s+\S", line):
+    if not re.search(r"[.!?]\S{0,9}\s+\S", line):
         return [line] if line.strip() else []
-    return [sentence.text for sentence in _sentencizer()(line).sents]
+    sentences = (sentence.text for sentence in _sentencizer()(line).sents)
+    return [sentence for sentence in sentences if sentence.strip()]
 
 
 _TYPED = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü", "ss": "ß"}
@@ -3873,6 +3874,9 @@ def _translate_command(arguments: argparse.Namespace) -> int:
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
     translator = _load_model(arguments)
+    if arguments.strict and translator.threshold is None:
+        what = "is not calibrated, so --strict can't tell what not to rely on"
+        raise DataError(arguments.model, what, "Run `calibrate` first.")
     _note_if_uncalibrated(arguments, translator)
     search = translator.config.beam_size, translator.config.length_penalty
     given = [os.fsencode(sentence) for sentence in arguments.sentences]
@@ -3917,7 +3921,8 @@ def _pairs_to_judge(arguments: argparse.Namespace) -> Sequence[tuple[str, str]]:
         return load_pairs(config, arguments.split)
     if arguments.src and arguments.ref:
         return read_parallel(arguments.src, arguments.ref)
-    what = "there is nothing to evaluate on"
+    given = arguments.src or arguments.ref
+    what = "names only one file" if given else "there is nothing to evaluate on"
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")
 
 
@@ -3926,10 +3931,10 @@ def _evaluate_command(arguments: argparse.Namespace) -> int:
     pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
     result = evaluate(translator, pairs)
+    print(json.dumps(result, ensure_ascii=False))
     references = "\n".join(reference for _, reference in pairs)
     if hashlib.sha256(references.encode()).hexdigest() in _TEST_2016:
         _record_look(arguments.model, translator.config, result)
-    print(json.dumps(result, ensure_ascii=False))
     return 0
 
 
@@ -3961,7 +3966,7 @@ def calibrate(
         raise DataError("calibrate", what, "Use 100 or more.")
     found = translator.translations([src for src, _ in pairs])
     ranked = sorted(translation.confidence for translation in found)
-    threshold = round(ranked[int(share * len(ranked))], 3)
+    threshold = math.floor(1000 * ranked[int(share * len(ranked))]) / 1000
     result: dict[str, Any] = {
         "threshold": threshold, "share": share, "sentences": len(pairs)
     }  # fmt: skip
@@ -3987,8 +3992,9 @@ def _calibrate_command(arguments: argparse.Namespace) -> int:
     print(json.dumps(result))
     log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
     below, above = result["chrf_below"], result["chrf_above"]
-    if not below or below >= above or above < _GOOD_CHRF:
-        chrf = f"chrF is {above} above the threshold, {below or 'unknown'} below it"
+    if below is None or below >= above or above < _GOOD_CHRF:
+        known = "unknown" if below is None else below
+        chrf = f"chrF is {above} above the threshold, {known} below it"
         log(f"These notes will mean little: {chrf}. Train the model longer first.")
     return 0
 
@@ -4029,7 +4035,7 @@ class _CommandLine(argparse.ArgumentParser):
 
 def _unrecognized(given: list[str], parser: argparse.ArgumentParser) -> str:
     """Return an error message that suggests the flags most like the unknown ones."""
-    flags = re.findall(r"--[a-z][a-z-]*", parser.format_help())
+    flags = re.findall(r"--[A-Za-z][\w-]*", parser.format_help())
     close = [difflib.get_close_matches(arg.split("=")[0], flags, 1) for arg in given]
     suggested = " or ".join(sum(close, []))
     hint = f" (did you mean {suggested}?)" if suggested else ""

@@ -304,6 +304,8 @@ def test_a_line_is_as_trustworthy_as_its_least_certain_sentence():
         ("Er ruht sich aus. Sie liest! Warum?", 3),
         ("kein Punkt", 1),
         (" \t", 0),
+        ("Er liest. Sie schläft. \t", 2),
+        ("." * 100_000, 1),  # in no time
     ],
 )
 def test_sentence_ends(line, count):
@@ -421,6 +423,14 @@ def test_calibrating_a_bad_model_says_that_it_means_little(model, tmp_path, capf
     flags = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref")]
     assert main(["calibrate", "--model", str(folder), *flags]) == 0
     assert "mean little: chrF is" in capfd.readouterr().err
+
+
+def test_strict_needs_a_threshold(model, tmp_path, capfd):
+    folder = shutil.copytree(model, tmp_path / "run")
+    (folder / "confidence.json").unlink()
+    flags = ["--model", str(folder), "--strict", "Ein Hund."]
+    error = refused(capfd, "translate", *flags)
+    assert "not calibrated" in error and "calibrate" in error
 
 
 def test_a_threshold_needs_a_hundred_sentences(tmp_path, capfd):
@@ -612,6 +622,7 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
         (["--dataset", "captions", "--split", "train"], ["train", "valid"]),
         (["--src", "missing.de", "--ref", "missing.en"], ["missing.de"]),
         (["--src", "a.de", "--dataset", "captions"], ["--dataset", "--src"]),
+        (["--src", "a.de"], ["only one file", "--ref"]),
     ],
 )
 def test_what_cannot_be_evaluated(model, capfd, flags, words):
