@@ -60,3 +60,15 @@ def test_stored_results_are_the_shipped_models(name):
     assert stored["weights"] == at.fingerprint(weights)
     evaluated = at.read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
     assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)
+
+
+def test_what_training_on_disturbed_text_costs_is_what_the_chapter_says():
+    def scores(name):
+        models = at.read_json(FOLDER / f"results/disturbed_{name}.json")["models"]
+        return [model["as it is"]["bleu"] for model in models.values()]
+
+    pairs = zip(scores("plain"), scores("augmented"), strict=True)
+    lost = [plain - augmented for plain, augmented in pairs]
+    assert len(lost) == 3
+    page = (FOLDER / "notebooks/91_from_the_terminal.md").read_text("utf-8")
+    assert f"{min(lost):.1f} to {max(lost):.1f} BLEU" in page
