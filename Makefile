@@ -26,7 +26,7 @@ $(READY): requirements.txt pyproject.toml
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
 
-run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (about 4 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (4 to 6 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(READY) .venv/site  ## run check and all tests, and compare every notebook with its outputs (about 15 minutes)

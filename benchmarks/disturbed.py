@@ -88,7 +88,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, action="append")
     parser.add_argument("--out", type=Path, default=FOLDER / "results/disturbed.json")
-    parser.add_argument("--augment", type=Path, metavar="FOLDER")
+    about = "write disturbed training pairs to this folder, and measure nothing"
+    parser.add_argument("--augment", type=Path, metavar="FOLDER", help=about)
     arguments = parser.parse_args()
     if arguments.augment:
         pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "train")

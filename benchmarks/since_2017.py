@@ -507,7 +507,8 @@ def sum_up(runs: Path, out: Path) -> dict[str, Any]:
     summary = {
         **at.describe_environment(),
         "split": "valid",
-        "precision": at.choose_precision("auto", torch.device("cpu")),
+        "precision": "float32",  # of all training runs; Muon's products are bfloat16
+        "fast_bfloat16": at.choose_precision("auto", torch.device("cpu")) == "bfloat16",
         "reference": dataclasses.asdict(REFERENCE),
         "trainings": trainings,
         "decoder_only": translated(found),
