@@ -2,11 +2,17 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# conftest.py puts the files that take longest first
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1200
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
+# what is installed, by content: a new checkout of the same files changes nothing
+stamp = .venv/$(1)-$(firstword $(shell cat $(2) 2>/dev/null | cksum))
+installed = rm -f .venv/$(1)-* && touch $@
+READY := $(call stamp,ready,requirements.txt pyproject.toml)
+SITE := $(call stamp,site,requirements.txt site/requirements.txt)
+BENCH := $(call stamp,bench,requirements.txt benchmarks/requirements.txt)
 
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
@@ -18,18 +24,18 @@ help:  ## list the targets (the default)
 
 setup: $(READY)  ## create .venv and install everything into it (about 2 minutes, once)
 
-$(READY): requirements.txt pyproject.toml
+$(READY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or \
 	sys.exit("Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v)'
 	@echo "Installing into .venv: about 2 minutes, once."
 	@$(PYTHON) -m venv .venv
 	$(call timed,$(PIP) -r requirements.txt && \
-	$(PIP) --no-build-isolation --no-deps -e . && touch $(READY))
+	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
 
 run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (4 to 6 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(READY) .venv/site  ## run check and all tests, and compare every notebook with its outputs (about 15 minutes)
+test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (about 15 minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
 check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing
@@ -39,8 +45,7 @@ quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
 notebooks: $(READY)  ## after you edit a chapter: write the module, stale notebooks, translations
-	$(call timed,$(BIN)/python tools/export_module.py && $(BIN)/python tools/run_notebooks.py && \
-	$(BIN)/python tools/translations.py)
+	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
 
 lab: $(READY)  ## open the chapters in JupyterLab (`make lab IN=zh`: the Chinese ones)
 	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
@@ -49,14 +54,14 @@ lab: $(READY)  ## open the chapters in JupyterLab (`make lab IN=zh`: the Chinese
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
 
-site: .venv/site  ## build the web site from the notebooks into build/site, without a network
+site: $(SITE)  ## build the web site from the notebooks into build/site, without a network
 	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)"))
 
 pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 minutes)
 	$(call timed,$(BIN)/python site/pdf.py)
 
-.venv/site: $(READY) site/requirements.txt
-	@$(PIP) -r requirements.txt -r site/requirements.txt && touch $@
+$(SITE): | $(READY)
+	@$(PIP) -r requirements.txt -r site/requirements.txt && $(call installed,site)
 
 # less time for memory: chapter 93
 train: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1
@@ -64,19 +69,19 @@ train: export LD_PRELOAD = $(firstword $(wildcard /usr/lib/*/libtcmalloc_minimal
 train: $(READY)  ## train on Multi30k into runs/multi30k-2026 (2 cores, half an hour to an hour)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config 2026)
 
-bench: .venv/bench  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
+bench: $(BENCH)  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \
 	$(BIN)/python benchmarks/training.py --config base && \
 	$(BIN)/python benchmarks/decoding.py && $(BIN)/python benchmarks/engine.py && \
 	$(BIN)/python images/draw_speed.py)
 
-.venv/bench: $(READY) benchmarks/requirements.txt
-	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && touch $@
+$(BENCH): | $(READY)
+	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && $(call installed,bench)
 
 heads: $(READY)  ## measure what each attention head finds and how much it matters (about 2 minutes)
 	$(call timed,$(BIN)/python benchmarks/heads.py)
 
-mutants: $(READY)  ## plant each known fault in a copy of the module and check that a test fails (2 minutes)
+mutants: $(READY)  ## plant each known fault in a copy of the code and check that a test fails (2 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
 
 torture: $(READY)  ## kill a small training run 20 times; it must end like an undisturbed one (2 minutes)

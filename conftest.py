@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 # Before anything imports torch, and inherited by kernels and subprocesses.
@@ -32,6 +33,13 @@ def refuse_skip(report) -> None:
         reason = report.longrepr[2] if report.longrepr else "no reason given"
         report.outcome = "failed"
         report.longrepr = f"nothing may be skipped here: {reason}"
+
+
+def pytest_collection_modifyitems(items):
+    """Put files that take long first, so that two processes end at about one time."""
+    cells = Counter(item.path for item in items if isinstance(item, IPyNbCell))
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (cells[item.path], slow[item.path]), reverse=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,6 +28,7 @@ from torch import nn
 from tqdm import tqdm
 
 import annotated_transformer as at
+from transformer_workshop.runs import schedule_of
 
 REFERENCE = dataclasses.replace(
     at.CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,
@@ -94,7 +95,7 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
     blind = known["positions"] == "none"
     config = at.TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
     device, pairs = torch.device("cpu"), training_pairs(settings)
-    text = at.prepare_text(config, pairs)
+    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
     torch.manual_seed(config.seed)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
@@ -103,11 +104,13 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
             embed[1].pe.zero_()
     at.optimize_for_cpu(model)
     steps = settings["steps"]
-    optimizer, scheduler = at.build_optimizer(model, config, steps)
+    optimizer, scheduler = at.build_optimizer(model, schedule_of(config, steps))
     criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
     passes = (
-        at.batches(examples, config, epoch, device, shuffle=True)
+        at.batches(
+            examples, config.batch_tokens, at.epoch_draw(config.seed, epoch), device
+        )
         for epoch in itertools.count()
     )
     stream = itertools.islice(itertools.chain.from_iterable(passes), steps)
@@ -141,11 +144,11 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
         at.save_translator(folder, translator)
     valid = at.load_examples(translator.config, "valid", translator.text)
     criterion = at.LeanLabelSmoothing(len(translator.text.vocab_tgt), at.PAD)
-    _, judged = at.run_epoch(
-        at.batches(valid, REFERENCE, 0, "cpu", shuffle=False), translator.model,
+    nll, judged = at.run_epoch(
+        at.batches(valid, REFERENCE.batch_tokens, None, "cpu"), translator.model,
         at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
     )  # fmt: skip
-    figures |= {"nll": round(judged.nll, 4), "valid_tokens": judged.epoch_tokens}
+    figures |= {"nll": round(nll, 4), "valid_tokens": judged.tokens}
     return translator, figures
 
 

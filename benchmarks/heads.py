@@ -31,7 +31,7 @@ def corpus(translator: at.Translator, split: str) -> list[tuple]:
     path = at.data_file(translator.config.dataset, f"{split}.align")
     found = []
     for pair, line in zip(pairs, at.read_lines(path), strict=True):
-        maps = at.cross_maps(translator, *pair)
+        maps = at.cross_maps(translator.model, translator.text, *pair)
         gold = at.gold_links(line, maps.size(-2) - 1, maps.size(-1) - 2)
         found.append((pair, maps, gold))
     return found
@@ -83,7 +83,7 @@ def roles(
     """
     sums: dict[str, dict[str, list]] = {kind: {} for kind in at.KINDS}
     for pair in pairs:
-        tokens = at.record_pair(translator, *pair)
+        tokens = at.record_pair(translator.model, translator.text, *pair)
         for each in at.recordings(translator.model, *tokens):
             weights = each.weights.cpu()
             if even:

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.runs import schedule_of
 
 WORDS = 30_000  # types
 SPREAD = 0.6  # standard deviation of the logarithm of a sentence's length
@@ -120,15 +121,19 @@ def train(
     opened = time.perf_counter()
     if few is not None:
         examples = [examples[i] for i in range(few)]
-    updates = at.count_updates(examples, config)
+    updates = at.count_updates(
+        examples, config.batch_tokens, config.epochs, config.accum_iter
+    )
     counted = time.perf_counter()
     device = torch.device("cpu")
     precision = at.choose_precision(config.precision, device)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.optimize_for_cpu(model)
-    optimizer, scheduler = at.build_optimizer(model, config, updates)
+    optimizer, scheduler = at.build_optimizer(model, schedule_of(config, updates))
     loss, _ = at.build_losses(model, config)
-    batches = at.batches(examples, config, 0, device, shuffle=True)
+    batches = at.batches(
+        examples, config.batch_tokens, at.epoch_draw(config.seed, 0), device
+    )
     built = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch
     begun = time.perf_counter()

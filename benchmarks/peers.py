@@ -66,7 +66,7 @@ def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
             if isinstance(child, at.LayerNorm):
                 setattr(module, name, LayerNorm2022(config.d_model))
             elif isinstance(child, at.MultiHeadedAttention):
-                child.attention = attention_2022
+                child.attention_function = attention_2022
     return model
 
 

@@ -31,6 +31,7 @@ from ablations import REFERENCE, compare
 from torch import Tensor, nn
 
 import annotated_transformer as at
+from transformer_workshop.runs import schedule_of
 
 SEEDS = (0, 1, 2)
 STEPS = 600
@@ -83,14 +84,7 @@ def build(config: at.TrainingConfig, text: at.Text, settings: dict[str, Any]) ->
         return at.make_decoder_only(vocab, 5 * config.N // 2, *sizes)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     if settings.get("multi_query"):
-        for module in list(model.modules()):
-            for name in ("self_attn", "src_attn"):
-                if hasattr(module, name):
-                    shared = at.GroupedQueryAttention(
-                        config.h, 1, config.d_model, config.dropout
-                    )
-                    setattr(module, name, shared)
-        at.initialize(model)
+        at.modernize(model, (), groups=1)
     if changes := settings.get("changes"):
         at.modernize(model, changes)
     return model
@@ -102,7 +96,7 @@ def optimizers(
     """Return optimizer and schedule; with Muon, Adam is left with all but matrices."""
     kind, total = settings.get("optimizer"), settings["steps"]
     if kind is None:
-        return at.build_optimizer(model, config, total)
+        return at.build_optimizer(model, schedule_of(config, total))
 
     def schedule(optimizer: Any, peak: float) -> Any:
         return torch.optim.lr_scheduler.LambdaLR(
@@ -149,7 +143,7 @@ def prepared() -> tuple[at.Text, list, list, list[tuple[str, str]]]:
     """Return text, training and validation examples, and validation pairs; once."""
     if not _TEXTS:
         pairs = at.load_pairs(REFERENCE, "train")
-        text = at.prepare_text(REFERENCE, pairs)
+        text = at.prepare_text(pairs, REFERENCE.bpe_size, REFERENCE.min_freq)
         valid = at.load_pairs(REFERENCE, "valid")
         examples, _ = at.encode_pairs(pairs, text, REFERENCE.max_tokens)
         judged, _ = at.encode_pairs(valid, text, REFERENCE.max_tokens)
@@ -171,7 +165,9 @@ def train(name: str, seed: int) -> dict[str, Any]:
     smoothed = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, smoothed)
     passes = (
-        at.batches(examples, config, epoch, "cpu", shuffle=True)
+        at.batches(
+            examples, config.batch_tokens, at.epoch_draw(config.seed, epoch), "cpu"
+        )
         for epoch in itertools.count()
     )
     stream = itertools.islice(itertools.chain.from_iterable(passes), settings["steps"])
@@ -184,11 +180,12 @@ def train(name: str, seed: int) -> dict[str, Any]:
     except FloatingPointError:
         return result | {"nats": None, "cpu_seconds": None}
     result["cpu_seconds"] = round(time.process_time() - started, 1)
-    _, valid = at.run_epoch(
-        at.batches(judged, config, 0, "cpu", shuffle=False), model, loss, None, None,
-        "eval",
+    plain = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD)
+    nll, valid = at.run_epoch(
+        at.batches(judged, config.batch_tokens), model,
+        at.SimpleLossCompute(model.generator, plain), None, None, "eval",
     )  # fmt: skip
-    result["nats"] = round(valid.nll_sum / len(pairs), 3)
+    result["nats"] = round(nll * valid.tokens / len(pairs), 3)
     if settings["steps"] >= STEPS and name in TRANSLATED:
         result["translations"] = greedy(model, text, judged, config)
     return result
@@ -220,6 +217,30 @@ def greedy(model: Any, text: at.Text, examples: list, config: Any) -> list[str]:
 STRING_UPDATES = 600
 
 
+def alibi(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: nn.Module | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Attend with scores from which a multiple of the distance is subtracted.
+
+    Press et al. (2022), section 3, in place of ``attention``: query (B, h, L, d_k), key
+    and value (B, h, S, d_k); the last query is at the position of the last key.
+    """
+    h, L, S = query.size(1), query.size(-2), key.size(-2)
+    slopes = 2.0 ** (-8 / h * torch.arange(1, h + 1))
+    distance = (torch.arange(S - L, S).unsqueeze(1) - torch.arange(S)).abs()
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    scores = scores - slopes.view(h, 1, 1) * distance
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    kept = weights if dropout is None else dropout(weights)
+    return kept @ value, weights
+
+
 def strings(kind: str, seed: int) -> dict[str, Any]:
     """Train a causal encoder to name, at each position, the symbol three to its left.
 
@@ -237,7 +258,7 @@ def strings(kind: str, seed: int) -> dict[str, Any]:
     if kind == "alibi":
         model.src_embed[1] = nn.Identity()
         for layer in model.encoder.layers:
-            layer.self_attn.attention = at.alibi
+            layer.self_attn.attention_function = alibi
     draw = torch.Generator().manual_seed(seed)
 
     def answers(length: int) -> tuple[Tensor, Tensor]:
@@ -312,7 +333,7 @@ def cache_costs() -> dict[str, Any]:
     rows = []
     for groups in (8, 2, 1):
         torch.manual_seed(0)
-        attn = at.GroupedQueryAttention(8, groups, 512, 0.0)
+        attn = at.ModernAttention(8, 512, 0.0, groups=groups)
         at.optimize_for_cpu(attn)
         milliseconds = {}
         for length in (16, 256, 4096):
@@ -322,7 +343,7 @@ def cache_costs() -> dict[str, Any]:
             with torch.inference_mode():
                 for _ in range(30):
                     started = time.perf_counter()
-                    attn.attention(query, keys, values)
+                    attn.attend(query, keys, values, None)
                     times.append(1000 * (time.perf_counter() - started))
             milliseconds[str(length)] = round(statistics.median(times), 3)
         bytes_per_token = 2 * groups * 64 * 4

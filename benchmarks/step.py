@@ -22,6 +22,7 @@ import turns
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.runs import schedule_of
 
 MODEL = at.project_folder() / "models" / "multi30k"
 CPU = torch.device("cpu")
@@ -38,7 +39,6 @@ class Way:
     dropout: bool = True
     loss: bool = True
     attention: bool = True
-    products: bool = False  # oneDNN's, on any processor
     adam: bool = True
     memory: bool = True
     giving_back: bool = True  # of idle memory
@@ -67,53 +67,32 @@ def taken_away(name: str, way: Way, pairs: int = 0) -> Measure:
 def measures(part: str) -> dict[str, Measure]:
     """Return the measures for a training step of this size, or for translating."""
     if part != "translating":
-        exact = Way(part, precision="float32")
         names = ("dropout", "loss", "attention", "adam", "memory")
         found = {name: taken_away(name, Way(part)) for name in names}
         large = Way(part, vocab=37_000)
         found["giving back"] = taken_away("giving_back", large, 30)
-        found["products"] = taken_away("products", exact)
         if at.choose_precision("auto", CPU) == "bfloat16":
-            found["precision"] = Measure(Way(part), exact)
+            found["precision"] = Measure(Way(part), Way(part, precision="float32"))
         return found
     greedy, beam = Way(""), Way("", beam_size=5, sentences=50)
     both, long = (Way("", sentences=size, threads=2) for size in (400, 200))
     return {
         "attention, greedy": taken_away("attention", greedy),
         "attention, beam 5": taken_away("attention", beam),
-        "products, greedy": taken_away("products", greedy),
-        "products, beam 5": taken_away("products", beam),
         "groups": taken_away("groups", both),
         "heap": taken_away("heap", long, 40),
     }
 
 
-def exchange(model: nn.Module, kind: type, make: Callable[[Any], nn.Module]) -> None:
-    """Replace each module of this kind by make(module)."""
-    for parent in list(model.modules()):
-        for name, child in parent.named_children():
-            if type(child) is kind:
-                setattr(parent, name, make(child).train(child.training))
-
-
-def plain_linear(linear: nn.Linear) -> nn.Linear:
-    """Return one of PyTorch's own linear layers, with another one's parameters."""
-    own = nn.Linear(1, 1, device="meta")
-    own.weight, own.bias = linear.weight, linear.bias
-    return own
-
-
 def prepare(model: nn.Module, way: Way) -> None:
     """Set up a model in the way asked for."""
     at.optimize_for_cpu(model)
-    if not way.dropout:
-        exchange(model, at.CheapDropout, lambda dropout: nn.Dropout(dropout.p))
-    exchange(model, at.OneDNNLinear, plain_linear)
-    if way.products:
-        exchange(model, nn.Linear, at.OneDNNLinear)
-    for module in model.modules():
+    for module in list(model.modules()):
         if isinstance(module, at.MultiHeadedAttention) and not way.attention:
-            module.attention = at.attention
+            module.attention_function = at.attention
+        for name, child in module.named_children():
+            if isinstance(child, at.CheapDropout) and not way.dropout:
+                setattr(module, name, nn.Dropout(child.p))
 
 
 def random_batches(vocab: int) -> Iterator[at.Batch]:
@@ -133,7 +112,7 @@ def training(way: Way) -> Callable[[], None]:
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, way.vocab))])
     model = at.build_model(config, words, words)
     prepare(model, way)
-    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
+    optimizer, scheduler = at.build_optimizer(model, schedule_of(config, 10**6))
     if not way.adam:
         for group in optimizer.param_groups:
             group["fused"] = False

@@ -19,6 +19,7 @@ import turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
+from transformer_workshop.runs import schedule_of
 
 # Rows, inputs, and outputs of a product in the feed-forward net.
 PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}
@@ -31,7 +32,7 @@ def ours(
     device = torch.device("cpu")
     model = at.build_model(config, words, words)
     at.optimize_for_cpu(model)
-    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
+    optimizer, scheduler = at.build_optimizer(model, schedule_of(config, 10**6))
     loss = at.SimpleLossCompute(
         model.generator, at.LeanLabelSmoothing(len(words), at.PAD, config.smoothing)
     )
@@ -84,10 +85,14 @@ def main() -> None:
         dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,
         batch_tokens=1500, max_tokens=128,
     )  # fmt: skip
-    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    text = at.prepare_text(
+        at.load_pairs(config, "train"), config.bpe_size, config.min_freq
+    )
     words = text.vocab_src
     examples = at.load_examples(config, "train", text)
-    batches = list(at.batches(examples, config, 0, "cpu", shuffle=True))
+    batches = list(
+        at.batches(examples, config.batch_tokens, at.epoch_draw(config.seed, 0), "cpu")
+    )
     model, step = ours(config, words, batches, "float32")
     old, old_step = peers.way_of_2022(config, len(words), examples)
     assert at.count_parameters(old) == at.count_parameters(model)

@@ -25,7 +25,7 @@ import turns
 import annotated_transformer as at
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("annotated_transformer.py", "data")  # of the older version
+FILES = ("annotated_transformer.py", "transformer_workshop", "data")
 PARTS = ("small", "base", "greedy", "beam 5", "one sentence")
 VOCAB, CPU = 8000, torch.device("cpu")
 
@@ -38,7 +38,10 @@ def training(size: str) -> Callable[[], None]:
     model = at.build_model(config, words, words)
     optimize = getattr(at, "optimize_for_cpu", None) or at.quicken
     optimize(model)
-    optimizer, scheduler = at.build_optimizer(model, config, 10**6)
+    if hasattr(at, "schedule_of"):  # since 2026.3
+        optimizer, scheduler = at.build_optimizer(model, at.schedule_of(config, 10**6))
+    else:
+        optimizer, scheduler = at.build_optimizer(model, config, 10**6)
     criterion = getattr(at, "LeanLabelSmoothing", at.LabelSmoothing)
     loss = at.SimpleLossCompute(model.generator, criterion(VOCAB, at.PAD, 0.1))
     precision = at.choose_precision("auto", CPU)
@@ -85,7 +88,9 @@ def translating(kind: str, generate: bool) -> Callable[[], None]:
 
 def unpacked(commit: str, folder: Path) -> Path:
     """Unpack an older version into a folder."""
-    command = ["git", "archive", "--format=tar", commit, *FILES]
+    listed = ["git", "ls-tree", "--name-only", commit, *FILES]
+    files = subprocess.check_output(listed, cwd=ROOT, text=True).split()
+    command = ["git", "archive", "--format=tar", commit, *files]
     packed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")

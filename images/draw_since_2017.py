@@ -32,13 +32,12 @@ SECTION = {
     "RMSNorm": "6.2",
     "RotaryEmbedding": "6.3",
     "SwiGLU": "6.4",
-    "QueryKeyNorm": "6.5",
-    "GroupedQueryAttention": "6.6",
+    "ModernAttention": "6.6",
     "DecoderOnly": "6.10",
     "sample": "6.11",
 }
 # Sections that export nothing.
-FLASH, TRAINING, SINKS = "6.7", "6.9", "6.12"
+QUERY_KEY_NORM, FLASH, TRAINING, SINKS = "6.5", "6.7", "6.9", "6.12"
 
 
 def changed(f: Figure, x, y, w, h, text, name="") -> None:
@@ -128,14 +127,14 @@ def block_of_today(f: Figure, c: int) -> None:
     changed(f, c - 60, 656, 120, 24, "RMSNorm", "RMSNorm")
     f.line((c, 656), (c, 640), arrow=False)
     attention_part(f, c, "grouped-query\nattention", (8, 2))
-    pill(f, c + 126, 610, SECTION["GroupedQueryAttention"])
+    pill(f, c + 126, 610, SECTION["ModernAttention"])
     for x in (c - 76, c):
         f.line((x, 592), (x, 582))
         changed(f, x - 34, 558, 68, 22, "RMSNorm")
         f.line((x, 558), (x, 548))
         changed(f, x - 34, 524, 68, 22, "rotate")
         f.line((x, 524), (x, 514))
-    pill(f, c - 126, 569, SECTION["QueryKeyNorm"])
+    pill(f, c - 126, 569, QUERY_KEY_NORM)
     pill(f, c - 126, 535, SECTION["RotaryEmbedding"])
     f.line((c, 392), (c, 368))
     changed(f, c - 60, 342, 120, 24, "RMSNorm", "RMSNorm")
@@ -181,15 +180,15 @@ EVENTS = (  # year, section, name, first author, the part it changes
     (2018, SECTION["DecoderOnly"], "GPT, decoder only", "Radford", "whole model"),
     (2019, SECTION["sample"], "Top-p sampling", "Holtzman", "decoding"),
     (2019, SECTION["RMSNorm"], "RMSNorm", "Zhang & Sennrich", "norms"),
-    (2019, SECTION["GroupedQueryAttention"], "Multi-query attention", "Shazeer",
+    (2019, SECTION["ModernAttention"], "Multi-query attention", "Shazeer",
      "attention"),
     (2020, PRE_NORM, "Pre-norm analyzed", "Xiong", "norms"),
     (2020, SECTION["SwiGLU"], "GLU variants", "Shazeer", "feed-forward"),
-    (2020, SECTION["QueryKeyNorm"], "Query–key norm", "Henry", "attention"),
+    (2020, QUERY_KEY_NORM, "Query–key norm", "Henry", "attention"),
     (2021, SECTION["RotaryEmbedding"], "Rotary positions", "Su", "positions"),
     (2021, SECTION["RotaryEmbedding"], "ALiBi", "Press", "positions"),
     (2022, FLASH, "FlashAttention", "Dao", "attention"),
-    (2023, SECTION["GroupedQueryAttention"], "Grouped-query attention", "Ainslie",
+    (2023, SECTION["ModernAttention"], "Grouped-query attention", "Ainslie",
      "attention"),
     (2023, SINKS, "Attention sinks", "Xiao", "attention"),
     (2024, TRAINING, "Warm-up, stable, decay", "Hu", "training"),

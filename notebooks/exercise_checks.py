@@ -506,21 +506,22 @@ class Watched:
 
 @exercise("2.6")
 def four_faults(answer):
-    model, compute, batches = small_setting()
-    _, state = at.run_epoch(batches, model, compute, None, None, mode="eval")
+    model, _, batches = small_setting()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
+    whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
     watched = Watched(compute)
     model.train()
     alone = answer(model, batches[:1], watched)
     trains, recorded = model.training, watched.recorded
-    one = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")[1].nll
+    one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
     assert is_number(alone), f"a plain number is needed, not {type(alone).__name__}."
     assert near(alone, one), (
         f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
         "is to be predicted at each position?"
     )
     found, given = answer(model, batches, watched), [b.ntokens for b in batches]
-    assert near(found, state.nll), (
-        f"for batches of {given} words the NLL is {state.nll:.4f}, not {found:.4f}. "
+    assert near(found, whole), (
+        f"for batches of {given} words the NLL is {whole:.4f}, not {found:.4f}. "
         "Hint: a mean over words is not a mean over batches."
     )
     assert trains, (
@@ -833,7 +834,7 @@ def what_is_computed(answer):
     layer.register_forward_hook(lambda _, x, y: seen.append(x[0].shape[:-1].numel()))
     src = torch.full((1, source), 4)
     at.greedy_decode(model, src, torch.ones(1, 1, source), words + 1, 0)
-    keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0][0].size(2)
+    keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0].keys.size(2)
     assert answer[0] == sum(seen), (
         f"without a cache it is not {answer[0]}. Hint: to write word t, the decoder "
         "computes t positions, from the start symbol on; add up 1, 2, … for 15 words."
@@ -1290,13 +1291,13 @@ def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
     """Return what a cache of 32-bit numbers grows by with each token."""
     model = at.make_model(9, 9, N, h * d_k, 8, h).eval()
     for layer in model.decoder.layers:
-        layer.self_attn = at.GroupedQueryAttention(h, h_kv, h * d_k)
-        layer.src_attn = at.GroupedQueryAttention(h, h_kv, h * d_k)
+        layer.self_attn = at.ModernAttention(h, h * d_k, groups=h_kv)
+        layer.src_attn = at.ModernAttention(h, h * d_k, groups=h_kv)
     src, tokens = torch.tensor([[4, 5]]), 3
     cache = at.DecoderCache(model, src, torch.ones(1, 1, 2))
     for n in range(1, tokens + 1):
         at.decode_step(model, cache, torch.full((1, 1, n), 4))
-    stored = [part for pair in cache.target for part in pair]
+    stored = [part for attn in cache.target for part in (attn.keys, attn.values)]
     return sum(part.numel() * part.element_size() for part in stored) // tokens
 
 
@@ -1373,7 +1374,8 @@ def grouped_and_rotated(answer):
     def expected(query, key, value, mask=None):
         copies = query.size(1) // key.size(1)
         key, value = (x.repeat_interleave(copies, dim=1) for x in (key, value))
-        return at.RotaryAttention(8, at.attention)(query, key, value, mask)[0]
+        rotary, S = at.RotaryEmbedding(8), key.size(2)
+        return at.attention(rotary(query, S), rotary(key, S), value, mask)[0]
 
     untouched = draw(6, 2, 3, 5)
     found, faulty = answer(*untouched), with_four_faults(*untouched)

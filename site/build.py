@@ -280,6 +280,10 @@ def gather(language: str, repo: str) -> Path:
     static = source / "_static"
     (static / "charts").mkdir(parents=True)
     shutil.copytree(ROOT / "images", source / "images")
+    workshop = ROOT / "transformer_workshop"  # which the appendices link to
+    shutil.copytree(
+        workshop, source / workshop.name, ignore=shutil.ignore_patterns("__pycache__")
+    )
     edition = ROOT / FOLDERS[language]
     for notebook in sorted(edition.glob("**/*.ipynb")):
         if ".ipynb_checkpoints" not in notebook.parts:

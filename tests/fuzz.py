@@ -10,12 +10,12 @@ without a traceback; every file that was there must still be there, unchanged.
 """
 
 import contextlib
+import dataclasses
 import gzip
 import io
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import string
@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from small_runs import SIX as PAIRS  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
+from transformer_workshop import machine  # noqa: E402
 
 TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, those run as processes, seconds each
 SMALL = {
@@ -73,25 +74,27 @@ class Place:
             settings.write_text(text, "utf-8")
         return self.folder / name
 
+    def files(self) -> dict[str, Path]:
+        """Return the paths of the four files of a training run, by their flags."""
+        sides, splits = {"src": "de", "tgt": "en"}, ("train", "valid")
+        return {
+            f"{split}_{side}": self.folder / f"{split}.{suffix}"
+            for side, suffix in sides.items()
+            for split in splits
+        }
+
     def texts(self) -> dict[str, Path]:
-        """Write the four files of a training run; return them by their flags."""
-        files = {}
+        """Write these files."""
         self.written = True
-        for side, suffix, index in (("src", "de", 0), ("tgt", "en", 1)):
-            for split in ("train", "valid"):
-                path = self.folder / f"{split}.{suffix}"
-                path.write_text("".join(f"{pair[index]}\n" for pair in PAIRS), "utf-8")
-                files[f"{split}_{side}"] = path
-        return files
+        for flag, path in self.files().items():
+            index = ("src", "tgt").index(flag[-3:])
+            path.write_text("".join(f"{pair[index]}\n" for pair in PAIRS), "utf-8")
+        return self.files()
 
     def train(self, words: list[str], *, run: str = "run", **changes) -> Case:
         """Return a case that trains on the files, with some settings changed."""
-        if not self.written:
-            self.texts()
-        given = {"run_dir": self.folder / run}
-        for side, suffix in (("src", "de"), ("tgt", "en")):
-            for split in ("train", "valid"):
-                given[f"{split}_{side}"] = self.folder / f"{split}.{suffix}"
+        files = self.files() if self.written else self.texts()
+        given = {"run_dir": self.folder / run, **files}
         given = given | SMALL | changes
         argv = ["train"]
         for name, value in given.items():
@@ -114,11 +117,11 @@ class Place:
 KINDS: dict[str, Callable[[Place], Case]] = {}
 
 
-def kind(name: str):
-    """Register a generator of cases under the name of their kind."""
+def kind(name: str, *arguments):
+    """Register a function that makes a case, under the name of its kind."""
 
     def register(make):
-        KINDS[name] = make
+        KINDS[name] = lambda place: make(place, *arguments)
         return make
 
     return register
@@ -127,33 +130,40 @@ def kind(name: str):
 # text to train on
 
 
-@kind("text: missing")
-def _(place):
+def changed(place: Place, change: Callable, words: list[str]) -> Case:
+    """Return a case that trains on a text after a change of its bytes."""
+    path = place.pick()
+    path.write_bytes(change(place.draw, path.read_bytes()))
+    return place.train([path.name, *words])
+
+
+def in_other_bits(draw: random.Random, data: bytes) -> bytes:
+    return data.decode().encode(draw.choice(["utf-16", "utf-32"]))
+
+
+kind("text: empty", lambda draw, _: draw.choice([b"", b"\xef\xbb\xbf"]), [])(changed)
+kind("text: UTF-16", in_other_bits, ["UTF-8"])(changed)
+kind(
+    "text: random bytes",
+    lambda draw, _: b"\xff" + draw.randbytes(draw.randint(1, 2000)),
+    [],
+)(changed)
+
+
+@kind("text: missing", lambda path: None)
+@kind("text: a folder", Path.mkdir)
+@kind("text: a link to itself", lambda path: path.symlink_to(path))
+def _(place, put):
     path = place.pick()
     path.unlink()
-    return place.train([path.name])
-
-
-@kind("text: a folder")
-def _(place):
-    path = place.pick()
-    path.unlink()
-    path.mkdir()
-    return place.train([path.name])
-
-
-@kind("text: empty")
-def _(place):
-    path = place.pick()
-    path.write_bytes(place.draw.choice([b"", b"\xef\xbb\xbf"]))
+    put(path)
     return place.train([path.name])
 
 
 @kind("text: a blank line")
 def _(place):
-    path = place.pick()
+    path, number = place.pick(), place.draw.randrange(6)
     lines = path.read_text("utf-8").split("\n")
-    number = place.draw.randrange(6)
     lines[number] = place.draw.choice(["", " ", "\t\t", "\u3000", "\r"])
     path.write_bytes("\n".join(lines).encode())
     return place.train([path.name, f"line {number + 1}", "blank"])
@@ -173,9 +183,8 @@ def _(place):
 
 @kind("text: not UTF-8")
 def _(place):
-    path = place.pick()
+    path, number = place.pick(), place.draw.randrange(6)
     lines = path.read_bytes().split(b"\n")
-    number = place.draw.randrange(6)
     bad = place.draw.choice([b"\xff", b"\xe4", b"\xc3(", b"\xed\xa0\x80", b"\xf8\x88"])
     at_byte = place.draw.randrange(4)
     lines[number] = lines[number][:at_byte] + bad + lines[number][at_byte:]
@@ -183,57 +192,37 @@ def _(place):
     return place.train([path.name, f"line {number + 1}", "UTF-8"])
 
 
-@kind("text: UTF-16")
-def _(place):
-    path = place.pick()
-    encoding = place.draw.choice(["utf-16", "utf-32"])
-    path.write_bytes(path.read_text("utf-8").encode(encoding))
-    return place.train([path.name, "UTF-8"])
+def cut(draw: random.Random, data: bytes) -> bytes:
+    return data[: draw.randrange(1, len(data))]
 
 
-def gzipped(place: Place) -> tuple[Path, bytearray, dict]:
-    """Return a training text as gzip: its path, its content, and the changed flag."""
-    files = place.texts()
-    name = place.draw.choice(list(files))
-    path = files[name].with_name(files[name].name + ".gz")
-    return path, bytearray(gzip.compress(files[name].read_bytes())), {name: path}
+def flipped(draw: random.Random, data: bytes) -> bytes:
+    """Change a byte of the magic number or of the checksums."""
+    number = draw.choice([0, 1, 2, *range(len(data) - 8, len(data))])
+    return flip(draw, data, number)
 
 
-@kind("text: gzip cut off")
-def _(place):
-    path, data, flag = gzipped(place)
-    path.write_bytes(data[: place.draw.randrange(1, len(data))])
-    return place.train([path.name, "gzip"], **flag)
+def flip(draw: random.Random, data: bytes, number: int) -> bytes:
+    byte = bytes([data[number] ^ draw.randint(1, 255)])
+    return data[:number] + byte + data[number + 1 :]
 
 
-@kind("text: gzip with a changed byte")
-def _(place):
-    path, data, flag = gzipped(place)
-    data[place.draw.choice([0, 1, 2, *range(-8, 0)])] ^= place.draw.randint(1, 255)
-    path.write_bytes(data)
-    return place.train([path.name, "gzip"], **flag)
+@kind("text: gzip cut off", cut)
+@kind("text: gzip with a changed byte", flipped)
+@kind("text: no gzip but called so", lambda draw, _: b"x" + draw.randbytes(30))
+def _(place, change):
+    name, path = place.draw.choice(list(place.texts().items()))
+    zipped = path.with_name(path.name + ".gz")
+    zipped.write_bytes(change(place.draw, gzip.compress(path.read_bytes())))
+    return place.train([zipped.name, "gzip"], **{name: zipped})
 
 
-@kind("text: no gzip but called so")
-def _(place):
-    path, data, flag = gzipped(place)
-    path.write_bytes(place.word().encode() + place.draw.randbytes(30))
-    return place.train([path.name, "gzip"], **flag)
-
-
-@kind("text: a link to itself")
-def _(place):
-    path = place.pick()
-    path.unlink()
-    path.symlink_to(path)
-    return place.train([path.name])
-
-
-@kind("text: a name that can't be")
-def _(place):
+@kind("text: a name that can't be", ["train_src", "valid_tgt"], "can't be read")
+@kind("run folder: a name that can't be", ["run_dir"], "can't be")
+def _(place, names, said):
     bad = place.draw.choice(["x" * 300, "a\0b", "d/" * 2100])
-    side = place.draw.choice(["train_src", "valid_tgt"])
-    case = place.train(["can't be read"], **{side: str(place.folder / bad)})
+    name = place.draw.choice(names)
+    case = place.train([said], **{name: str(place.folder / bad)})
     case.as_process = "\0" not in bad
     return case
 
@@ -247,13 +236,6 @@ def _(place):
 @kind("text: every sentence too long")
 def _(place):
     return place.train(["max_tokens"], max_tokens=place.draw.choice([3, 4]))
-
-
-@kind("text: random bytes")
-def _(place):
-    path = place.pick()
-    path.write_bytes(b"\xff" + place.draw.randbytes(place.draw.randint(1, 2000)))
-    return place.train([path.name])
 
 
 # the command line
@@ -281,18 +263,19 @@ def _(place):
     return Case(["train", f"--{name}"], [f"--{name}", "argument"])
 
 
-INTEGERS = [n for n, (low, high) in at.LIMITS.items()
-            if at.TrainingConfig.__dataclass_fields__[n].type == "int"]  # fmt: skip
-NUMBERS = [n for n in at.LIMITS if n not in INTEGERS]
+FIELDS = dataclasses.fields(at.TrainingConfig)
+ALLOWED = {f.name: f.metadata["allowed"] for f in FIELDS if f.metadata["allowed"]}
+INTEGERS = [f.name for f in FIELDS if f.type == "int"]
+NUMBERS = [f.name for f in FIELDS if f.type.startswith("float")]
+CHOICES = [f.name for f in FIELDS if f.type == "str" and f.name in ALLOWED]
 
 
 @kind("flag: a word for an integer")
 def _(place):
     name = place.draw.choice(INTEGERS)
-    value = place.draw.choice(
-        [place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000]
-    )
-    return place.train([f"--{name.replace('_', '-')}"], **{name: value})
+    values = [place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000]
+    flag = f"--{name.replace('_', '-')}"
+    return place.train([flag], **{name: place.draw.choice(values)})
 
 
 @kind("flag: a word for a number")
@@ -305,7 +288,7 @@ def _(place):
 def outside(place: Place, names: list[str]) -> tuple[str, object]:
     """Draw a setting, and a value of the right type that is outside its limits."""
     name = place.draw.choice(names)
-    low, high = at.LIMITS[name]
+    low, high = ALLOWED[name]
     if name in INTEGERS:
         values = [low - 1, high + 1, -(10**9), 10**12, 10**30]
     else:
@@ -313,22 +296,17 @@ def outside(place: Place, names: list[str]) -> tuple[str, object]:
     return name, place.draw.choice(values)
 
 
-@kind("flag: an integer out of its limits")
-def _(place):
-    name, value = outside(place, INTEGERS)
-    return place.train([name, "limits"], **{name: value})
-
-
-@kind("flag: a number out of its limits")
-def _(place):
-    name, value = outside(place, NUMBERS)
+@kind("flag: an integer out of its limits", INTEGERS)
+@kind("flag: a number out of its limits", NUMBERS)
+def _(place, names):
+    name, value = outside(place, names)
     return place.train([name, "limits"], **{name: value})
 
 
 @kind("flag: a choice that is none")
 def _(place):
-    name = place.draw.choice(list(at.CHOICES))
-    return place.train([name, at.CHOICES[name][0]], **{name: place.word()})
+    name = place.draw.choice(CHOICES)
+    return place.train([name, ALLOWED[name][0]], **{name: place.word()})
 
 
 @kind("flag: unknown preset")
@@ -373,106 +351,86 @@ def _(place):
     return place.train(["run", "can't be written"], run="run" + below)
 
 
-@kind("run folder: a name that can't be")
-def _(place):
-    bad = place.draw.choice(["x" * 300, "a\0b", "d/" * 2100])
-    case = place.train(["can't be"], run_dir=str(place.folder / bad))
-    case.as_process = "\0" not in bad
-    return case
-
-
-def any_json(draw: random.Random) -> str:
+def any_json(draw: random.Random, _: bytes = b"") -> bytes:
     """Draw a JSON text that none of our files could hold."""
     values = ["{}", "[]", "null", "1", '"text"', "NaN", "[1, {}]", '{"name": "other"}',
               '{"config": [], "starts": {}}', '{"config": null, "starts": []}',
               '{"config": {}}', "1" * 400, '{"source": 1, "target": 2, "merges": 3}',
               '{"source": [], "target": [], "merges": null}']  # fmt: skip
-    return draw.choice(values)
+    return draw.choice(values).encode()
 
 
 def broken_json(draw: random.Random, good: bytes) -> bytes:
     """Return a damaged JSON text."""
-    return draw.choice(
-        [
-            good[: draw.randrange(len(good) - 2)],
-            good[1:],
-            b"\xff" + good,
-            good + b"}",
-            b"[" * 100_000,
-            b'{"a":' * 100_000,
-            b"",
-            draw.randbytes(50) + b"\xff",
-        ]
-    )
+    nested = draw.choice([b"[", b'{"a":']) * 100_000
+    cut = good[: draw.randrange(len(good) - 2)]
+    noise = draw.randbytes(50) + b"\xff"
+    return draw.choice([cut, good[1:], b"\xff" + good, good + b"}", nested, b"", noise])
+
+
+def broken_tensors(draw: random.Random, good: bytes) -> bytes:
+    """Return a damaged safetensors file."""
+    among_the_numbers = draw.randrange(len(good) * 2 // 3, len(good))
+    size = draw.choice([b"\xff" * 8, b"\0" * 8, (2**40).to_bytes(8, "little")])
+    return draw.choice([
+        good[: draw.randrange(len(good))],
+        flip(draw, good, among_the_numbers),
+        draw.randbytes(draw.randint(1, 3000)),
+        size + good,
+        good + draw.randbytes(draw.randint(1, 50)),
+    ])  # fmt: skip
 
 
 @kind("run folder: config.json of another program")
 def _(place):
     (place.folder / "run").mkdir()
-    (place.folder / "run" / "config.json").write_text(any_json(place.draw))
+    (place.folder / "run" / "config.json").write_bytes(any_json(place.draw))
     case = place.train(["config.json"])
     case.argv += place.draw.choice([[], ["--restart"]])
     return case
 
 
-@kind("run folder: damaged config.json")
-def _(place):
-    run = place.copied("run")
-    path = run / "config.json"
-    path.write_bytes(broken_json(place.draw, path.read_bytes()))
-    return place.train(["config.json"])
+@kind("run folder: damaged config.json", "config.json", broken_json)
+@kind("run folder: damaged vocabulary.json", "vocabulary.json", broken_json)
+@kind("run folder: damaged metrics", "metrics.jsonl", lambda _, good: b"\xff" + good)
+def _(place, name, breaks):
+    path = place.copied("run") / name
+    path.write_bytes(breaks(place.draw, path.read_bytes()))
+    return place.train([name])
 
 
 @kind("run folder: another configuration")
 def _(place):
     place.copied("run")
-    name = place.draw.choice(
-        ["d_model", "d_ff", "seed", "batch_tokens", "warmup", "max_tokens", "epochs"]
-    )
+    names = "d_model d_ff seed batch_tokens warmup max_tokens epochs".split()
+    name = place.draw.choice(names)
     value = SMALL.get(name, 0) + 2 * place.draw.randint(1, 9)
     return place.train([f"{name} (", f"{value} now", "--restart"], **{name: value})
 
 
 @kind("run folder: every state damaged")
 def _(place):
-    run = place.copied("run")
-    for path in at.saved_steps(run / "resume"):
+    for path in at.saved_steps(place.copied("run") / "resume"):
         path.write_bytes(broken_tensors(place.draw, path.read_bytes()))
     return place.train(["run", "--restart"])
 
 
 @kind("run folder: weights without a state")
 def _(place):
-    run = place.copied("run")
-    for path in at.saved_steps(run / "resume"):
+    for path in at.saved_steps(place.copied("run") / "resume"):
         path.unlink()
     return place.train(["run", "no checkpoint to continue from", "--restart"])
 
 
 @kind("run folder: the state of another model")
 def _(place):
-    run = place.copied("run")
-    paths = at.saved_steps(run / "resume")
+    paths = at.saved_steps(place.copied("run") / "resume")
     tensors, notes = at.load_with_notes(paths[-1])
     names = [name for name in tensors if name.startswith("model/")]
     del tensors[place.draw.choice(names)]
     for path in paths:
         at.save_tensors(path, tensors, notes)
-    return place.train(["another model"])
-
-
-@kind("run folder: damaged vocabulary.json")
-def _(place):
-    path = place.copied("run") / "vocabulary.json"
-    path.write_bytes(broken_json(place.draw, path.read_bytes()))
-    return place.train(["vocabulary.json"])
-
-
-@kind("run folder: damaged metrics")
-def _(place):
-    path = place.copied("run") / "metrics.jsonl"
-    path.write_bytes(b"\xff" + path.read_bytes())
-    return place.train(["metrics.jsonl"])
+    return place.train(["another version"])
 
 
 # folders of models
@@ -493,172 +451,110 @@ def _(place):
 PARTS = ["config.json", "vocabulary.json", "model.safetensors"]
 
 
-@kind("model: a part is missing")
-def _(place):
-    model, part = place.copied("model"), place.draw.choice(PARTS)
-    (model / part).unlink()
-    named = "model" if part == PARTS[2] else part
-    return place.translate(model, [named])
+@kind("model: a part is missing", lambda path: None)
+@kind("model: a part is a folder", Path.mkdir)
+def _(place, put):
+    path = place.copied("model") / place.draw.choice(PARTS)
+    path.unlink()
+    put(path)
+    named = path.name if path.exists() else path.name.removesuffix(".safetensors")
+    return place.translate(path.parent, [named])
 
 
-@kind("model: a part is a folder")
-def _(place):
-    model, part = place.copied("model"), place.draw.choice(PARTS)
-    (model / part).unlink()
-    (model / part).mkdir()
-    return place.translate(model, [part])
+@kind("model: damaged JSON", PARTS[:2], broken_json)
+@kind("model: other JSON", PARTS[:2], any_json)
+@kind("weights: damaged", PARTS[2:], broken_tensors)
+def _(place, names, breaks):
+    path = place.copied("model") / place.draw.choice(names)
+    path.write_bytes(breaks(place.draw, path.read_bytes()))
+    return place.translate(path.parent, [path.name])
 
 
-@kind("model: damaged JSON")
-def _(place):
-    model, part = place.copied("model"), place.draw.choice(PARTS[:2])
-    path = model / part
-    path.write_bytes(broken_json(place.draw, path.read_bytes()))
-    return place.translate(model, [part])
+def edited(name: str, part: str, *templates: str):
+    """Register a function that changes a JSON file's content, and returns words."""
+
+    def register(change):
+        def make(place):
+            path = place.copied(place.draw.choice(templates or ["model", "words"]))
+            content = json.loads((path / part).read_text("utf-8"))
+            words = change(place, content)
+            (path / part).write_text(json.dumps(content), "utf-8")
+            return place.translate(path, words)
+
+        KINDS[name] = make
+
+    return register
 
 
-@kind("model: other JSON")
-def _(place):
-    model, part = place.copied("model"), place.draw.choice(PARTS[:2])
-    (model / part).write_text(any_json(place.draw))
-    return place.translate(model, [part])
+@edited("model: a setting of another version", "config.json")
+def _(place, content):
+    content["config"][place.word()] = place.draw.choice([1, "x", None])
+    return ["config.json"]
 
 
-def edited(place: Place, name: str, change: Callable) -> Case:
-    """Return a case that translates with a model after changing its JSON file."""
-    model = place.copied(place.draw.choice(["model", "words"]))
-    content = json.loads((model / name).read_text("utf-8"))
-    words = change(content)
-    (model / name).write_text(json.dumps(content), "utf-8")
-    return place.translate(model, words)
+@edited("model: a setting of another type", "config.json")
+def _(place, content):
+    values = {"norm_first": ["yes", 1, None, []], "run_dir": [1, None, []]}
+    values |= {n: ["two", "2", [1], {}, True] for n in [*INTEGERS, *NUMBERS]}
+    values |= {n: ["two", [1], {"a": 1}, True, 1, None] for n in CHOICES}
+    name = place.draw.choice(list(values))
+    content["config"][name] = place.draw.choice(values[name])
+    return ["config.json", name]
 
 
-@kind("model: a setting of another version")
-def _(place):
-    def change(content):
-        content["config"][place.word()] = place.draw.choice([1, "x", None])
-        return ["config.json"]
-
-    return edited(place, "config.json", change)
+@edited("model: a setting out of its limits", "config.json")
+def _(place, content):
+    name, value = outside(place, [*INTEGERS, *NUMBERS])
+    content["config"][name] = float(value) if isinstance(value, str) else value
+    return ["config.json", name]
 
 
-@kind("model: a setting of another type")
-def _(place):
-    def change(content):
-        name = place.draw.choice([*at.LIMITS, *at.CHOICES, "norm_first", "run_dir"])
-        values = ["two", [1], {"a": 1}, True, 1, None]
-        if name in at.LIMITS:
-            values = ["two", "2", [1], {}, True]
-        elif name == "norm_first":
-            values = ["yes", 1, None, []]
-        elif name == "run_dir":
-            values = [1, None, []]
-        content["config"][name] = place.draw.choice(values)
-        return ["config.json", name]
-
-    return edited(place, "config.json", change)
+@edited("model: settings of a model of another size", "config.json")
+def _(place, content):
+    name = place.draw.choice(["N", "d_model", "d_ff"])
+    content["config"][name] += place.draw.randint(1, 9) * 2
+    return ["model"]
 
 
-@kind("model: a setting out of its limits")
-def _(place):
-    def change(content):
-        name, value = outside(place, [*INTEGERS, *NUMBERS])
-        content["config"][name] = float(value) if isinstance(value, str) else value
-        return ["config.json", name]
-
-    return edited(place, "config.json", change)
-
-
-@kind("model: settings of a model of another size")
-def _(place):
-    def change(content):
-        name = place.draw.choice(["N", "d_model", "d_ff"])
-        content["config"][name] += place.draw.randint(1, 9) * 2
-        return ["model"]
-
-    return edited(place, "config.json", change)
+@edited("vocabulary: too short or too long", "vocabulary.json")
+def _(place, content):
+    side = place.draw.choice(["source", "target"])
+    if place.draw.random() < 0.5:
+        content[side] += [place.word("xyz") for _ in range(3)]
+    else:
+        del content[side][place.draw.randint(5, 9) :]
+    return ["model"]
 
 
-@kind("vocabulary: too short or too long")
-def _(place):
-    def change(content):
-        side = place.draw.choice(["source", "target"])
-        if place.draw.random() < 0.5:
-            content[side] += [place.word("xyz") for _ in range(3)]
-        else:
-            del content[side][place.draw.randint(5, 9) :]
-        return ["model"]
-
-    return edited(place, "vocabulary.json", change)
+@edited("vocabulary: tokens that are no text, or twice there", "vocabulary.json")
+def _(place, content):
+    tokens = content[place.draw.choice(["source", "target"])]
+    bad = place.draw.choice([None, 7, [], {}, 1.5, tokens[5], "<s>"])
+    tokens[place.draw.randint(6, 9)] = bad
+    return ["vocabulary.json"]
 
 
-@kind("vocabulary: tokens that are no text, or twice there")
-def _(place):
-    def change(content):
-        side = place.draw.choice(["source", "target"])
-        bad = place.draw.choice([None, 7, [], {}, 1.5, content[side][5], "<s>"])
-        content[side][place.draw.randint(6, 9)] = bad
-        return ["vocabulary.json"]
-
-    return edited(place, "vocabulary.json", change)
+@edited("vocabulary: without its special tokens", "vocabulary.json")
+def _(place, content):
+    del content[place.draw.choice(["source", "target"])][place.draw.randrange(4)]
+    return ["vocabulary.json"]
 
 
-@kind("vocabulary: without its special tokens")
-def _(place):
-    def change(content):
-        del content[place.draw.choice(["source", "target"])][place.draw.randrange(4)]
-        return ["vocabulary.json"]
-
-    return edited(place, "vocabulary.json", change)
-
-
-@kind("vocabulary: damaged merges")
-def _(place):
-    model = place.copied("model")
-    path = model / "vocabulary.json"
-    content = json.loads(path.read_text("utf-8"))
+@edited("vocabulary: damaged merges", "vocabulary.json", "model")
+def _(place, content):
+    model = content["merges"]["model"]
     part = place.draw.choice(["", "model", "vocab", "list", "unknown"])
     if part == "":
         content["merges"] = place.draw.choice([{}, [], 1, "x", False])
     elif part == "model":
         del content["merges"]["model"]
     elif part == "vocab":
-        vocab = content["merges"]["model"]["vocab"]
-        del vocab[place.draw.choice(list(vocab))]
+        del model["vocab"][place.draw.choice(list(model["vocab"]))]
     elif part == "list":
-        content["merges"]["model"]["merges"] = place.draw.choice([1, [["q"]], "x"])
+        model["merges"] = place.draw.choice([1, [["q"]], "x"])
     else:
-        content["merges"]["model"]["merges"].append(["qqq", "zzz"])
-    path.write_text(json.dumps(content), "utf-8")
-    return place.translate(model, ["vocabulary.json"])
-
-
-def broken_tensors(draw: random.Random, good: bytes) -> bytes:
-    """Return a damaged safetensors file."""
-    how = draw.randrange(5)
-    if how == 0:
-        return good[: draw.randrange(len(good))]
-    if how == 1:
-        place = draw.randrange(len(good) * 2 // 3, len(good))  # among the numbers
-        return (
-            good[:place]
-            + bytes([good[place] ^ draw.randint(1, 255)])
-            + good[place + 1 :]
-        )
-    if how == 2:
-        return draw.randbytes(draw.randint(1, 3000))
-    if how == 3:
-        return (
-            draw.choice([b"\xff" * 8, b"\0" * 8, (2**40).to_bytes(8, "little")]) + good
-        )
-    return good + draw.randbytes(draw.randint(1, 50))
-
-
-@kind("weights: damaged")
-def _(place):
-    path = place.copied("model") / "model.safetensors"
-    path.write_bytes(broken_tensors(place.draw, path.read_bytes()))
-    return place.translate(path.parent, ["model.safetensors"])
+        model["merges"].append(["qqq", "zzz"])
+    return ["vocabulary.json"]
 
 
 @kind("weights: of another model")
@@ -681,15 +577,10 @@ def _(place):
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     said = header["__metadata__"]
-    how = place.draw.randrange(3)
-    if how == 0:
-        said["tied"] = place.draw.choice(["{", "[1]", '{"a": "nowhere"}', "3"])
-    elif how == 1:
-        said["notes"] = place.draw.choice(["{", "x"])
-    else:
-        said["sha256"] = place.word()
-    if how < 2:
-        del said["sha256"]
+    bad = {"tied": ["{", "[1]", '{"a": "nowhere"}', "3"], "notes": ["{", "x"]}
+    entry = place.draw.choice([*bad, "sha256"])
+    del said["sha256"]  # or the checksum would be what is wrong
+    said[entry] = place.draw.choice(bad.get(entry, [place.word()]))
     changed = json.dumps(header).encode()
     changed += b" " * (-len(changed) % 8)
     path.write_bytes(len(changed).to_bytes(8, "little") + changed + data[8 + size :])
@@ -699,52 +590,35 @@ def _(place):
 # lines to translate, and evaluation
 
 
-def lines(place: Place, bad: bytes, words: list[str]) -> Case:
+@kind("line: not UTF-8", [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99])
+@kind("line: too long", ["sehr ", "👩‍🚒", "قطة ", "x", "漢字"])
+@kind("line: of a megabyte", [b"x", b"sehr ", b"-", b"\0", b"((", b"http://a.b/"])
+def _(place, choices):
     """Return a case of good lines and a bad one: status 1, and as many lines out."""
-    number = place.draw.randrange(4)
-    good = [b"Ein Hund."] * 3
-    good.insert(number, bad)
-    case = Case(["translate", f"--model={place.copied('model')}"], words)
-    case.stdin, case.status = b"\n".join(good) + b"\n", 1
-    case.words.append(f"line {number + 1}")
-    return case
-
-
-@kind("line: not UTF-8")
-def _(place):
-    bad = place.draw.choice(
-        [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99]
-    )
-    return lines(place, bad, ["UTF-8"])
-
-
-@kind("line: too long")
-def _(place):
-    word = place.draw.choice(["sehr ", "👩‍🚒", "قطة ", "x", "漢字"])
-    return lines(place, (word * place.draw.randint(60, 900)).encode(), ["40"])
-
-
-@kind("line: of a megabyte")
-def _(place):
-    word = place.draw.choice([b"x", b"sehr ", b"-", b"\0", b"((", b"http://a.b/"])
-    return lines(place, word * (2**20 // len(word)), ["40"])
+    bad, number = place.draw.choice(choices), place.draw.randrange(4)
+    words = ["UTF-8" if b"\xff" in choices else "40", f"line {number + 1}"]
+    if isinstance(bad, str):
+        bad = (bad * place.draw.randint(60, 900)).encode()
+    elif words[0] == "40":
+        bad *= 2**20 // len(bad)
+    lines = [b"Ein Hund."] * 3
+    lines.insert(number, bad)
+    argv = ["translate", f"--model={place.copied('model')}"]
+    return Case(argv, words, b"\n".join(lines) + b"\n", status=1)
 
 
 @kind("search: out of its limits")
 def _(place):
-    flags = ["--beam-size=0", "--beam-size=-3", "--beam-size=100000",
-             "--length-penalty=nan", "--length-penalty=inf", "--length-penalty=-1e9",
-             "--beam-size=x", "--length-penalty=y"]  # fmt: skip
-    flag = place.draw.choice(flags)
-    name = flag[2:].split("=")[0]
-    model = place.copied("model")
-    case = place.translate(model, [], flag)
+    name, value = place.draw.choice(
+        [("beam-size", value) for value in ("0", "-3", "100000", "x")]
+        + [("length-penalty", value) for value in ("nan", "inf", "-1e9", "y")]
+    )
+    flag, words = f"--{name}={value}", [name.split("-")[0]]
     if place.draw.random() < 0.3:
         files = place.texts()
-        case.argv = ["evaluate", f"--model={model}", flag]
-        case.argv += [f"--src={files['train_src']}", f"--ref={files['train_tgt']}"]
-    case.words = [re.split("[-_]", name)[0]]
-    return case
+        both = f"--src={files['train_src']}", f"--ref={files['train_tgt']}"
+        return evaluation(place, words, flag, *both)
+    return place.translate(place.copied("model"), words, flag)
 
 
 def evaluation(place: Place, words: list[str], *flags: str) -> Case:
@@ -755,15 +629,11 @@ def evaluation(place: Place, words: list[str], *flags: str) -> Case:
 def _(place):
     files = place.texts()
     path = files[place.draw.choice(["train_src", "train_tgt"])]
-    how = place.draw.randrange(4)
-    if how == 0:
+    text = "Ein Hund.\n" * place.draw.choice([1, 5, 7])
+    if (text := place.draw.choice([None, text, "", "\n" * 6])) is None:
         path.unlink()
-    elif how == 1:
-        path.write_text("Ein Hund.\n" * place.draw.choice([1, 5, 7]))
-    elif how == 2:
-        path.write_bytes(b"")
     else:
-        path.write_text("\n" * 6)
+        path.write_text(text)
     flags = f"--src={files['train_src']}", f"--ref={files['train_tgt']}"
     return evaluation(place, [path.name], *flags)
 
@@ -773,8 +643,7 @@ def _(place):
     files = place.texts()
     path = files["train_src"]
     path.write_text("Ein Hund.\n" * 5 + "sehr " * place.draw.randint(60, 300) + "\n")
-    flags = f"--src={path}", f"--ref={files['train_tgt']}"
-    return evaluation(place, ["40"], *flags)
+    return evaluation(place, ["40"], f"--src={path}", f"--ref={files['train_tgt']}")
 
 
 @kind("evaluate: nothing, or one side, to evaluate on")
@@ -809,7 +678,7 @@ def make_templates(folder: Path) -> None:
     (folder / "run" / "model.safetensors").unlink()
     settings = dict(SMALL, bpe_size=0, min_freq=1, tie="none")
     config = at.TrainingConfig(**settings)
-    text = at.prepare_text(config, PAIRS)
+    text = at.prepare_text(PAIRS, config.bpe_size, config.min_freq)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.save_translator(folder / "words", at.Translator(model, text, config))
     for unneeded in ("resume", "checkpoints"):
@@ -855,7 +724,7 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
         with (
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
-            mock.patch.object(at, "describe_environment", dict),  # git is slow
+            mock.patch.object(machine, "_current_commit", str),  # git is slow
         ):
             status = at.main(case.argv)
     finally:
@@ -905,12 +774,16 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
     return what_was_lost(before, contents(folder)), last
 
 
+def drawn(name: str, number: int, templates: Path, folder: Path) -> Case:
+    """Draw a case, always the same one."""
+    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
+    return KINDS[name](Place(folder, templates, draw))
+
+
 def try_kind(name: str, number: int, templates: Path, run=run_here):
     """Run one case; return what is wrong, the line it printed, and the case."""
-    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(Path(folder), templates, draw)
-        case = KINDS[name](place)
+        case = drawn(name, number, templates, Path(folder))
         wrong, line = complaint(case, run, Path(folder))
         return wrong, line.replace(folder, "…"), case
 
@@ -949,9 +822,8 @@ def main(words: list[str]) -> int:
 
 def as_process(name: str, number: int, templates: Path) -> bool:
     """Return whether a case can be given to a shell."""
-    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
     with tempfile.TemporaryDirectory() as folder:
-        return KINDS[name](Place(Path(folder), templates, draw)).as_process
+        return drawn(name, number, templates, Path(folder)).as_process
 
 
 if __name__ == "__main__":

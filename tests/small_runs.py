@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from annotated_transformer import TrainingConfig, load_tensors, read_metrics
+from transformer_workshop.files import load_tensors
+from transformer_workshop.runs import read_metrics
+from transformer_workshop.settings import TrainingConfig
 
 PAIRS = [
     ("Ein Hund läuft.", "A dog runs."),
@@ -62,11 +64,11 @@ def small_config(folder: Path, pairs: list[tuple[str, str]], **own) -> TrainingC
     return TrainingConfig(**{**settings, **own})
 
 
-def small_run(folder, **changes):
+def small_run(folder, pairs=SIX, **changes):
     """Return a configuration that trains in a moment, and its text."""
     own = dict(run_dir=str(folder / "run"), dropout=0.3, epochs=4, keep=2, average=2)
-    config = small_config(folder, SIX, **{**own, **changes})
-    return config, at.prepare_text(config, SIX)
+    config = small_config(folder, pairs, **{**own, **changes})
+    return config, at.prepare_text(pairs, config.bpe_size)
 
 
 def flags(config):
@@ -83,7 +85,7 @@ def flags(config):
 def train(tiny, **changes):
     config, text = tiny
     config = dataclasses.replace(config, **changes)
-    at.train_worker(0, 1, *text, config)
+    at.train_run(config, text)
     return Path(config.run_dir)
 
 

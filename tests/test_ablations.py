@@ -141,9 +141,11 @@ def test_the_reference_sees_each_pair_about_once():
     """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
-    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    text = at.prepare_text(
+        at.load_pairs(config, "train"), config.bpe_size, config.min_freq
+    )
     passes = module.STEPS / at.count_updates(
-        at.load_examples(config, "train", text), config
+        at.load_examples(config, "train", text), config.batch_tokens, epochs=1
     )
     assert 0.9 < passes < 1.2
 

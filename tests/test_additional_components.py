@@ -183,7 +183,7 @@ def test_hypotheses_share_the_source_and_keep_their_own_past():
     tgt[:, :, 0] = tgt[:, :1, 0]
     for t in range(1, 6):
         got = at.decode_step(model, cache, tgt[:, :, : t + 1])
-    assert len(cache.source[0][0]) == 2
+    assert len(cache.source[0].keys) == 2
     for b, w in itertools.product(range(2), range(3)):
         whole = model(src[[b]], tgt[b, [w]], mask[[b]], at.subsequent_mask(6))
         assert torch.allclose(got[b, w], model.generator(whole)[0, -1], atol=1e-9)
@@ -620,17 +620,16 @@ def test_the_gradient_of_r_drop_is_that_of_finite_differences():
 
 
 @pytest.mark.parametrize("rows", [5, 6])
-def test_r_drop_refuses_a_batch_that_was_not_doubled(rows):
+def test_r_drop_refuses_a_batch_without_two_equal_halves(rows):
     x = torch.randn(rows, 7).log_softmax(-1)
-    with pytest.raises(ValueError, match="doubled"):
+    with pytest.raises(ValueError, match=r"halves of the batch .* `group \* 2`"):
         at.RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
 
 
-def test_r_drop_reads_what_doubled_batches_hold():
+def test_r_drop_reads_a_batch_of_a_group_twice():
     """Check that both passes agree without dropout and differ with it."""
     examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
-    config = at.TrainingConfig(batch_tokens=40)
-    [batch] = at.doubled(at.batches(examples, config, 0, "cpu", shuffle=False))
+    batch = at.make_batch(examples, [0, 1] * 2)
     assert batch.ntokens == 2 * (4 + 2)
     model = some_model(dtype=torch.double, dropout=0.3)
     apart = {}

@@ -207,20 +207,22 @@ def test_attention_rows_are_distributions_over_allowed_keys(T, S, seed):
 def test_masks_of_any_type_mean_the_same(dtype, function, training):
     torch.manual_seed(0)
     mha = at.MultiHeadedAttention(2, 8, 0.0).train(training)
-    mha.attention = function
+    mha.attention_function = function
     x = torch.randn(2, 4, 8)
     mask = torch.tensor([[[1, 1, 0, 0]], [[1, 0, 1, 1]]])
     expected = mha(x, x, x, mask.bool())
     out = mha(x, x, x, mask.to(dtype))
     assert torch.allclose(out, expected, atol=1e-6)
     assert not torch.allclose(out, mha(x, x, x), atol=1e-3)
+    given, boolean = (function(x, x, x, m)[0] for m in (mask.to(dtype), mask.bool()))
+    assert torch.allclose(given, boolean, atol=1e-6)  # also called by itself
 
 
 @pytest.mark.parametrize("function", [at.attention, at.fused_attention])
 @pytest.mark.parametrize("training", [False, True])
 def test_a_row_that_may_attend_to_nothing_yields_zeros(function, training):
     mha = at.MultiHeadedAttention(2, 8, 0.3).train(training)
-    mha.attention = function
+    mha.attention_function = function
     x = torch.randn(1, 3, 8, requires_grad=True)
     mask = torch.zeros(1, 1, 3, dtype=torch.bool)
     out = mha(x, x, x, mask)
@@ -259,8 +261,8 @@ def test_the_function_in_use_can_be_exchanged():
         return value[:, :, :1].expand_as(query), None
 
     mha(x, x, x, mask)
-    assert mha.attention is at.attention and mha.attn is not None
-    mha.attention = first_key
+    assert mha.attention_function is at.attention and mha.attn is not None
+    mha.attention_function = first_key
     heads = mha.split(mha.linears[2](x))[:, :, :1].expand(3, 2, 4, 4)
     assert torch.equal(mha(x, x, x, mask), mha.linears[3](mha.join(heads)))
     assert mha.attn is None
@@ -276,7 +278,7 @@ def test_joining_undoes_splitting():
 def test_plain_attention_comes_and_goes():
     model = our_model(True)
     layer, other = (model.encoder.layers[i].self_attn for i in (0, 1))
-    layer.attention = at.fused_attention
+    layer.attention_function = at.fused_attention
     src, mask = torch.randint(3, 11, (2, 5)), torch.ones(2, 1, 5, dtype=torch.bool)
     with at.plain_attention(model):
         with at.plain_attention(model):
@@ -286,7 +288,8 @@ def test_plain_attention_comes_and_goes():
         assert layer.attn is not inside and layer.attn.equal(inside)
     with pytest.raises(RuntimeError), at.plain_attention(model):
         raise RuntimeError
-    assert layer.attention is at.fused_attention and other.attention is at.attention
+    assert layer.attention_function is at.fused_attention
+    assert other.attention_function is at.attention
     model.encode(src, mask)
     assert layer.attn is None and other.attn is not None
 

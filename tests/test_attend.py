@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.charts import _chart_theme
 
 MODULE = Path(at.__file__)
 SENTENCE = "Ein Hund läuft über die Wiese."
@@ -127,7 +128,7 @@ def test_the_page_holds_the_charts_as_they_are(page):
     held = json.JSONDecoder().raw_decode(own[own.index("Promise.all(") + 12 :])[0]
     charts = [chart.to_dict() for chart in planted().charts()]
     for ours, theirs in zip(held, charts, strict=True):
-        assert ours.pop("config") == at._chart_theme()["config"]
+        assert ours.pop("config") == _chart_theme()["config"]
         theirs.pop("config", None)
         assert ours == theirs
     assert len({chart["description"] for chart in held}) == 1

@@ -22,7 +22,11 @@ from small_runs import SIX as PAIRS
 from small_runs import needs_multi30k, refused, write_text
 
 import annotated_transformer as at
-from annotated_transformer import DataError, TrainingConfig, main
+from annotated_transformer import DataError
+from transformer_workshop import commands
+from transformer_workshop.commands import encode_line, read_available_lines
+from transformer_workshop.settings import TrainingConfig, choose_config
+from transformer_workshop.terminal import _command_line, main
 
 MODULE = Path(at.__file__)
 CAPTIONS = MODULE.parent / at.CAPTIONS_MODEL
@@ -61,11 +65,10 @@ def model(tmp_path_factory):
 
 
 def test_every_field_has_a_flag_with_its_type_and_a_help_text():
-    parser = at._command_line()
-    fields = dataclasses.fields(TrainingConfig)
-    assert {field.name for field in fields} <= at._field_comments().keys()
+    parser = _command_line()
     values = {"int": "3", "float": "0.5", "str": "x"}
-    for field in fields:
+    for field in dataclasses.fields(TrainingConfig):
+        assert field.metadata["about"]
         kind = str(field.type).split(" ")[0]
         flag = "--" + field.name.replace("_", "-")
         given = [flag] if kind == "bool" else [flag, values[kind]]
@@ -75,7 +78,9 @@ def test_every_field_has_a_flag_with_its_type_and_a_help_text():
 
 
 def config_of(*argv):
-    return at._config_of(at._command_line().parse_args(["train", *argv]))
+    """Return the configuration that `train` uses with these flags."""
+    arguments = _command_line().parse_args(["train", *argv])
+    return choose_config(arguments.config, **commands.given_settings(arguments))
 
 
 def test_flags_change_the_preset():
@@ -110,7 +115,13 @@ def test_a_store_of_ones_own_is_real_text(tmp_path):
         (["train", "--dataset", "wmt"], ["wmt", "multi30k", "captions"]),
         (["train", "--config", "huge"], ["huge", "tiny", "small"]),
         (["train", "--epochs", "many"], ["--epochs", "many"]),
-        (["train", "--no-such-flag"], ["--no-such-flag"]),
+        (["train", "--beem"], ["--beem", "train --help"]),
+        (["translate", "--xyz"], ["--xyz. See", "translate --help"]),
+        (["translate", "--modle"], ["--modle (did you mean --model?). See"]),
+        (
+            ["translate", "--beam-szie=3", "--strit"],
+            ["--beam-szie=3 --strit (did you mean --beam-size or --strict?)"],
+        ),
         (["train", "--device", "abacus"], ["abacus", "cpu"]),
         (["fly"], ["fly", "train", "translate", "evaluate"]),
         ([], ["COMMAND"]),
@@ -124,11 +135,37 @@ def test_a_wrong_command_line_is_one_line(argv, words, capfd):
     assert all(word in error for word in words), error
 
 
-def test_help_is_not_an_error(capsys):
+def help_of(capsys, command):
+    """Return what the help of a command says of each flag, on a line each."""
     with pytest.raises(SystemExit) as stop:
-        main(["train", "--help"])
+        main([command, "--help"])
     assert stop.value.code == 0
-    assert "--batch-tokens" in capsys.readouterr().out
+    _, *parts = re.split(r"\n  --(?=[a-zA-Z])", capsys.readouterr().out)
+    lines = (re.sub(r"\s+", " ", part) for part in parts)
+    return {re.match(r"[\w-]+", line)[0].replace("-", "_"): line for line in lines}
+
+
+def test_help_shows_the_values_that_are_used(capsys):
+    shown = help_of(capsys, "train")
+    assert "[captions: tiny, other text: small]" in shown["config"]
+    for argv, preset in (((), "tiny"), (("--dataset", "multi30k"), "small")):
+        for name, value in dataclasses.asdict(config_of(*argv)).items():
+            if name == "run_dir":
+                value = "runs/DATASET- PRESET"  # as the help breaks its lines
+            said = f"[{value}]" in shown[name] or f"{preset}: {value}" in shown[name]
+            assert said or (value is None and "[" not in shown[name]), name
+    for command in ("translate", "attend", "export", "calibrate"):
+        assert f"[{at.DEFAULT_MODEL}]" in help_of(capsys, command)["model"]
+    for name in at.QUANTIZATIONS:
+        assert name in help_of(capsys, "export")["quantization"]
+
+
+def test_help_of_prepare_lists_what_concerns_it_and_it_takes_the_rest(capsys):
+    listed = help_of(capsys, "prepare").keys() - {"config", "workers"}
+    of_text = {"train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"}
+    assert listed == of_text | {"store"}
+    given = _command_line().parse_args(["prepare", "--epochs=3", "--no-norm-first"])
+    assert (given.epochs, given.norm_first) == (3, False)
 
 
 # train
@@ -250,14 +287,14 @@ def test_a_rank_without_torchrun_is_refused(model, capfd, monkeypatch):
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
     translator = at.load_translator(model, "cpu")
-    ids = at._encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
+    ids = encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
     assert ids == [translator.check("Ein Hund.")]
 
 
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
     flags = spoilt(tmp_path, "other", b"")
     config = config_of(*flags)
-    text = at.prepare_text(config, PAIRS[:5])
+    text = at.prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
     with monkeypatch.context() as patch:
         patch.setattr(at.Run, "finish", lambda self: None)
         at.train_worker(0, 1, *text, config)
@@ -275,14 +312,45 @@ def test_confidence_is_the_geometric_mean_of_the_probabilities():
     src, model = torch.tensor([ids]), translator.model
     mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
-        [(key, (found, confidence))] = translator.search({7: ids}, beam_size, alpha)
-        assert key == 7
+        [(found, confidence)] = translator.decode([ids], beam_size, alpha)
         tgt = torch.tensor([[at.START, *found, at.END]])
         with torch.no_grad():
             out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
             p = model.generator(out).exp()[0, torch.arange(len(found) + 1), tgt[0, 1:]]
         mean = statistics.geometric_mean(p.tolist())
         assert confidence == pytest.approx(mean, rel=1e-4)
+
+
+def test_each_row_gets_its_own_translation():
+    """Decode rows together that a batch puts in another order."""
+    translator = at.load_translator(CAPTIONS, "cpu")
+    sentences = ("Ein Mann liest heute in der Küche ein Buch.", "Ein Hund läuft.")
+    rows = [translator.check(each) for each in (*sentences, "Eine Frau schläft heute.")]
+    together = [ids for ids, _ in translator.decode(rows, 1)]
+    assert together == [translator.decode([row], 1)[0][0] for row in rows]
+    assert len(set(map(tuple, together))) == 3
+
+
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_a_batch_holds_so_many_tokens_with_all_its_hypotheses(monkeypatch, beam_size):
+    """Translate sentences of two lengths, whose batches can be counted by hand."""
+    translator = at.load_translator(CAPTIONS, "cpu")
+    translator.config = dataclasses.replace(translator.config, batch_tokens=200)
+    short, long = ([at.START, *[7] * n, at.END] for n in (3, 8))
+    seen = []
+
+    def decode_batch(rows, **_):
+        seen.append([len(row) for row in rows])
+        return [(row, 1.0) for row in rows]
+
+    monkeypatch.setattr(translator, "decode_batch", decode_batch)
+    rows = [long, short] * 20
+    found = translator.decode(rows, beam_size, 1.0)
+    assert found == [(row, 1.0) for row in rows]
+    width = 200 // beam_size  # tokens for the sentences of a batch
+    full = [[10] * (width // 10)] * (20 * 10 // width)
+    assert [batch for batch in seen if 5 not in batch] == full
+    assert all(max(batch) * len(batch) * beam_size <= 200 for batch in seen)
 
 
 def test_a_line_is_as_trustworthy_as_its_least_certain_sentence():
@@ -466,27 +534,11 @@ def test_a_misspelled_model_leads_to_those_that_exist(tmp_path, capfd):
     assert "There are" not in error
 
 
-@pytest.mark.parametrize(
-    "given, meant",
-    [("--modle", "--model"), ("--beam-szie=3 --strit", "--beam-size or --strict")],
-)
-def test_a_misspelled_flag_leads_to_the_one_that_exists(capfd, given, meant):
-    error = refused(capfd, "translate", *given.split())
-    assert given in error and f"(did you mean {meant}?)" in error
-    assert "did you mean" not in refused(capfd, "translate", "--xyz")
-
-
 def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
     folder = shutil.copytree(model, tmp_path / "run")
     (folder / "model.safetensors").replace(folder / "best.safetensors")
     assert main(["translate", "--model", str(folder), "Ein Hund."]) == 0
     assert "isn't finished" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["train", "translate", "evaluate"])
-def test_an_unknown_flag_leads_to_the_help_of_its_command(capfd, command):
-    error = refused(capfd, command, "--beem")
-    assert "--beem" in error and f"{command} --help" in error
 
 
 def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
@@ -538,7 +590,7 @@ def test_lines_are_translated_as_they_arrive():
             return self.pieces.pop(0) if self.pieces else b""
 
     stream = Slow(b"ei", b"ns\nzwei\ndr", b"ei\n", b"\n", b"vier")
-    pieces = list(at._read_available_lines(stream))
+    pieces = list(read_available_lines(stream))
     assert pieces == [[b"eins", b"zwei"], [b"drei"], [b""], [b"vier"]]
 
 
@@ -556,7 +608,7 @@ def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary)
 @pytest.fixture
 def looks(tmp_path, monkeypatch):
     """Have looks at the test set logged here, not in the project; return the file."""
-    monkeypatch.setattr(at, "project_folder", lambda: tmp_path)
+    monkeypatch.setattr(commands, "project_folder", lambda: tmp_path)
     (tmp_path / "results").mkdir()
     return tmp_path / "results" / "test_looks.jsonl"
 
@@ -567,22 +619,17 @@ def score(capfd, *argv):
 
 
 def test_evaluate_prints_one_object(model, looks, capfd):
-    german, english = (str(model.parent / f"text.{side}") for side in ("de", "en"))
-    result = score(capfd, "--model", str(model), "--src", german, "--ref", english)
-    assert result["sentences"] == len(PAIRS)
-    assert {"bleu", "signature", "interval", "chrf", "seconds"} <= result.keys()
-    assert result["interval"][0] <= result["bleu"] <= result["interval"][1]
-    assert "case:mixed" in result["signature"]
-    assert not looks.exists()
-
-
-def test_scores_are_those_of_sacrebleu(model, looks, capfd):
+    """The scores are those of sacreBLEU; the test set's looks aren't touched."""
     import sacrebleu
 
     german, english = zip(*PAIRS, strict=True)
-    said = at.load_translator(model, "cpu").translate(list(german))
     files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
     result = score(capfd, "--model", str(model), "--src", files[0], "--ref", files[1])
+    assert result["sentences"] == len(PAIRS) and "seconds" in result
+    assert result["interval"][0] <= result["bleu"] <= result["interval"][1]
+    assert "case:mixed" in result["signature"]
+    assert not looks.exists()
+    said = at.load_translator(model, "cpu").translate(list(german))
     bleu = sacrebleu.corpus_bleu(said, [list(english)]).score
     assert result["bleu"] == pytest.approx(bleu, abs=0.06)
     chrf = sacrebleu.corpus_chrf(said, [list(english)]).score
@@ -594,7 +641,7 @@ def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
     files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
     text = "\n".join(english for _, english in PAIRS)
     digest = at.hashlib.sha256(text.encode()).hexdigest()
-    monkeypatch.setattr(at, "_TEST_2016", {digest})
+    monkeypatch.setattr(commands, "TEST_2016", {digest})
     flags = ["--model", str(model), "--src", files[0], "--ref", files[1]]
     other = ["--beam-size", "1", "--length-penalty", "0"]
     results = [score(capfd, *flags), score(capfd, *flags, *other)]
@@ -612,7 +659,7 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
         for side in ("en", "de")
     )
     digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
-    assert digests == at._TEST_2016
+    assert digests == commands.TEST_2016
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ import torch.distributed as dist
 from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
-from annotated_transformer import TrainingConfig, read_metrics
+from transformer_workshop import processes, runs
+from transformer_workshop.runs import read_metrics
 
 MODULE = Path(at.__file__)
 VOCAB = 20
@@ -34,76 +35,76 @@ def examples(count=41):
     return [(sentence(), sentence()) for _ in range(count)]
 
 
-def settings(accum_iter):
-    # 15 positions: some batches hold one sentence, so the second process gets none
-    return TrainingConfig(batch_tokens=15, accum_iter=accum_iter, dropout=0.0, seed=1)
+def groups(epoch=None):
+    """Return an epoch's batches as indices; without an epoch in order of length.
+
+    Some hold one sentence of 15 positions, so the second process gets none of it.
+    """
+    lengths = at.lengths_of(examples())
+    if epoch is None:
+        return at.token_budget_batches(lengths, 15)
+    return at.shuffled_groups(lengths, 15, at.epoch_draw(1, epoch))
 
 
-def compute(model):
-    criterion = at.LabelSmoothing(VOCAB, at.PAD, 0.1)
-    return at.SharedLoss(at.SimpleLossCompute(model.generator, criterion))
+def compute(model, state, smoothing=0.1):
+    criterion = at.LabelSmoothing(VOCAB, at.PAD, smoothing)
+    return at.SharedLoss(at.SimpleLossCompute(model.generator, criterion), state)
 
 
-def twenty_steps(gpu, world, folder, accum_iter, max_norm):
+def twenty_steps(folder, accum_iter, max_norm):
     """Take twenty updates with Adam in float64; save the result to a file."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    config, data = settings(accum_iter), examples()
+    data, sizes = examples(), []
     model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2, dropout=0.0)
     model.double()
-    cpu = torch.device("cpu")
-    with at.process_group(gpu, world, cpu, world > 1) as (device, rank, world):
+    with at.process_group(torch.device("cpu")) as place:
+
+        def share(groups):
+            for batch in at.own_batches(data, groups, place):
+                sizes.append(len(batch.src))
+                yield batch
+
         shared = at.distribute(model)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-        state, loss = at.TrainState(), compute(model)
-        sizes, epoch = [], 0
+        state, epoch = at.Progress(), 0
         while state.accum_step < 20:
-            whole = at.batches(data, config, epoch, device, shuffle=True)
-            share = list(at.own_rows(whole, rank, world))
-            share = share[: (20 - state.accum_step) * accum_iter]
-            sizes += [len(batch.src) for batch in share]
+            state.begin_epoch(epoch)
+            own = share(groups(epoch)[: (20 - state.accum_step) * accum_iter])
             at.run_epoch(
-                share, shared, loss, optimizer, scheduler, "train", accum_iter,
-                state, max_norm=max_norm,
+                own, shared, compute(model, state), optimizer, scheduler, "train",
+                accum_iter, state, max_norm=max_norm,
             )  # fmt: skip
-            at.gather(state)
             epoch += 1
-        whole = at.batches(data, config, 0, device, shuffle=False)
-        share = at.own_rows(whole, rank, world)
-        _, judged = at.run_epoch(share, model, loss, None, None, "eval")
-        at.gather(judged)
+        judged = at.SharedState()
+        loss = compute(model, judged, smoothing=0.0)
+        at.run_epoch(share(groups()), model, loss, None, None, "eval", 1, judged)
         figures = {
             "steps": state.accum_step,
             "train_criterion": state.criterion,
-            "valid_nll": judged.nll,
+            "valid_nll": judged.criterion,
             "valid_tokens": judged.epoch_tokens,
             "smallest_share": min(sizes),
         }
+        _, rank, world = place
         name = f"{world}-{rank}.safetensors"
         at.save_tensors(Path(folder) / name, model.state_dict(), figures)
-
-
-def spawn(function, world, *arguments):
-    """Run a function in several processes, as chapter 92 does."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
-    torch.multiprocessing.spawn(function, (world, *arguments), nprocs=world)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("accum_iter", "max_norm"), [(1, None), (3, 0.5)])
 def test_two_processes_take_the_steps_of_one(tmp_path, accum_iter, max_norm):
-    twenty_steps(0, 1, tmp_path, accum_iter, max_norm)
-    spawn(twenty_steps, 2, tmp_path, accum_iter, max_norm)
+    twenty_steps(tmp_path, accum_iter, max_norm)
+    at.run_in_processes(2, twenty_steps, tmp_path, accum_iter, max_norm)
     same_as_alone(tmp_path)
 
 
 TWENTY_STEPS = f"""
-import os
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_distributed import twenty_steps
-twenty_steps(int(os.environ["LOCAL_RANK"]), 2, sys.argv[1], 1, None)
+twenty_steps(sys.argv[1], 1, None)
 """
 
 
@@ -112,7 +113,7 @@ twenty_steps(int(os.environ["LOCAL_RANK"]), 2, sys.argv[1], 1, None)
 def test_processes_of_torchrun_take_the_steps_of_one(tmp_path, nodes):
     program = tmp_path / "program.py"
     program.write_text(TWENTY_STEPS)
-    twenty_steps(0, 1, tmp_path, 1, None)
+    twenty_steps(tmp_path, 1, None)
     for launcher in launch(nodes, program, str(tmp_path)):
         assert launcher.returncode == 0, launcher.stderr
     same_as_alone(tmp_path)
@@ -139,16 +140,22 @@ def same_as_alone(folder):
     assert same["smallest_share"] == 0  # the second process went without
 
 
-def test_the_shares_of_a_batch_are_the_batch():
-    config, data = settings(1), examples()
-    whole = list(at.batches(data, config, 2, "cpu", shuffle=True))
-    for world in (2, 3):
-        shares = [list(at.own_rows(whole, rank, world)) for rank in range(world)]
-        for batch, *parts in zip(whole, *shares, strict=True):
-            assert sum(part.ntokens for part in parts) == batch.ntokens
-            for rank, part in enumerate(parts):
-                assert torch.equal(part.src, batch.src[rank::world])
-                assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_the_shares_of_a_batch_are_the_batch(world, copies):
+    cpu, data = torch.device("cpu"), examples()
+    shares = [
+        at.own_batches(data, groups(2), (cpu, rank, world), copies)
+        for rank in range(world)
+    ]
+    for group, *parts in zip(groups(2), *shares, strict=True):
+        for rank, part in enumerate(parts):
+            pairs = [data[i] for i in group[rank::world]] * copies
+            assert len(pairs) == len(part.src) == len(part.tgt_y)
+            assert part.ntokens == sum(len(tgt) - 1 for _, tgt in pairs)
+            for (src, tgt), *rows in zip(pairs, part.src, part.tgt, part.tgt_y):
+                ids = [[i for i in row.tolist() if i != at.PAD] for row in rows]
+                assert ids == [src, tgt[: part.tgt.size(1)], tgt[1:]]
 
 
 def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
@@ -157,18 +164,31 @@ def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
     row = torch.tensor([[0, 5, 6, 1]])
     batch = at.Batch(row[1:], row[1:], at.PAD)
     out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    loss, node = compute(model)(out, batch.tgt_y, 3)
+    loss, node = compute(model, at.SharedState())(out, batch.tgt_y, 3)
     node.backward()
     assert loss == 0
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and not parameter.grad.any(), name
 
 
-def fail(gpu, world):
+def test_a_loss_that_is_no_number_in_another_process_stops_this_one(monkeypatch):
+    """Pretend that the first of the numbers, the loss, is NaN in another process."""
+    monkeypatch.setattr(
+        processes, "sum_over_processes", lambda x, *rest: [x + float("nan"), *rest]
+    )
+    model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2)
+    (batch,) = at.own_batches(examples(), [[0, 1]], (torch.device("cpu"), 0, 1))
+    out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    state = at.SharedState(accum_step=6)
+    with pytest.raises(FloatingPointError, match="the loss is nan at update 7; the"):
+        compute(model, state)(out, batch.tgt_y, batch.ntokens)
+    assert state.criterion == 0
+
+
+def fail():
     """Fail in the second process, inside the group."""
-    cpu = torch.device("cpu")
     try:
-        with at.process_group(gpu, world, cpu, True) as (_, rank, _):
+        with at.process_group(torch.device("cpu")) as (_, rank, _):
             if rank:
                 raise at.DataError("here", "is a fault", "Mend it.")
             dist.barrier()
@@ -179,14 +199,14 @@ def fail(gpu, world):
 @pytest.mark.slow
 def test_the_group_is_taken_down_when_a_process_fails():
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as caught:
-        spawn(fail, 2)
+        at.run_in_processes(2, fail)
     assert "AssertionError" not in str(caught.value)
     assert not dist.is_initialized()
 
 
 def test_alone_there_is_no_group():
     cpu = torch.device("cpu")
-    with at.process_group(0, 1, cpu, False) as place:
+    with at.process_group(cpu) as place:
         assert place == (cpu, 0, 1) and not dist.is_initialized()
         layer = torch.nn.Linear(1, 1)
         assert at.distribute(layer) is layer
@@ -251,7 +271,7 @@ def agree(one, two):
 
 @pytest.mark.slow
 def test_spawned_processes_train_the_model_of_one(config, tmp_path):
-    text = at.prepare_text(config, PAIRS)
+    text = at.prepare_text(PAIRS, config.bpe_size)
     at.train_model(*text, config)
     shared = dataclasses.replace(
         config, run_dir=str(tmp_path / "two"), distributed=True
@@ -265,7 +285,7 @@ def test_spawned_processes_train_the_model_of_one(config, tmp_path):
 @pytest.mark.slow
 def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
     config = dataclasses.replace(config, schedule="inverse_sqrt", base_lr=0.1)
-    text = at.prepare_text(config, PAIRS)
+    text = at.prepare_text(PAIRS, config.bpe_size)
     at.train_model(*text, config)
     two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
     for epochs in (2, 3):  # the second time, it resumes
@@ -301,7 +321,7 @@ def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(
 ):
     """Kill the second of two at its fifth update: kill -9, no last words."""
     config = dataclasses.replace(config, save_seconds=0.0)
-    text = at.prepare_text(config, PAIRS)
+    text = at.prepare_text(PAIRS, config.bpe_size)
     at.train_model(*text, config)
     two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
     program = tmp_path / "program.py"
@@ -313,7 +333,8 @@ def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(
     if "error: another process of this run" not in said:  # the launcher was faster
         assert nodes == 1
     states = at.saved_steps(tmp_path / "two" / "resume")
-    assert states[-1].stem == "step-000004"
+    # the first of the two may complete the update before it notices
+    assert states[-1].stem in ("step-000004", "step-000005")
     for launcher in launch(nodes, program, "0", *flags(two)):
         assert launcher.returncode == 0, launcher.stderr
     agree(tmp_path / "alone", tmp_path / "two")
@@ -367,8 +388,11 @@ def test_an_error_in_a_spawned_process_is_one_line_too(config, tmp_path):
 
 
 def test_batches_arrive_on_their_device(monkeypatch):
-    monkeypatch.setattr(at, "Batch", lambda src, tgt, pad: (src, tgt))
-    made = at.batches(examples(), settings(1), 0, "meta", shuffle=True)
+    for module in (at, processes):
+        monkeypatch.setattr(module, "Batch", lambda src, tgt, pad: (src, tgt))
+    place = torch.device("meta"), 1, 2
+    made = list(at.own_batches(examples(), [[0, 1, 2], [3]], place))
+    assert [len(src) for src, _ in made] == [1, 0]
     assert {side.device.type for sides in made for side in sides} == {"meta"}
 
 
@@ -378,7 +402,7 @@ def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "set_device", refuse)
     config = dataclasses.replace(config, epochs=1)
-    at.train_worker(0, 1, *at.prepare_text(config, PAIRS), config)
+    at.train_worker(0, 1, *at.prepare_text(PAIRS, config.bpe_size), config)
     assert len(read_metrics(config.run_dir)) == 1
 
 
@@ -391,7 +415,8 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
     def reached(model):
         raise Reached({parameter.device.type for parameter in model.parameters()})
 
-    monkeypatch.setattr(at, "distribute", reached)
-    text = at.prepare_text(config, PAIRS)
+    monkeypatch.setattr(runs, "distribute", reached)
+    monkeypatch.setattr(runs, "choose_device", torch.device)
+    config = dataclasses.replace(config, device="meta")
     with pytest.raises(Reached, match="^{'meta'}$"):
-        at.train_resumably(config, text, torch.device("meta"), 0, 1)
+        at.train_run(config, at.prepare_text(PAIRS, config.bpe_size))

@@ -11,18 +11,20 @@ from small_runs import SIX, needs_multi30k, refused, small_config
 from torch import nn
 
 import annotated_transformer as at
-from annotated_transformer import DataError, main
+from annotated_transformer import DataError
+from transformer_workshop import engine as the_engine
+from transformer_workshop.terminal import main
 
 ROOT = at.project_folder()
 CAPTIONS, MULTI30K = ROOT / "models" / "captions", ROOT / "models" / "multi30k"
 WEIGHTS = "model.bin"
 
 
-def untrained(folder, **own):
+def untrained(folder, seed=0, **own):
     """Return a translator with random weights; its outputs are long and senseless."""
-    torch.manual_seed(3)
+    torch.manual_seed(seed)
     config = small_config(folder, SIX, N=2, max_tokens=40, **own)
-    text = at.prepare_text(config, SIX)
+    text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     for weight in model.parameters():  # norms and biases have to arrive, too
         weight.data += 0.1 * torch.randn_like(weight)
@@ -55,7 +57,7 @@ def german(captions):
 def test_a_run_does_not_take_the_folder_of_an_exported_model(engine):
     before = {path: path.read_bytes() for path in engine.iterdir()}
     with pytest.raises(DataError, match="exported for an inference engine"):
-        at.Run(at.TrainingConfig(run_dir=str(engine)))
+        at.open_run_folder(at.TrainingConfig(run_dir=str(engine)))
     assert {path: path.read_bytes() for path in engine.iterdir()} == before
 
 
@@ -84,8 +86,8 @@ def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path):
         {"norm_first": False},
         {"positions": "learned"},
         {"norm_first": False, "positions": "learned", "tie": "none"},
-        {"tie": "target", "h": 4},
-        {"bpe_size": 0, "tie": "none", "min_freq": 1},
+        {"tie": "target", "h": 4, "seed": 2},
+        {"bpe_size": 0, "tie": "none", "min_freq": 1, "seed": 3},
     ],
 )
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -111,11 +113,11 @@ def test_the_penalty_is_ours(captions, engine, german):
 def test_an_output_that_does_not_end_is_cut_at_the_same_place(tmp_path):
     translator = untrained(tmp_path)
     translator.model.generator.proj.bias.data[at.END] = -1e4
-    rows = {0: translator.check("Ein Hund.")}
+    rows = [translator.check("Ein Hund.")]
     loaded = exported(translator, tmp_path)
     for beam_size in (1, 3):
-        [(_, (ids, confidence))] = translator.search(rows, beam_size, 1.0)
-        [(_, (theirs, likewise))] = loaded.search(rows, beam_size, 1.0)
+        [(ids, confidence)] = translator.decode(rows, beam_size, 1.0)
+        [(theirs, likewise)] = loaded.decode(rows, beam_size, 1.0)
         assert len(ids) == 39 and theirs == ids
         assert likewise == pytest.approx(confidence, rel=1e-4)
 
@@ -230,8 +232,8 @@ def test_an_empty_folder_is_filled(tmp_path, captions):
 
 @pytest.mark.parametrize(
     "name",
-    ["annotated_transformer.write_json", "annotated_transformer._sha256",
-     "annotated_transformer._check_scores", "os.fsync"],
+    [*(f"transformer_workshop.engine.{x}"
+       for x in ("write_json", "_sha256", "_check_scores")), "os.fsync"],
 )  # fmt: skip
 def test_a_failing_export_leaves_nothing(tmp_path, captions, monkeypatch, name):
     def full(*_):
@@ -379,7 +381,7 @@ def test_a_missing_package_is_named(argv, engine, capfd, tmp_path, monkeypatch):
 
 
 def test_apples_gpu_is_not_the_engines(engine, monkeypatch):
-    monkeypatch.setattr(at, "choose_device", lambda name: torch.device("mps"))
+    monkeypatch.setattr(the_engine, "choose_device", lambda name: torch.device("mps"))
     assert at.load_exported(engine, "auto").translate(["Ein Hund."])
     with pytest.raises(DataError, match="device mps.*Use cpu"):
         at.load_exported(engine, "mps")
@@ -389,28 +391,3 @@ def test_the_folder_names_no_unknown_setting(engine, captions):
     config = at.load_config(engine)
     assert dataclasses.asdict(config) == dataclasses.asdict(captions.config)
     assert at.is_exported(engine) and not at.is_exported(CAPTIONS)
-
-
-def test_what_chapter_93_says_of_the_engine_was_measured():
-    chapter = (ROOT / "notebooks" / "93_the_same_faster.md").read_text("utf-8")
-    found = at.read_json(ROOT / "results" / "engine.json")
-    kinds, size = ("greedy", "beam 5"), found["megabytes"]
-    for name in at.QUANTIZATIONS:
-        rows = [found[kind]["outputs"][name] for kind in kinds]
-        cells = [f"{r['lines that differ']} | {r['bleu']:.2f}" for r in rows]
-        assert f"CTranslate2, {name} | {' | '.join(cells)} | {size[name]} |" in chapter
-    bleu = [f"– | {found[kind]['outputs']['ours']['bleu']:.2f}" for kind in kinds]
-    assert f"| ours | {' | '.join(bleu)} | {size['ours']} |" in chapter
-    outputs = found["beam 5"]["outputs"]
-    own = outputs["its own penalty and stopping"]["lines that differ"]
-    stopping = outputs["our penalty, its own stopping"]["lines that differ"]
-    words = " ".join(chapter.split())
-    assert f"would write {own} lines differently" in words
-    assert f"its own stopping, {stopping}." in words
-    speeds = [found[kind]["speed"] for kind in kinds]
-    times = [1 / s[name]["ours_is"] for s in speeds for name in at.QUANTIZATIONS]
-    said = (
-        "float32 was {:.1f} times as fast as our decoder and int8 {:.1f} times, "
-        "by beam 5 {:.1f} and {:.1f} times"
-    )
-    assert said.format(*times) in words

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import typing
@@ -22,19 +23,17 @@ from small_runs import SIX as PAIRS
 from small_runs import needs_multi30k, small_run, train, train_until
 
 import annotated_transformer as at
-from annotated_transformer import (
-    DataError,
-    Run,
-    TrainingConfig,
+from annotated_transformer import DataError, read_lines
+from transformer_workshop.files import (
     load_tensors,
-    load_translator,
     load_with_notes,
-    read_lines,
-    read_metrics,
-    run_files,
+    reported,
     save_tensors,
     write_atomically,
 )
+from transformer_workshop.runs import read_metrics, run_files
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.translator import load_translator
 
 
 @pytest.fixture
@@ -78,6 +77,33 @@ def test_install_lines_that_differ_from_the_import(package, line, monkeypatch):
     with pytest.raises(ImportError) as caught:
         at.optional_import(package)
     assert str(caught.value).endswith(line)
+
+
+def test_other_errors_are_reported_but_those_that_say_what_to_do_stay():
+    def text_of(error, cause=None):
+        with (
+            pytest.raises(Exception) as caught,
+            reported(Exception, "x", "is {}", "Go."),
+        ):
+            raise error from cause
+        return f"{type(caught.value).__name__} {caught.value}"
+
+    own = DataError("y", "is blank", "Fill it.")
+    assert text_of(ValueError("bad")) == "DataError x: is bad. Go."
+    assert text_of(ValueError("bad"), KeyError(7)) == "DataError x: is 7. Go."
+    for cause in (None, ValueError("bad")):
+        assert text_of(own, cause) == "DataError y: is blank. Fill it."
+    assert text_of(ValueError("bad"), own) == "DataError y: is blank. Fill it."
+    assert text_of(MemoryError()) == "MemoryError "
+
+
+def test_files_are_written_without_pytorch(tmp_path):
+    code = "import sys, transformer_workshop.files as f; f.write_json('x', [1]); "
+    code += "print(f.read_json('x'), 'torch' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(at.project_folder())}
+    command = [sys.executable, "-c", code]
+    said = subprocess.check_output(command, cwd=tmp_path, env=environment)
+    assert said == b"[1] False\n"
 
 
 # reading text
@@ -333,6 +359,18 @@ def test_tied_weights_are_stored_once(tmp_path):
     assert torch.equal(loaded["output"], table)
 
 
+def test_weights_of_older_versions_have_todays_names(tmp_path):
+    """Average a checkpoint of 2026.2 with a later one, as a resumed run does."""
+    paths = [tmp_path / "before.safetensors", tmp_path / "after.safetensors"]
+    names = (
+        "layers.0.self_attn.attention.key_norm.weight",
+        "layers.0.self_attn.key_norm.weight",
+    )
+    for value, (path, name) in enumerate(zip(paths, names, strict=True)):
+        save_tensors(path, {name: torch.full((2,), float(value))})
+    assert at.average_checkpoints(paths)[names[1]].tolist() == [0.5, 0.5]
+
+
 def test_two_views_of_one_storage_are_not_taken_for_tied(tmp_path):
     table = torch.arange(6.0)
     save_tensors(tmp_path / "x", {"all": table, "first": table[:2]})
@@ -422,14 +460,14 @@ def test_what_does_not_change_the_weights_may_change(tiny):
     endless = {"schedule": "inverse_sqrt"}
     folder = train(tiny, epochs=1, **endless)
     more = {"epochs": 2, "beam_size": 2, "length_penalty": 0.2}
-    Run(dataclasses.replace(tiny[0], **endless, **more))
+    at.open_run_folder(dataclasses.replace(tiny[0], **endless, **more))
     assert at.load_config(folder).beam_size == 2
 
 
 def test_a_start_without_checkpoints_may_change_everything(tiny):
-    Run(tiny[0])
+    at.open_run_folder(tiny[0])
     other = dataclasses.replace(tiny[0], d_model=32)
-    Run(other)
+    at.open_run_folder(other)
     assert at.load_config(other.run_dir) == other
 
 
@@ -460,7 +498,7 @@ def test_restart_deletes_the_run_and_nothing_else(tiny):
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("a file, not a folder")
     with pytest.raises(DataError, match="can't be written"):
-        Run(TrainingConfig(run_dir=str(tmp_path / "file" / "run")))
+        at.open_run_folder(TrainingConfig(run_dir=str(tmp_path / "file" / "run")))
     with pytest.raises(DataError, match="can't be written"):
         with at.claim_folder(tmp_path / "file" / "run"):
             raise AssertionError("it was claimed")
@@ -497,7 +535,7 @@ def test_a_finished_run_is_a_translator(tiny):
 
 def test_a_translator_by_words_comes_back_too(tiny, tmp_path):
     config = dataclasses.replace(tiny[0], bpe_size=0, min_freq=1, tie="none")
-    text = at.prepare_text(config, PAIRS)
+    text = at.prepare_text(PAIRS, config.bpe_size, config.min_freq)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     translator = at.Translator(model, text, config)
     at.save_translator(tmp_path / "words", translator)
@@ -586,11 +624,15 @@ def test_settings_that_make_no_sense_are_refused_by_name(settings):
     assert caught.value.where == f"{name}={value!r}"
 
 
+ALLOWED = {f.name: f.metadata["allowed"] for f in dataclasses.fields(TrainingConfig)}
+
+
 def test_every_number_has_limits_and_every_change_is_checked():
     hints = typing.get_type_hints(TrainingConfig).items()
     kinds = {name: {kind, *typing.get_args(kind)} for name, kind in hints}
     numbers = {name for name, kind in kinds.items() if kind & {int, float}}
-    assert numbers == at.LIMITS.keys()
+    limited = {name for name, allowed in ALLOWED.items() if allowed}
+    assert numbers == {n for n in limited if not isinstance(ALLOWED[n][0], str)}
     with pytest.raises(DataError, match="r_drop"):
         dataclasses.replace(TrainingConfig(), r_drop=math.nan)
 
@@ -606,8 +648,7 @@ def test_a_setting_younger_than_a_run_had_its_default_there(tiny):
 
 
 def test_settings_in_their_limits_pass():
-    for name, (low, high) in at.LIMITS.items():
-        assert name in TrainingConfig.__dataclass_fields__
-        for value in (low, high):
+    for name, allowed in ALLOWED.items():
+        for value in allowed:  # the lowest and the highest number, or each text
             TrainingConfig(**{"d_model": 2**16, "h": 1} | {name: value})
     TrainingConfig(max_norm=None, dropout=0, base_lr=1)

@@ -1,6 +1,8 @@
-"""Importing the module: silent, offline, cheap, and possible with torch alone."""
+"""Importing: silent, offline, cheap; the textbook alone, with torch alone; arrows."""
 
+import ast
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -11,46 +13,86 @@ import pytest
 import annotated_transformer as at
 
 ROOT = Path(at.__file__).parent
-# Each package that only some functions need, and a call that needs it.
-NEEDED = {
+WORKSHOP = sorted((ROOT / "transformer_workshop").glob("*.py"))
+# Each package that only some functions need, and a call that needs it: of the textbook,
+# then of the workshop.
+TEXTBOOK = {
     "spacy": "at.load_tokenizers()",
     "torchtext": "at.build_vocabulary(None, None, pairs=[('a', 'b')])",
     "tokenizers": "at.BytePairEncoding.train(['a b'], 300)",
-    "safetensors": "at.save_tensors('x', {})",
     "pooch": "at._fetch_multi30k('val.de.gz')",
+    "sacrebleu": "at.score(['a'], ['b'])",
+    "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
+    "altair": "at.attn_map(torch.ones(1, 1, 1, 1), 0, 0, ['a'], ['b'])",
+}
+NEEDED = {
+    "safetensors": "at.save_tensors('x', {})",
+    "filelock": "at.claim_folder(at.Path('x')).__enter__()",
     "altair": "at.use_charts()",
     "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",
-    "datasets": "at._datasets()",
+    "datasets": "__import__('transformer_workshop.corpora').corpora._datasets()",
     "ctranslate2": "at.load_exported('x')",
-    "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
 }
 # Blocked once torch is imported, since torch itself brings some of them along.
-BLOCKED = [*NEEDED, "GPUtil", "tqdm", "vl_convert", "IPython", "jupytext", "matplotlib"]
-BLOCK = f"""
+OTHERS = "GPUtil tqdm vl_convert IPython jupytext matplotlib".split()
+BLOCKED = {*TEXTBOOK, *NEEDED, *OTHERS}
+BLOCK = """
 import sys, torch
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {BLOCKED!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Blind:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, *more):
+        if name.partition(".")[0] not in BLOCKED:
+            return self.finder.find_spec(name, *more)
 for name in list(sys.modules):
-    if name.partition(".")[0] in {BLOCKED!r}:
+    if name.partition(".")[0] in BLOCKED:
         del sys.modules[name]
-sys.meta_path.insert(0, Blocked())
+sys.meta_path[:] = map(Blind, sys.meta_path)
 import annotated_transformer as at
 """
 
 
 def python(code, folder):
     """Run a program in a fresh interpreter, in an empty folder."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         cwd=folder,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         timeout=1200,
     )
+
+
+def with_torch_alone(code, folder, copied=False):
+    """Run a program where only torch is installed, and the project.
+
+    copied: of the project there is only a copy of the textbook, in ``folder``.
+    """
+    blocked = BLOCKED | ({"transformer_workshop"} if copied else set())
+    start = f"BLOCKED = {blocked!r}\n{BLOCK}"
+    if copied:
+        start = f"import sys; sys.path.insert(0, {str(folder)!r})\n{start}"
+        start += f"assert at.__file__.startswith({str(folder)!r})\n"
+    return python(start + textwrap.dedent(code), folder)
+
+
+def complaints(calls, folder, copied=False):
+    """Return what calls say if no package but torch is installed."""
+    code = f"""
+        class Echo:
+            def translate(self, sentences, *args, **kwargs):
+                return list(sentences)
+        for call in {calls!r}:
+            try:
+                eval(call)
+                print("no error")
+            except Exception as error:
+                print(f"{{type(error).__name__}}: {{error}}".replace(chr(10), " "))
+    """
+    done = with_torch_alone(code, folder, copied)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def test_importing_prints_nothing_writes_nothing_and_touches_no_network(tmp_path):
@@ -84,44 +126,144 @@ def test_importing_loads_no_package_besides_torch(tmp_path):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """Return what each call of NEEDED says if no package but torch is installed."""
-    code = f"""
-        class Echo:
-            def translate(self, sentences, *args, **kwargs):
-                return list(sentences)
-        model = at.make_model(11, 11, N=1, d_model=8, d_ff=8, h=2)
-        src = torch.tensor([[1, 2, 3]])
-        at.greedy_decode(model, src, torch.ones(1, 1, 3), 4, 1)
-        for call in {list(NEEDED.values())!r}:
-            try:
-                eval(call)
-                print("no error")
-            except Exception as error:
-                print(f"{{type(error).__name__}}: {{error}}".replace(chr(10), " "))
-    """
-    done = python(BLOCK + textwrap.dedent(code), tmp_path_factory.mktemp("alone"))
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert len(said) == len(NEEDED), said
-    return dict(zip(NEEDED, said, strict=True))
+    """Return a folder that holds the textbook and nothing else."""
+    folder = tmp_path_factory.mktemp("alone")
+    shutil.copy(at.__file__, folder)
+    return folder
 
 
-@pytest.mark.parametrize("package", NEEDED)
-def test_exactly_the_functions_that_need_a_package_ask_for_it(alone, package):
-    assert alone[package].startswith("ImportError: ")
-    assert f"pip install {package}" in alone[package]
-
-
-def test_help_needs_torch_alone_and_a_command_names_what_it_needs(tmp_path):
+def test_the_textbook_alone_trains_and_decodes(alone):
     code = """
+        from annotated_transformer import *
+        torch.manual_seed(0)
+        model = make_model(11, 11, N=1, d_model=16, d_ff=16, h=2)
+        loss = SimpleLossCompute(model.generator, LabelSmoothing(11, PAD))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+        losses = [
+            float(run_epoch(data_gen(11, 20, 3), model, loss, optimizer, constant)[0])
+            for _ in range(3)
+        ]
+        assert losses[-1] < losses[0], losses
+        src = torch.tensor([[1, 2, 3]])
+        assert greedy_decode(model, src, torch.ones(1, 1, 3), 4, 1).shape == (1, 4)
+    """
+    done = with_torch_alone(code, alone, copied=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_workshop_name_says_that_the_workshop_is_not_there(alone, tmp_path):
+    code = """
+        assert not hasattr(at, "load_translator") and not hasattr(at, "no_such_name")
+        assert "load_translator" not in dir(at) and "load_translator" not in at.__all__
+        assert "make_model" in dir(at) and "make_model" in at.__all__
+        missing = [name for name in at.__all__ if not hasattr(at, name)]
+        assert not missing, missing
+        at.load_translator
+    """
+    done = with_torch_alone(code, alone, copied=True)
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("AttributeError: annotated_transformer has no attribute")
+    assert last.endswith("the package transformer_workshop isn't installed")
+    done = python("import annotated_transformer as at; at.no_such_name", tmp_path)
+    assert done.stderr.splitlines()[-1].endswith("has no attribute 'no_such_name'")
+
+
+def test_exactly_the_functions_that_need_a_package_ask_for_it(alone, tmp_path):
+    said = [*complaints(list(TEXTBOOK.values()), alone, copied=True)]
+    said += complaints(list(NEEDED.values()), tmp_path)
+    for package, line in zip([*TEXTBOOK, *NEEDED], said, strict=True):
+        assert line.startswith("ImportError: "), (package, line)
+        assert f"pip install {package}" in line
+
+
+def test_the_program_runs_as_a_file(tmp_path):
+    program = [sys.executable, at.__file__, "--version"]
+    done = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"annotated-transformer {at.VERSION}\n"
+
+
+def test_help_and_a_wrong_flag_need_not_even_torch(tmp_path):
+    code = """
+        import sys
         from contextlib import suppress
-        for argv in (["--help"], ["translate", "--help"], ["train", "--help"]):
+        from transformer_workshop.terminal import main
+        names = "train prepare translate evaluate calibrate attend export".split()
+        for command in ([], *([name] for name in names)):
             with suppress(SystemExit):
-                at.main(argv)
+                main([*command, "--help"])
+        assert [main(["fly"]), main(["train", "--epohcs=3"])] == [2, 2]
+        assert not {"torch", "annotated_transformer"} & sys.modules.keys()
+    """
+    done = python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: annotated-transformer") == 8
+    assert done.stderr.count("\n") == 2 and "did you mean --epochs?" in done.stderr
+
+
+def test_a_command_names_the_package_that_it_needs(tmp_path):
+    code = """
         model = at.project_folder() / at.CAPTIONS_MODEL
         assert at.main(["translate", "--model", str(model), "Ein Hund."]) == 2
     """
-    done = python(BLOCK + textwrap.dedent(code), tmp_path)
+    done = with_torch_alone(code, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("usage: annotated-transformer") == 3
     assert done.stderr.count("\n") == 1 and "pip install spacy" in done.stderr
+
+
+# arrows
+
+
+def imports(tree):
+    """Yield (module, name) for what a syntax tree imports, except for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif not (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        ):
+            yield from imports(node)
+
+
+def files_used(path):
+    """Return the workshop's files that one of them imports, also inside functions."""
+    package, stems = "transformer_workshop", {path.stem for path in WORKSHOP}
+    used = set()
+    for module, name in imports(ast.parse(path.read_text("utf-8"))):
+        if module == package:
+            used.add(name if name in stems else "__init__")
+        elif module.startswith(package + "."):
+            used.add(module.removeprefix(package + "."))
+    return used
+
+
+def test_the_textbook_imports_nothing_of_the_workshop_at_its_top():
+    """Only when a name is looked up, or it is run as a program, does it look there."""
+    tree = ast.parse(Path(at.__file__).read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = []
+    used = {module.partition(".")[0] for module, _ in imports(tree)}
+    assert used - sys.stdlib_module_names == {"torch"}
+
+
+def test_the_arrows_between_the_workshops_files_form_no_circle():
+    arrows = {path.stem: files_used(path) for path in WORKSHOP}
+    assert arrows["terminal"] and arrows["__init__"] == set()
+    leaves = []
+    while arrows:
+        free = [name for name, used in arrows.items() if used <= set(leaves)]
+        assert free, f"a circle among {arrows}"
+        leaves += free
+        for name in free:
+            del arrows[name]
+    assert leaves.index("files") < leaves.index("runs") < leaves.index("commands")
+
+
+@pytest.mark.parametrize("path", WORKSHOP, ids=lambda path: path.stem)
+def test_no_private_name_is_imported_from_another_file(path):
+    found = list(imports(ast.parse(path.read_text("utf-8"))))
+    assert not [name for _, name in found if name.startswith("_") and name[1] != "_"]

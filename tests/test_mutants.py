@@ -1,38 +1,76 @@
 """The list of planted faults is whole, each can be planted, and the runner bites."""
 
+import ast
 import re
-from collections import Counter
 from pathlib import Path
 
 import mutants
 import pytest
-from mutants import KNOWN, MUTANTS, OWN, Mutant, Stop, planted
+from mutants import FAULTS, MUTANTS, ROWS, Mutant, Stop, planted
 
-MODULE = mutants.MODULE.read_text(encoding="utf-8")
+TEXTS = mutants.texts()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.fault)
 def test_each_fault_can_be_planted(mutant):
-    assert planted(mutant, MODULE) != MODULE
+    spoiled = planted(mutant, TEXTS)
+    [changed] = [text for name, text in spoiled.items() if text != TEXTS[name]]
+    ast.parse(changed)
 
 
-def test_a_fault_that_does_not_fit_is_named():
-    for module in ("x = 2", "x = 1; x = 1"):
-        with pytest.raises(Stop, match="the fault: its old text occurs [02] times"):
-            planted(Mutant(OWN, "the fault", "x = 1", "x = 3", ""), module)
+CODE = '''\
+class A:
+    @property
+    def b(self):
+        """Return x = 1."""
+        if   self.c:  # x = 1
+            x = 1; y = "2"
+        return x
+'''
+
+
+def test_a_fault_is_planted_in_one_definition_however_it_is_written():
+    changes = [("A.b", "x = 1\ny = '2'", "for x in 'ab':\n    pass")]
+    found = planted(Mutant("own", "the fault", [], changes), {"a.py": CODE})["a.py"]
+    expected = """\
+class A:
+    @property
+    def b(self):
+        if self.c:
+            for x in 'ab':
+                pass
+        return x
+"""
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "place, old, message",
+    [
+        ("A.b", "x = 2", "in A.b: `x = 2` occurs 0 times in\n@property"),
+        ("A.b", "x", "in A.b: `x` occurs 2 times in\n@property"),
+        ("A.c", "x = 1", "0 definitions are called A.c"),
+    ],
+)
+def test_a_fault_that_does_not_fit_is_named(place, old, message):
+    with pytest.raises(Stop, match=f"the fault: {re.escape(message)}"):
+        planted(Mutant("own", "the fault", [], [(place, old, "")]), {"a.py": CODE})
 
 
 def test_every_known_error_is_planted_or_has_a_reason():
-    rows = Counter(mutant.row for mutant in MUTANTS)
-    del rows[OWN]
-    assert rows.keys() == {row for row, reason in KNOWN.items() if not reason}
+    planted_rows = {mutant.row for mutant in MUTANTS}
+    assert planted_rows == {row for row, reason in ROWS.items() if not reason}
     assert len({mutant.fault for mutant in MUTANTS}) == len(MUTANTS)
+    assert FAULTS.count(" => ") + FAULTS.count(" =>\n") == 1 + sum(
+        len(mutant.changes) for mutant in MUTANTS
+    )  # none was lost in reading; one explains the format
+    assert all(mutant.changes for mutant in MUTANTS)
 
 
 def test_the_tests_that_should_catch_are_there():
     for mutant in MUTANTS:
         assert mutant.tests
-        for test in mutant.tests.split():
+        for test in mutant.tests:
             file, name = re.fullmatch(r"(\w+\.py)::(\w+)(?:\[.*\])?", test).groups()
             text = (Path(__file__).parent / file).read_text(encoding="utf-8")
             assert re.search(rf"^def {name}\(", text, re.MULTILINE), test
@@ -41,11 +79,15 @@ def test_the_tests_that_should_catch_are_there():
 TEST, OLD = "test_training.py::test_rate_is_equation_3", "step = max(step, 1)"
 
 
+def in_rate(fault: str, old: str, new: str) -> Mutant:
+    return Mutant("own", fault, [TEST], [("rate", old, new)])
+
+
 @pytest.mark.slow
 def test_a_fault_is_caught_and_another_survives(monkeypatch, capsys):
     faults = [
-        Mutant(OWN, "one step late", OLD, "step = max(step - 1, 1)", TEST),
-        Mutant(OWN, "none", OLD, "step = max(1, step)", TEST),
+        in_rate("one step late", OLD, "step = max(step - 1, 1)"),
+        in_rate("none", OLD, "step = max(1, step)"),
     ]
     monkeypatch.setattr(mutants, "MUTANTS", faults)
     assert mutants.main([]) == 1
@@ -57,18 +99,17 @@ def test_a_fault_is_caught_and_another_survives(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_a_module_that_does_not_start_is_not_called_caught(monkeypatch):
-    broken = Mutant(OWN, "broken", OLD, "step = = 1", TEST)
-    monkeypatch.setattr(mutants, "MUTANTS", [broken])
+    monkeypatch.setattr(mutants, "MUTANTS", [in_rate("broken", OLD, "step = = 1")])
     with pytest.raises(Stop, match="broken: pytest could not run"):
         mutants.main([])
 
 
 @pytest.mark.slow
 def test_what_fails_without_a_fault_catches_nothing(monkeypatch):
-    module = MODULE.replace(OLD, "step = max(step, 2)")
-    monkeypatch.setattr(Path, "read_text", lambda path, encoding: module)
-    monkeypatch.setattr(
-        mutants, "MUTANTS", [Mutant(OWN, "other", "step = max(step, 2)", "", TEST)]
-    )
+    other = in_rate("other", OLD, "step = max(step, 2)")
+    changed = planted(other, TEXTS)
+    monkeypatch.setattr(mutants, "texts", lambda: changed)
+    back = in_rate("back", "step = max(step, 2)", OLD)
+    monkeypatch.setattr(mutants, "MUTANTS", [back])
     with pytest.raises(Stop, match="equation_3 fails without any fault"):
         mutants.main([])

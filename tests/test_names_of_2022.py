@@ -11,7 +11,9 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from annotated_transformer import DataError, TrainingConfig
+from annotated_transformer import DataError
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.terminal import _command_line
 
 
 def test_a_kernel_is_known_by_its_shell(monkeypatch):
@@ -110,25 +112,46 @@ def test_the_trained_model_keeps_its_attention_unasked():
 def renamed() -> list[list[str]]:
     """Return the rows of chapter 97's last table: old names, and what is there now."""
     chapter = at.project_folder() / "notebooks" / "97_coming_from_2018_or_2022.md"
-    _, table = chapter.read_text("utf-8").split("## Renamed since version 2026.1")
+    _, table = chapter.read_text("utf-8").split("## Changed since version 2026.2")
     return [row.split("|")[1:3] for row in re.findall(r"^\|.*", table, re.M)[2:]]
 
 
-def test_a_name_of_2026_1_is_there_or_has_a_row():
-    """Look for each name as it was, with an underscore, or in the table."""
-    names = Path(__file__).with_name("names_of_2026_1.txt").read_text("utf-8").split()
-    rows = " ".join(old for old, _ in renamed())
-    lost = [
-        name
-        for name in names
-        if name not in at.__all__ and not hasattr(at, f"_{name}")
-        if not re.search(rf"`{name}\b", rows)
-    ]
-    assert len(names) == 307 and lost == []
+def interface_of_2026_2() -> dict[str, list[str]]:
+    """Return the exported names, and the flags of each command, of version 2026.2."""
+    text = Path(__file__).with_name("interface_of_2026_2.txt").read_text("utf-8")
+    lines = (line.partition(": ") for line in text.splitlines()[1:])
+    return {what: found.split() for what, _, found in lines}
+
+
+def has_row(what: str) -> bool:
+    """Return whether chapter 97's table says what to use in place of a name or flag."""
+    return any(re.search(rf"`{re.escape(what)}\b", old) for old, _ in renamed())
+
+
+def test_a_name_of_2026_2_is_there_or_has_a_row():
+    names = interface_of_2026_2()["names"]
+    lost = [n for n in names if not hasattr(at, n) and not has_row(n)]
+    assert len(names) == 223 and lost == []
+
+
+def test_a_flag_of_2026_2_is_there_or_has_a_row():
+    parser, frozen = _command_line(), interface_of_2026_2()
+    [commands] = [a.choices for a in parser._actions if isinstance(a.choices, dict)]
+    frozen.pop("names")
+    lost = []
+    for command, flags in frozen.items():
+        known = parser if command == "(all)" else commands[command]
+        taken = [
+            w for a in known._actions for w in a.option_strings or [a.dest.upper()]
+        ]
+        whole = [f"{command} {flag}" for flag in flags if flag not in taken]
+        lost += [each for each in whole if not has_row(each)]
+    assert sum(map(len, frozen.values())) == 117 and lost == []
 
 
 def test_what_the_table_names_is_there():
-    places = (at, at.Run)
-    names = [name for _, new in renamed() for name in re.findall(r"`(\w+)", new)]
+    """Look up the first name that each row says to use instead."""
+    places = at, at.Translator, at.MultiHeadedAttention(1, 2)
+    names = [found[1] for _, new in renamed() if (found := re.search(r"`(\w+)", new))]
     missing = [n for n in names if not any(hasattr(place, n) for place in places)]
-    assert len(names) > 40 and missing == []
+    assert len(names) > 10 and missing == []

@@ -1,4 +1,4 @@
-"""What pip installs: the module, the captions model, and a command that works."""
+"""What pip installs: textbook, workshop, captions model, and a command that works."""
 
 import itertools
 import os
@@ -19,6 +19,7 @@ import annotated_transformer as at
 
 ROOT = at.project_folder()
 SOURCES = ("annotated_transformer.py", "pyproject.toml", "README.md", "LICENSE")
+WORKSHOP = "transformer_workshop"
 MODEL = "annotated_transformer_captions"
 
 
@@ -37,7 +38,9 @@ def build(source: Path, what: str, into: Path) -> Path:
 def wheel(tmp_path_factory):
     """Build the wheel from the sdist, and that from a copy of the project."""
     folder = tmp_path_factory.mktemp("package")
-    shutil.copytree(ROOT / at.CAPTIONS_MODEL, folder / "copy" / at.CAPTIONS_MODEL)
+    for name in (at.CAPTIONS_MODEL, WORKSHOP):
+        skip = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / "copy" / name, ignore=skip)
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / "copy")
     archive = build(folder / "copy", "sdist", folder / "sdist")
@@ -57,12 +60,15 @@ def installed(wheel, tmp_path_factory):
     return folder
 
 
-def test_the_wheel_has_the_module_and_the_captions_model_and_nothing_else(wheel):
+def test_the_wheel_has_code_marked_as_typed_and_a_model_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
-        model = {path.name for path in (ROOT / at.CAPTIONS_MODEL).iterdir()}
-        expected = {"annotated_transformer.py", *(f"{MODEL}/{x}" for x in model)}
-        assert files == expected
+        model = {
+            f"{MODEL}/{path.name}" for path in (ROOT / at.CAPTIONS_MODEL).iterdir()
+        }
+        code = {f"{WORKSHOP}/{path.name}" for path in (ROOT / WORKSHOP).glob("*.py")}
+        typed = f"{WORKSHOP}/py.typed"
+        assert files == {"annotated_transformer.py", typed} | code | model
         [path] = (x for x in archive.namelist() if x.endswith("METADATA"))
         metadata = Parser().parsestr(archive.read(path).decode())
     assert metadata["Version"] == at.VERSION
@@ -71,18 +77,52 @@ def test_the_wheel_has_the_module_and_the_captions_model_and_nothing_else(wheel)
     assert {re.split("[<>]", x)[0] for x in required} == needed
 
 
+def run_installed(installed, folder, *command):
+    """Run a command in an empty folder, with what was installed and nothing of ours."""
+    return subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+
+
+NAMES = """
+import annotated_transformer as at
+assert at.__file__.startswith(FOLDER), at.__file__
+import transformer_workshop
+assert transformer_workshop.__file__.startswith(FOLDER)
+from annotated_transformer import *
+assert make_model is at.make_model and train_worker is at.train_worker
+for name in ("make_model", "train_worker", "viz_encoder_self", "load_translator"):
+    assert callable(getattr(at, name)) and name in dir(at) and name in at.__all__
+missing = [name for name in at.__all__ if not hasattr(at, name)]
+assert len(at.__all__) > 200 and not missing, missing
+assert sorted(set(at.__all__)) == sorted(at.__all__)
+assert not hasattr(at, "no_such_name")
+"""
+
+
+def test_all_names_resolve_where_it_is_installed(installed, tmp_path):
+    code = f"FOLDER = {str(installed)!r}{NAMES}"
+    done = run_installed(installed, tmp_path, sys.executable, "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_it_translates_outside_the_repository_and_says_with_which_model(
     installed, tmp_path
 ):
-    done = subprocess.run(
-        [installed / "bin" / "annotated-transformer", "translate", "Ein Hund läuft."],
-        env=os.environ | {"PYTHONPATH": str(installed)},
-        cwd=tmp_path, capture_output=True, text=True, timeout=1200,
-    )  # fmt: skip
+    program = installed / "bin" / "annotated-transformer"
+    done = run_installed(installed, tmp_path, program, "translate", "Ein Hund läuft.")
     assert done.returncode == 0 and "dog" in done.stdout
     [line] = done.stderr.splitlines()
     assert "captions model" in line and "--model" in line
+    help_text = run_installed(installed, tmp_path, program, "translate", "--help")
+    assert MODEL in " ".join(help_text.stdout.split())
 
 
 def test_the_repository_uses_its_best_model_and_does_not_announce_it(capfd):

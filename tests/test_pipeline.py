@@ -5,10 +5,11 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import chapters
 import digest
@@ -37,6 +38,11 @@ _SCALE = 2.0
 def double(x: float) -> float:
     """Return twice as much."""
     return x * _SCALE  # a comment
+
+
+def unused(x: float) -> float:
+    """Return half of it."""
+    return x / 2
 ```
 
 It is used at once.
@@ -53,7 +59,7 @@ $ make help
 SECOND = '''\
 # Second
 
-The second chapter uses the first, and a file.
+The second chapter uses the first, the workshop, and a file.
 
 ```python
 from __future__ import annotations
@@ -61,6 +67,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from annotated_transformer import double
+from transformer_workshop.printing import shout
 ```
 
 ```python tags=["export"]
@@ -74,35 +81,94 @@ if TYPE_CHECKING:
 def circle(r: float | Fraction) -> float:
     """Return twice the area of a circle."""
     return double(math.pi * float(r * r))
-
-
-def main() -> int:
-    """Print an area."""
-    print(f"{circle(1):.3f}")
-    return 0
 ```
 
 The number comes out, and a sum of the data.
 
 ```python tags=["summary"]
-print(f"{circle(2):.3f}", Path("../data/numbers.txt").read_text().strip())
+shout(f"{circle(2):.3f}", Path("../data/numbers.txt").read_text().strip())
 ```
 '''
+CHECKS = """\
+import annotated_transformer as at
+
+CHECKS = {}
+FIVE = 5
+
+
+def exercise(number):
+    return lambda judge: CHECKS.setdefault(number, judge)
+
+
+@exercise("1.1")
+def twice(answer):
+    # double is the oracle
+    return answer == at.double(3)
+
+
+@exercise("2.1")
+def thrice(answer):
+    return answer == 3 * FIVE
+
+
+def check(number, answer):
+    print("right" if CHECKS[number](answer) else "wrong")
+"""
+SOLUTION = """\
+# Solutions
+
+The folder of the chapters is one up.
+
+```python
+import sys
+
+sys.path.append("..")
+```
+
+```python
+from exercise_checks import check
+
+check("1.1", 6.0)
+```
+"""
+WORKSHOP = {
+    "__init__.py": 'FILE_OF = {"shout": "transformer_workshop.printing"}\n',
+    "printing.py": '''\
+from collections.abc import Iterable
+
+
+def shout(*words: str) -> None:
+    """Print words."""
+    print(*words, sep=_between(words))
+
+
+def _between(words: Iterable[str]) -> str:
+    return " " if words else ""
+
+
+def whisper(words: Iterable[str]) -> str:
+    """Return nothing."""
+    return ""
+''',
+    "terminal.py": """\
+from annotated_transformer import circle
+
+
+def main() -> int:
+    print(f"{circle(1):.3f}")
+    return 0
+""",
+}
 DOUBLE = "01_first, cell 2 (import math)"
 PRINT = "01_first, cell 4 (print(double(3)))"
+ONE, TWO = "notebooks/01_first.md", "notebooks/02_second.md"
+SOLUTIONS = "notebooks/solutions/01_first.md"
+MODULE = "annotated_transformer.py"
+STALE = "the code, the module or data changed"
 
 
-@dataclass
-class Done:
-    """What a tool left behind."""
-
-    status: int | str | None
-    stdout: str
-    stderr: str
-
-
-def tool(tree: Path, name: str, *arguments: str) -> Done:
-    """Run one of the tree's own tools.
+def tool(tree: Path, name: str, *arguments: str) -> SimpleNamespace:
+    """Run one of the tree's own tools; return its status, stdout, and stderr.
 
     It runs in this process, since a new one would first spend a second on imports.
     """
@@ -123,7 +189,14 @@ def tool(tree: Path, name: str, *arguments: str) -> Done:
             runpy.run_path(str(tree / "tools" / name), run_name="__main__")
         for module in tools:
             sys.modules.pop(module, None)
-    return Done(end.value.code, stdout.getvalue(), stderr.getvalue())
+    return SimpleNamespace(
+        status=end.value.code, stdout=stdout.getvalue(), stderr=stderr.getvalue()
+    )
+
+
+def run(tree: Path, *arguments: str) -> SimpleNamespace:
+    """Run the tool that executes notebooks."""
+    return tool(tree, "run_notebooks.py", *arguments)
 
 
 def contents(tree: Path) -> dict[Path, bytes]:
@@ -134,21 +207,27 @@ def contents(tree: Path) -> dict[Path, bytes]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """Build a tree of two chapters in which everything agrees."""
+    """Build a tree of two chapters and a solution in which everything agrees."""
     tree = tmp_path_factory.mktemp("built") / "tree"
     shutil.copytree(
         ROOT / "tools", tree / "tools", ignore=shutil.ignore_patterns("*cache*")
     )
-    (tree / "notebooks").mkdir()
+    files = {
+        ONE: FIRST,
+        TWO: SECOND,
+        SOLUTIONS: SOLUTION,
+        "notebooks/exercise_checks.py": CHECKS,
+        "data/numbers.txt": "6\n",
+    } | {f"transformer_workshop/{name}": text for name, text in WORKSHOP.items()}
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
     for name in ("pyproject.toml", "notebooks/jupytext.toml", "conftest.py"):
         shutil.copy(ROOT / name, tree / name)
-    (tree / "notebooks/01_first.md").write_text(FIRST)
-    (tree / "notebooks/02_second.md").write_text(SECOND)
-    (tree / "data").mkdir()
-    (tree / "data/numbers.txt").write_text("6\n")
-    for name in ("export_module.py", "run_notebooks.py", "check.py"):
+    for name in ("run_notebooks.py", "check.py"):
         done = tool(tree, name)
         assert done.status == 0, done.stdout + done.stderr
+    assert "\n3 notebooks" in "\n" + done.stdout
     return tree
 
 
@@ -164,11 +243,25 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def edit_notebook(path: Path, number: int, change) -> None:
-    """Change a cell, counted from 1, of a notebook on disk."""
+def edit_cell(tree: Path, number: int, change: Callable) -> None:
+    """Change a cell, counted from 1, of the first notebook."""
+    path = tree / "notebooks/01_first.ipynb"
     notebook = nbformat.read(path, 4)
     change(notebook.cells[number - 1])
     nbformat.write(notebook, path)
+
+
+def edit_source(tree: Path, number: int, source: str) -> None:
+    edit_cell(tree, number, lambda cell: cell.update(source=source))
+
+
+def mark_outputs(tree: Path) -> None:
+    """Change a stored output, to see later whether it was regenerated."""
+    edit_cell(tree, 4, lambda cell: cell.outputs[0].update(text="kept\n"))
+
+
+def stored(tree: Path, name: str = "01_first") -> nbformat.NotebookNode:
+    return nbformat.read(tree / f"notebooks/{name}.ipynb", 4)
 
 
 def refused(tree: Path, *words: str) -> None:
@@ -188,140 +281,158 @@ def test_the_check_writes_nothing(tree):
 
 # What the check refuses
 
-
-def test_edited_code_cell(tree):
-    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
-    cell = "01_first, cell 4 (print(double(4)))"
-    refused(tree, cell, ".md and .ipynb differ")
-    refused(tree, "01_first: the code, the module or data changed")
+DIFFER = ".md and .ipynb differ"
+CHECK_FILE = "notebooks/exercise_checks.py"
+PRINTING = "transformer_workshop/printing.py"
 
 
-def test_prose_edited_in_the_source_only(tree):
-    edit(tree / "notebooks/01_first.md", "used at once", "used now")
-    refused(tree, "01_first, cell 3 (It is used now.)", ".md and .ipynb differ")
+@pytest.mark.parametrize(
+    "file, old, new, line",
+    [
+        (ONE, "double(3)", "double(4)", "01_first, cell 4 (print(double(4))) … differ"),
+        (ONE, "double(3)", "double(4)", f"01_first: … {STALE}"),
+        (ONE, "at once", "now", f"01_first, cell 3 (It is used now.) … {DIFFER}"),
+        (TWO, '"summary"', '"nbval-skip"', f"02_second, cell 5 … {DIFFER}"),
+        (ONE, "help\n```", "help\n```\n\n```python\n5\n```", f"cell 6 (5) … {DIFFER}"),
+        (MODULE, "x * _SCALE", "x + x", f"{MODULE} differs"),
+        (MODULE, "x * _SCALE", "x + x", "-    return x + x"),
+        (CHECK_FILE, "def check(", "def check(:", "exercise_checks.py:22: "),
+        (ONE, "```console", "```bash", "01_first, cell 5 (%%bash) … console"),
+        (ONE, "print(double(3))", "%timeit 3", "cell 4 (%timeit 3) … this would run"),
+        (ONE, "print(double(3))", "!ls", "cell 4 (!ls) … this would run"),
+        ("tools/names.py", "import ast", "import ast, os", "tools/names.py:8: … `os`"),
+        (
+            TWO,
+            "    return double",
+            "    LOW = 0\n    return LOW + double",
+            "02_second, cell 3 (import math) … hides the exported `LOW`",
+        ),
+        (
+            TWO,
+            "{circle(2):.3f}",
+            "{_SCALE}",
+            "02_second, cell 5 … `_SCALE` is private to 01_first",
+        ),
+    ],
+)
+def test_an_edit_is_noticed(tree, file, old, new, line):
+    edit(tree / file, old, new)
+    refused(tree, *line.split(" … "))
 
 
-def test_prose_edited_in_the_notebook_only(tree):
-    def change(cell):
-        cell.source = "Something else."
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 3, change)
-    refused(tree, "01_first, cell 3 (It is used at once.)", ".md and .ipynb differ")
+def spoil_error(cell):
+    cell.outputs = [
+        nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[])
+    ]
 
 
-def test_tags_edited_on_one_side_only(tree):
-    edit(tree / "notebooks/02_second.md", '"summary"', '"nbval-skip"')
-    refused(tree, "02_second, cell 5", ".md and .ipynb differ")
+@pytest.mark.parametrize(
+    "change, line",
+    [
+        (lambda c: c.update(execution_count=None), "execution count None instead of 2"),
+        (lambda c: c.update(execution_count=1), "execution count 1 instead of 2"),
+        (spoil_error, f"{PRINT} … the error ValueError"),
+        (
+            lambda c: c.outputs[0].update(text="x" * 2_000_000),
+            "01_first: … bytes, limit 2,000,000",
+        ),
+        (
+            lambda c: c.update(source="print(treble(3))"),
+            "notebooks/01_first.ipynb:cell 4:1:7: F821",
+        ),
+        (lambda c: c.update(source="Another."), f"01_first, cell 4 … {DIFFER}"),
+    ],
+    ids=["no count", "count", "error", "size", "undefined name", "source"],
+)
+def test_an_edited_notebook_is_noticed(tree, change, line):
+    edit_cell(tree, 4, change)
+    refused(tree, *line.split(" … "))
+    assert run(tree).status == 0
+    if "limit" not in line:  # of the size, the outputs may be the reason
+        assert tool(tree, "check.py").status == 0
 
 
-def test_cell_added_at_the_end(tree):
-    with (tree / "notebooks/01_first.md").open("a") as file:
-        file.write("\n```python\ndouble(5)\n```\n")
-    refused(tree, "01_first, cell 6 (double(5))", ".md and .ipynb differ")
-
-
-def test_module_edited_by_hand(tree):
-    edit(tree / "annotated_transformer.py", "x * _SCALE", "x + x")
-    refused(tree, "annotated_transformer.py differs")
-    refused(tree, "-    return x + x")
+@pytest.mark.parametrize(
+    "old, new, line",
+    [
+        # `Path` is there in the notebook, but not in the module
+        ("math.pi", "len(Path('x').name)", f"{MODULE}: … `Path` … F821"),
+        ("return double(", "return 'a' + double(", f"{MODULE}: … [operator]"),
+    ],
+)
+def test_what_is_wrong_with_the_module(tree, old, new, line):
+    edit(tree / TWO, old, new)
+    tool(tree, "export_module.py")
+    refused(tree, *line.split(" … "))
 
 
 def test_outputs_of_older_code_on_both_sides(tree):
     """Leave new code beside old outputs, as an editor that syncs the pair does."""
-
-    def change(cell):
-        cell.source = "print(double(4))"
-
-    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    refused(tree, "01_first: the code, the module or data changed")
+    edit(tree / ONE, "double(3)", "double(4)")
+    edit_cell(tree, 4, lambda cell: cell.update(source="print(double(4))"))
+    refused(tree, "01_first: ", STALE)
 
 
-def test_outputs_of_an_older_module(tree):
-    edit(tree / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 3.0")
-    tool(tree, "export_module.py")
-    refused(tree, "02_second: the code, the module or data changed")
+def test_notebooks_and_sources_come_in_pairs(tree):
+    (tree / "notebooks/01_first.ipynb").unlink()
+    shutil.copy(tree / "notebooks/02_second.ipynb", tree / "notebooks/03_third.ipynb")
+    (tree / SOLUTIONS).unlink()
+    refused(tree, "01_first: not executed yet")
+    refused(tree, "03_third: there is no .md")
+    refused(tree, "solutions/01_first: there is no .md")
 
 
-CHECKS = """\
-from annotated_transformer import double
-
-FIVE = 5
-
-
-def check(number, answer):
-    # double is the oracle
-    print("right" if answer == double(number) else "wrong")
-"""
-SOLUTION = """\
-# Solutions
-
-The folder of the chapters is one up.
-
-```python
-import sys
-
-sys.path.append("..")
-```
-
-```python
-from exercise_checks import check
-
-check(3, 6.0)
-```
-"""
+def test_an_underscored_name_in_another_cell_or_program(tree):
+    edit(tree / TWO, "import double\n", "import double, _SCALE\n")
+    assert "is private" not in tool(tree, "check.py").stdout  # a cell may import it
+    (tree / "benchmarks").mkdir()
+    (tree / "benchmarks/speed.py").write_text(
+        "import annotated_transformer as at\n\nprint(at.double(1), at._SCALE)\n"
+    )
+    refused(tree, "benchmarks/speed.py: `_SCALE` is private")
 
 
-@pytest.fixture(scope="module")
-def built_with_solutions(built, tmp_path_factory) -> Path:
-    """Add checks of exercises and a solution to a copy of that tree."""
-    tree = shutil.copytree(built, tmp_path_factory.mktemp("taught") / "tree")
-    (tree / "notebooks/exercise_checks.py").write_text(CHECKS)
-    (tree / "notebooks/solutions").mkdir()
-    (tree / "notebooks/solutions/01_first.md").write_text(SOLUTION)
-    done = tool(tree, "run_notebooks.py")
-    assert "solutions/01_first: executed" in done.stdout, done.stderr
-    return tree
+# What makes outputs stale: what the code uses, as the chapters export it now
 
 
-@pytest.fixture
-def taught(built_with_solutions, tmp_path) -> Path:
-    """Copy that one, to be spoiled."""
-    return shutil.copytree(built_with_solutions, tmp_path / "tree")
+@pytest.mark.parametrize(
+    "file, old, new, stale",
+    [
+        (ONE, "# a comment", "# another", ""),
+        (ONE, "twice as much", "two times as much", ""),
+        (ONE, "x / 2", "x / 4", "01_first"),
+        (ONE, "_SCALE = 2.0", "_SCALE = 3.0", "01_first 02_second solutions/01_first"),
+        (TWO, "float(r * r))", "float(r) ** 2)", "02_second"),
+        (PRINTING, '" " if', '"-" if', "02_second"),
+        (PRINTING, 'return ""', 'return "."', ""),
+        (PRINTING, "Print words", "Say words", ""),
+        ("transformer_workshop/__init__.py", '{"shout"', '{"a": "b", "shout"', ""),
+        (CHECK_FILE, "FIVE = 5", "FIVE = 6", ""),
+        (CHECK_FILE, "at.double(3)", "2 * at.LOW", "solutions/01_first"),
+        (CHECK_FILE, "double is the oracle", "double knows", ""),
+        ("data/numbers.txt", "6", "7", "02_second"),
+        (SOLUTIONS, "6.0", "7.0", "solutions/01_first"),
+    ],
+)
+def test_what_an_edit_makes_stale(tree, file, old, new, stale):
+    edit(tree / file, old, new)
+    lines = tool(tree, "check.py").stdout.splitlines()
+    found = [line.partition(": ")[0] for line in lines if STALE in line]
+    assert found == stale.split()
 
 
-def test_solutions_are_executed_and_checked_like_chapters(taught):
-    assert stored(taught, "solutions/01_first").cells[2].outputs[0].text == "right\n"
-    done = tool(taught, "check.py")
-    assert done.status == 0, done.stdout
-    assert "\n3 notebooks" in done.stdout
-    edit(taught / "notebooks/solutions/01_first.md", "6.0", "7.0")
-    refused(taught, "solutions/01_first: the code, the module or data changed")
-    (taught / "notebooks/solutions/01_first.md").unlink()
-    refused(taught, "solutions/01_first: there is no .md")
+def test_code_that_speaks_of_the_module_uses_everything(tree):
+    edit(tree / SOLUTIONS, '"1.1", 6.0', f'"1.1", len("{MODULE}") / 4')
+    run(tree)
+    edit(tree / ONE, "x / 2", "x / 4")
+    refused(tree, "solutions/01_first: ", STALE)
 
 
-def test_solutions_are_not_exported(taught):
-    edit(taught / "notebooks/solutions/01_first.md", "```python", NEW_EXPORT)
-    before = (taught / "annotated_transformer.py").read_bytes()
-    tool(taught, "export_module.py")
-    assert (taught / "annotated_transformer.py").read_bytes() == before
-
-
-NEW_EXPORT = '```python tags=["export"]\nNEW = 1\n```\n\n```python'
-
-
-def test_outputs_depend_on_the_checks_of_exercises(taught):
-    checks = taught / "notebooks/exercise_checks.py"
-    edit(checks, "double is the oracle", "double knows")
-    assert tool(taught, "check.py").status == 0  # comments don't count
-    edit(checks, "FIVE = 5", "FIVE = 6")
-    refused(taught, "solutions/01_first: the code, the module or data changed")
-
-
-def test_broken_checks_are_named(taught):
-    edit(taught / "notebooks/exercise_checks.py", "def check(", "def check(:")
-    refused(taught, "exercise_checks.py:6: ")
+def test_an_old_name_is_followed_to_the_workshop(tree):
+    edit(tree / TWO, "transformer_workshop.printing", "annotated_transformer")
+    run(tree)
+    edit(tree / PRINTING, '" " if', '"-" if')
+    refused(tree, "02_second: ", STALE)
 
 
 def test_files_that_code_names(tmp_path, monkeypatch):
@@ -332,120 +443,6 @@ def test_files_that_code_names(tmp_path, monkeypatch):
     for code in ("'../data/a'", "'../data/a/b.txt'", "folder / 'a'"):
         assert digest._named_files(code) == [tmp_path / "data/a/b.txt"]
     assert digest._named_files("'../data', 'b.txt', 'd.txt'") == []
-
-
-def test_outputs_of_older_data(tree):
-    (tree / "data/numbers.txt").write_text("7\n")
-    refused(tree, "02_second: the code, the module or data changed")
-
-
-def test_missing_notebook(tree):
-    (tree / "notebooks/01_first.ipynb").unlink()
-    refused(tree, "01_first: not executed yet")
-
-
-def test_notebook_without_source(tree):
-    shutil.copy(tree / "notebooks/01_first.ipynb", tree / "notebooks/03_third.ipynb")
-    refused(tree, "03_third: there is no .md")
-
-
-@pytest.mark.parametrize("count", [None, 1, 7])
-def test_execution_count(tree, count):
-    def change(cell):
-        cell.execution_count = count
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    refused(tree, PRINT, f"execution count {count} instead of 2")
-
-
-def test_stored_error(tree):
-    def change(cell):
-        cell.outputs = [
-            nbformat.v4.new_output(
-                "error", ename="ValueError", evalue="no", traceback=[]
-            )
-        ]
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    refused(tree, PRINT, "the error ValueError")
-
-
-def test_oversized_notebook(tree):
-    def change(cell):
-        cell.outputs[0].text = "x" * 2_000_000
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    refused(tree, "01_first: ", "bytes, limit 2,000,000")
-
-
-def test_shell_cell_made_from_a_fence(tree):
-    edit(tree / "notebooks/01_first.md", "```console", "```bash")
-    refused(tree, "01_first, cell 5 (%%bash)", "console")
-
-
-@pytest.mark.parametrize("line", ["%timeit double(3)", "!ls"])
-def test_magic(tree, line):
-    edit(tree / "notebooks/01_first.md", "print(double(3))", line)
-    refused(tree, f"01_first, cell 4 ({line})", "this would run")
-
-
-def test_undefined_name(tree):
-    def change(cell):
-        cell.source = "print(treble(3))"
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    refused(tree, "notebooks/01_first.ipynb:cell 4:1:7: F821")
-
-
-def test_export_that_leans_on_an_untagged_cell(tree):
-    """Use `Path`, which is there in the notebook, but not in the module."""
-    edit(tree / "notebooks/02_second.md", "math.pi", "len(Path('x').name)")
-    tool(tree, "export_module.py")
-    refused(tree, "annotated_transformer.py:", "`Path`", "F821")
-
-
-def test_wrong_type(tree):
-    edit(tree / "notebooks/02_second.md", "    return 0\n", "    return 'none'\n")
-    tool(tree, "export_module.py")
-    refused(tree, "annotated_transformer.py:", "[return-value]")
-
-
-def test_lint_of_other_files(tree):
-    edit(tree / "tools/chapters.py", "import os\n", "import os\nimport sys\n")
-    refused(tree, "tools/chapters.py:4:", "`sys` imported but unused")
-
-
-# Which names may be used where
-
-
-def test_a_variable_that_hides_an_exported_name(tree):
-    edit(tree / "notebooks/02_second.md", "return 0\n", "double = 0\n    return 0\n")
-    refused(tree, "02_second, cell 3 (import math)", "hides the exported `double`")
-
-
-def test_an_underscored_name_outside_of_its_chapter(tree):
-    edit(tree / "notebooks/02_second.md", "import double\n", "import double, _SCALE\n")
-    assert "is private" not in tool(tree, "check.py").stdout  # a cell may import it
-    edit(tree / "notebooks/02_second.md", "{circle(2):.3f}", "{_SCALE}")
-    refused(tree, "02_second, cell 5", "`_SCALE` is private to 01_first")
-
-
-def test_an_underscored_name_in_a_benchmark(tree):
-    (tree / "benchmarks").mkdir()
-    (tree / "benchmarks/speed.py").write_text(
-        "import annotated_transformer as at\n\nprint(at.double(1), at._SCALE)\n"
-    )
-    refused(tree, "benchmarks/speed.py: `_SCALE` is private")
-
-
-def test_what_the_ground_floor_borrows(tree):
-    (tree / "notebooks/02_second.md").rename(tree / "notebooks/90_second.md")
-    double = "    return x * _SCALE"
-    edit(tree / "notebooks/01_first.md", double, f"    circle(x)\n{double}")
-    refused(tree, DOUBLE, "`circle` belongs to 90_second; see tools/names.py")
-    assert "Chapters 1 to 6 borrow: circle\n" in tool(tree, "check.py").stdout
-    edit(tree / "tools/names.py", '"DataError":', '"circle": "", "DataError":')
-    assert "belongs to" not in tool(tree, "check.py").stdout
 
 
 # What may not be exported: the exporter refuses and the check repeats it
@@ -470,21 +467,32 @@ def test_what_the_ground_floor_borrows(tree):
     ],
 )
 def test_export_refuses(tree, code, reason):
-    edit(tree / "notebooks/02_second.md", "import math\n", code + "\n")
+    edit(tree / TWO, "import math\n", code + "\n")
     cell = f"02_second, cell 3 ({code.splitlines()[0]})"
-    before = (tree / "annotated_transformer.py").read_bytes()
-    done = tool(tree, "export_module.py")
-    assert done.status == 1
-    assert cell in done.stderr and reason in done.stderr, done.stderr
-    assert (tree / "annotated_transformer.py").read_bytes() == before
-    refused(tree, cell, reason)
+    before = contents(tree)
+    for name in ("export_module.py", "run_notebooks.py"):
+        done = tool(tree, name)
+        assert done.status == 1
+        assert cell in done.stderr and reason in done.stderr, done.stderr
+    assert contents(tree) == before
+    if "broken" in code:
+        refused(tree, cell, reason)
 
 
 # The module
 
 
-def test_module_holds_what_is_exported(built):
-    module = (built / "annotated_transformer.py").read_text()
+def python(folder: Path, *arguments: str) -> str:
+    """Run Python in a folder; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_module_holds_what_is_exported(tree):
+    module = (tree / MODULE).read_text()
     assert module.count("import math") == 1
     assert "import os" not in module  # only a cell that isn't exported uses it
     assert "if TYPE_CHECKING:\n    from fractions import Fraction\n" in module
@@ -492,111 +500,103 @@ def test_module_holds_what_is_exported(built):
     assert "Do not edit this file" in module
     assert module.index("# notebooks/01_first.md") < module.index("def double")
     assert module.index("def double") < module.index("# notebooks/02_second.md")
-    code = "import annotated_transformer as m; print(*m.__all__)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=built, capture_output=True, text=True
+    (tree / MODULE).unlink()
+    edit(
+        tree / SOLUTIONS,
+        "```python",
+        '```python tags=["export"]\nN = 1\n```\n\n```python',
     )
-    assert done.stdout.split() == ["LOW", "HIGH", "double", "circle", "main"]
-
-
-def test_the_module_runs_as_a_program(tree):
-    module = tree / "annotated_transformer.py"
-    done = subprocess.run([sys.executable, module], capture_output=True, text=True)
-    assert done.stdout == "6.283\n"
-
-
-def test_export_is_deterministic(tree):
-    before = (tree / "annotated_transformer.py").read_bytes()
-    (tree / "annotated_transformer.py").unlink()
     assert tool(tree, "export_module.py").status == 0
-    assert (tree / "annotated_transformer.py").read_bytes() == before
+    assert (tree / MODULE).read_text() == module
+
+
+def test_the_module_finds_the_workshop_and_does_without(tree, monkeypatch):
+    code = "import annotated_transformer as m; print(*m.__all__, m.shout)"
+    *names, function = python(tree, "-c", code).split(maxsplit=6)
+    assert names == ["LOW", "HIGH", "double", "unused", "circle", "shout"]
+    assert "function shout" in function
+    assert python(tree, MODULE) == "6.283\n"
+    shutil.rmtree(tree / "transformer_workshop")
+    monkeypatch.delenv("PYTHONPATH")  # nor is this project's found, with -S
+    code = "import annotated_transformer as m; print(*m.__all__)"
+    assert python(tree, "-S", "-c", code).split() == names[:-1]
 
 
 # The runner
 
 
-def mark_outputs(tree: Path) -> None:
-    """Change a stored output, to see later whether it was regenerated."""
-
-    def change(cell):
-        cell.outputs[0].text = "kept\n"
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
+def executed(done: SimpleNamespace) -> list[str]:
+    """Return the notebooks that a run has executed, and not kept."""
+    assert done.status == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    return sorted(line.partition(":")[0] for line in lines if ": executed" in line)
 
 
-def stored(tree: Path, name: str = "01_first") -> nbformat.NotebookNode:
-    return nbformat.read(tree / f"notebooks/{name}.ipynb", 4)
-
-
-def test_editing_prose_keeps_the_outputs(tree):
+def test_editing_prose_and_comments_keeps_the_outputs(tree):
     mark_outputs(tree)
     before = stored(tree)
-    edit(tree / "notebooks/01_first.md", "used at once", "used now")
-    edit(tree / "notebooks/01_first.md", "# First", "A new cell.\n\n\n# First")
-    done = tool(tree, "run_notebooks.py")
-    assert "01_first: outputs kept" in done.stdout, done.stdout + done.stderr
+    edit(tree / ONE, "used at once", "used now")
+    edit(tree / ONE, "# a comment", "# another comment")
+    edit(tree / ONE, "# First", "A new cell.\n\n\n# First")
+    done = run(tree)
+    assert "01_first: outputs kept" in done.stdout and executed(done) == []
     after = stored(tree)
     assert after.cells[4].outputs[0].text == "kept\n"
     assert after.cells[3].source == "It is used now."
-    for number in (0, 1, 3, 4):  # all but the edited cell, one further down
+    for number in (0, 4):  # ids of all but the edited cells, one further down
         assert after.cells[number + 1].id == before.cells[number].id
     assert tool(tree, "check.py").status == 0
 
 
-def test_editing_docstrings_and_comments_of_the_module_keeps_the_outputs(tree):
-    edit(tree / "notebooks/01_first.md", "twice as much", "two times as much")
-    edit(tree / "notebooks/01_first.md", "# a comment", "# another comment")
-    tool(tree, "export_module.py")
-    done = tool(tree, "run_notebooks.py")
-    assert "01_first: executed" in done.stdout  # its own cell has changed
-    assert "02_second: outputs kept" in done.stdout
-
-
-def test_editing_code_makes_the_outputs_anew(tree):
+def test_editing_code_makes_the_outputs_anew_where_it_is_used(tree):
     mark_outputs(tree)
-    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
-    done = tool(tree, "run_notebooks.py")
-    assert "01_first: executed" in done.stdout
+    edit(tree / TWO, "float(r * r))", "float(r) ** 2)")
+    done = run(tree)
+    assert f"{MODULE}: written" in done.stdout
+    assert executed(done) == ["02_second"]
+    edit(tree / ONE, "print(double(3))", "print(double(4))")
+    assert executed(run(tree, str(tree / TWO))) == []
+    assert executed(run(tree)) == ["01_first"]
     assert stored(tree).cells[3].outputs[0].text == "8.0\n"
     assert tool(tree, "check.py").status == 0
 
 
-def test_a_change_of_the_module_makes_the_outputs_anew_where_it_is_used(tree):
-    edit(tree / "notebooks/02_second.md", "float(r * r))", "float(r) ** 2)")
-    tool(tree, "export_module.py")
-    done = tool(tree, "run_notebooks.py")
-    assert "01_first: outputs kept" in done.stdout, done.stdout + done.stderr
-    assert "02_second: executed" in done.stdout
-    edit(tree / "notebooks/01_first.md", "_SCALE = 2.0", "_SCALE = 4.0")
-    tool(tree, "export_module.py")  # the second chapter uses it through double
-    edit(tree / "notebooks/01_first.md", "print(double(3))", "print(double(5))")
-    done = tool(tree, "run_notebooks.py", str(tree / "notebooks/02_second.md"))
-    assert "02_second: executed" in done.stdout
-    refused(tree, "01_first: the code, the module or data changed")
-
-
 def test_force_makes_the_outputs_anew(tree):
     mark_outputs(tree)
-    assert "executed" in tool(tree, "run_notebooks.py", "--force").stdout
+    assert len(executed(run(tree, "--force"))) == 3
     assert stored(tree).cells[3].outputs[0].text == "6.0\n"
-
-
-def test_faults_are_mended_by_executing(tree):
-    def change(cell):
-        cell.execution_count = None
-
-    edit_notebook(tree / "notebooks/01_first.ipynb", 4, change)
-    tool(tree, "run_notebooks.py")
-    assert tool(tree, "check.py").status == 0
+    assert stored(tree, "solutions/01_first").cells[2].outputs[0].text == "right\n"
 
 
 def test_running_again_changes_nothing(tree):
     before = contents(tree)
-    tool(tree, "run_notebooks.py")
+    run(tree)
     assert contents(tree) == before
     (tree / "notebooks/01_first.ipynb").unlink()  # nor does building from scratch
-    tool(tree, "run_notebooks.py")
+    run(tree)
     assert contents(tree) == before
+
+
+def test_two_notebooks_are_executed_at_a_time(tree):
+    """Each waits for a file that the other writes; the third's is there."""
+    wait = """\
+```python
+import time
+from pathlib import Path
+
+Path("{}").touch()
+for _ in range(6000):
+    if Path("{}").exists():
+        break
+    time.sleep(0.01)
+else:
+    raise TimeoutError
+```
+"""
+    for name, own, other in ((ONE, "a", "b"), (TWO, "b", "a")):
+        with (tree / name).open("a") as file:
+            file.write("\n" + wait.format(own, other))
+    assert executed(run(tree)) == ["01_first", "02_second"]
 
 
 @pytest.mark.parametrize(
@@ -605,8 +605,8 @@ def test_running_again_changes_nothing(tree):
 )
 def test_failing_cell_is_named_and_the_notebook_left_alone(tree, argument, reason):
     before = (tree / "notebooks/01_first.ipynb").read_bytes()
-    edit(tree / "notebooks/01_first.md", "double(3)", f"double({argument})")
-    done = tool(tree, "run_notebooks.py")
+    edit(tree / ONE, "double(3)", f"double({argument})")
+    done = run(tree)
     assert done.status == 1
     assert f"01_first, cell 4 (print(double({argument})))" in done.stderr
     assert reason in done.stderr
@@ -615,39 +615,28 @@ def test_failing_cell_is_named_and_the_notebook_left_alone(tree, argument, reaso
 
 def test_run_leaves_the_committed_notebooks_and_ends_with_the_summary(tree):
     before = contents(tree)
-    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    done = run(tree, "--into", "build/notebooks")
     assert done.status == 0, done.stderr
     after = contents(tree)
-    made = {path for path in after if path not in before}
-    assert {path.as_posix() for path in made} == {
-        "build/notebooks/01_first.ipynb",
-        "build/notebooks/02_second.ipynb",
-    }
+    made = {path.as_posix() for path in after if path not in before}
+    assert made == {f"build/notebooks/{n}.ipynb" for n in ("01_first", "02_second")}
     assert all(after[path] == before[path] for path in before)
     assert "1/2 01_first" in done.stdout and "2/2 02_second" in done.stdout
     assert done.stdout.index("build/notebooks/") < done.stdout.index("25.133 6")
 
 
-def test_run_into_a_folder_outside_of_the_project(taught, tmp_path):
-    (taught / "images").mkdir()
-    (taught / "images/a.svg").write_text("<svg/>")
+def test_run_into_a_folder_outside_of_the_project(tree, tmp_path):
+    (tree / "images").mkdir()
+    (tree / "images/a.svg").write_text("<svg/>")
     into = tmp_path / "elsewhere/notebooks"
-    done = tool(taught, "run_notebooks.py", "--into", str(into))
+    done = run(tree, ONE, SOLUTIONS, "--into", str(into))
     assert done.status == 0, done.stderr
-    assert sorted(path.name for path in into.iterdir()) == [
+    assert {path.relative_to(into).as_posix() for path in into.rglob("*.ipynb")} == {
         "01_first.ipynb",
-        "02_second.ipynb",
-    ]
+        "solutions/01_first.ipynb",
+    }
     assert f"The executed chapters are in {into}/." in done.stdout
     assert (tmp_path / "elsewhere/images/a.svg").exists()
-
-
-def test_run_into_keeps_chapter_and_solutions_apart(taught):
-    names = ["notebooks/01_first.md", "notebooks/solutions/01_first.md"]
-    done = tool(taught, "run_notebooks.py", *names, "--into", "build/notebooks")
-    assert done.status == 0, done.stderr
-    for name in ("01_first", "solutions/01_first"):
-        assert (taught / f"build/notebooks/{name}.ipynb").exists()
 
 
 @pytest.mark.parametrize(
@@ -661,65 +650,44 @@ def test_run_into_keeps_chapter_and_solutions_apart(taught):
 )
 def test_runner_refuses(tree, arguments, reason):
     before = contents(tree)
-    done = tool(tree, "run_notebooks.py", *arguments)
+    done = run(tree, *arguments)
     assert done.status == 2 and reason in done.stderr
     assert contents(tree) == before
 
 
 # One definition
 
-
-def spoil(tree: Path) -> None:
-    """Break the module's `double`, but leave its source as exported."""
-    with (tree / "annotated_transformer.py").open("a") as module:
-        module.write('\nglobals()["double"] = lambda x: x / 0\n')
+BREAK_MODULE = "import annotated_transformer as m\n\nm._SCALE = None\nprint("
 
 
-def test_a_chapter_runs_the_modules_definitions(tree):
-    spoil(tree)
-    done = tool(tree, "run_notebooks.py", "--force", "notebooks/01_first.md")
+def test_a_chapter_runs_the_modules_definitions_and_a_reader_the_cells_own(tree):
+    edit(tree / ONE, "print(", BREAK_MODULE)
+    done = run(tree)
     assert done.status == 1
-    assert PRINT in done.stderr and "ZeroDivisionError" in done.stderr
+    assert "01_first, cell 4 " in done.stderr and "TypeError" in done.stderr
+    done = run(tree, ONE, "--into", "build/notebooks")
+    assert done.status == 0, done.stderr
+    assert '"6.0\\n"' in (tree / "build/notebooks/01_first.ipynb").read_text()
 
 
 def test_a_class_is_the_modules_class_and_nothing_else_is_in_the_notebook(tree):
-    edit(
-        tree / "notebooks/01_first.md",
-        "def double",
-        "class A:\n    pass\n\n\ndef double",
-    )
+    edit(tree / ONE, "def double", "class A:\n    pass\n\n\ndef double")
     look = "import annotated_transformer as m\nassert isinstance(A(), m.A)\nassert "
     look += "not {'ast', 'Path', '_use_the_modules_definitions'} & set(dir())\nprint("
-    edit(tree / "notebooks/01_first.md", "print(", look)
-    assert tool(tree, "export_module.py").status == 0
-    done = tool(tree, "run_notebooks.py", "notebooks/01_first.md")
-    assert done.status == 0, done.stderr
-
-
-def test_a_definition_that_is_not_the_modules_is_refused(tree):
-    edit(tree / "annotated_transformer.py", "x * _SCALE", "x + x")
-    done = tool(tree, "run_notebooks.py", "--force", "notebooks/01_first.md")
-    assert done.status == 1
-    assert f"{DOUBLE}: the cell fails" in done.stderr
-    assert "`double` is defined differently in annotated_transformer.py" in done.stderr
-
-
-def test_a_reader_runs_the_cells_own_definitions(tree):
-    spoil(tree)
-    arguments = ("notebooks/01_first.md", "--into", "build/notebooks")
-    done = tool(tree, "run_notebooks.py", *arguments)
-    assert done.status == 0, done.stderr
-    assert "All outputs match the stored notebooks." in done.stdout
+    edit(tree / ONE, "print(", look)
+    assert executed(run(tree)) == ["01_first"]
 
 
 def test_run_names_the_cells_that_print_something_else(tree):
+    done = run(tree, "--into", "build/notebooks")
+    assert "All outputs match the stored notebooks." in done.stdout
     mark_outputs(tree)
-    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    done = run(tree, "--into", "build/notebooks")
     assert done.status == 1
     assert f"{PRINT}: the stored notebook has a different output" in done.stdout
     assert "02_second, cell" not in done.stdout
-    edit(tree / "notebooks/01_first.md", "double(3)", "double(4)")
-    done = tool(tree, "run_notebooks.py", "--into", "build/notebooks")
+    edit(tree / ONE, "double(3)", "double(4)")
+    done = run(tree, "--into", "build/notebooks")
     assert done.status == 0  # a reader's own edit
     assert "01_first: not compared with the stored notebook" in done.stdout
 
@@ -762,21 +730,9 @@ def test_dead_links_become_words_outside_of_code(tmp_path):
     assert make_student.without_dead_links(text, tmp_path) == expected
 
 
-def in_student(student: Path, code: str) -> str:
-    """Run Python in the folder of the students' notebooks; return what it prints."""
-    own = {k: v for k, v in os.environ.items() if k != "ANNOTATED_TRANSFORMER_DATA"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=student / "notebooks",
-        env=own | {"PYTHONPATH": str(student)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_students_copy_works_by_itself(student):
+def test_students_copy_works_by_itself(student, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(student))
+    monkeypatch.delenv("ANNOTATED_TRANSFORMER_DATA", raising=False)
     code = (
         "import annotated_transformer as m\n"
         "from exercise_checks import check\n"
@@ -786,7 +742,8 @@ def test_students_copy_works_by_itself(student):
         "print(translator.translate(['Ein Hund läuft.'])[0])\n"
         "print(len(m.read_lines(m.data_file('captions', 'test.de'))))\n"
     )
-    folder, verdict, english, lines = in_student(student, code).splitlines()
+    said = python(student / "notebooks", "-c", code)
+    folder, verdict, english, lines = said.splitlines()
     assert folder == str(student) and int(lines) > 100
     assert verdict == "Exercise 1.1: not answered yet."
     assert "dog" in english
@@ -812,20 +769,20 @@ def test_a_students_notebook_runs(student, monkeypatch):
     assert before and after == before
 
 
-def test_make_student_starts_afresh(taught):
+def test_make_student_starts_afresh(tree):
     for name in make_student.FILES:
-        if name.startswith("notebooks/") and not (taught / name).exists():
-            (taught / name).write_text("")
-    (taught / "build/student").mkdir(parents=True)
-    (taught / "build/student/old.txt").write_text("")
-    done = tool(taught, "make_student.py")
+        if name.startswith("notebooks/") and not (tree / name).exists():
+            (tree / name).write_text("")
+    (tree / "build/student").mkdir(parents=True)
+    (tree / "build/student/old.txt").write_text("")
+    done = tool(tree, "make_student.py")
     assert done.status == 0, done.stderr
     assert "build/student: " in done.stdout and "no solutions" in done.stdout
-    names = {path.as_posix() for path in contents(taught / "build/student")}
+    names = {path.as_posix() for path in contents(tree / "build/student")}
     assert "old.txt" not in names and "notebooks/02_second.ipynb" in names
     assert not [name for name in names if "solutions" in name]
-    (taught / "notebooks/02_second.ipynb").unlink()
-    done = tool(taught, "make_student.py")
+    (tree / "notebooks/02_second.ipynb").unlink()
+    done = tool(tree, "make_student.py")
     assert done.status == 1 and "02_second: not executed yet" in done.stdout
 
 
@@ -856,9 +813,14 @@ def nbval(tree: Path):
 @pytest.mark.slow
 def test_nbval_compares_outputs_and_runs_the_modules_definitions(tree):
     assert nbval(tree).returncode == 0
-    spoil(tree)
+    with (tree / MODULE).open("a") as module:  # the same source, but another function
+        module.write('\nglobals()["double"] = lambda x: x / 0\n')
     done = nbval(tree)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stdout
+    edit(tree / MODULE, "x * _SCALE", "x + x")
+    done = nbval(tree)
+    assert done.returncode == 1
+    assert f"`double` is defined differently in {MODULE}" in done.stdout
     tool(tree, "export_module.py")
     mark_outputs(tree)
     assert nbval(tree).returncode == 1
@@ -867,8 +829,8 @@ def test_nbval_compares_outputs_and_runs_the_modules_definitions(tree):
 @pytest.mark.slow
 def test_nbval_skips_charts_but_not_what_is_printed_beside_them(tree):
     chart = 'display({"application/vnd.vegalite.v5+json": {"a": 1}}, raw=True)'
-    edit(tree / "notebooks/01_first.md", "print(double(3))", f"{chart}\nprint(6.0)")
-    tool(tree, "run_notebooks.py", "notebooks/01_first.md")
+    edit(tree / ONE, "print(double(3))", f"{chart}\nprint(6.0)")
+    run(tree, ONE)
 
     def another_chart(cell):
         [bundle] = [o.data for o in cell.outputs if o.output_type == "display_data"]
@@ -878,11 +840,9 @@ def test_nbval_skips_charts_but_not_what_is_printed_beside_them(tree):
         [stream] = [o for o in cell.outputs if o.output_type == "stream"]
         stream.text = "7.0\n"
 
-    path = tree / "notebooks/01_first.ipynb"
-    edit_notebook(path, 4, another_chart)
-    assert nbval(tree).returncode == 0
-    edit_notebook(path, 4, another_number)
-    assert nbval(tree).returncode == 1
+    for change, status in ((another_chart, 0), (another_number, 1)):
+        edit_cell(tree, 4, change)
+        assert nbval(tree).returncode == status
 
 
 SKIPPED = """\
@@ -957,6 +917,30 @@ def test_setup_refuses_other_pythons_in_one_line(tmp_path, minor):
         assert f"is 3.{minor}" in message and "3.11" in message
         assert all(line.startswith("make") for line in rest)
     assert not (tmp_path / ".venv").exists()
+
+
+def test_only_other_contents_are_installed_anew(tmp_path):
+    for name in ("requirements.txt", "pyproject.toml", "Makefile"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+
+    def installs() -> bool:
+        done = make(tmp_path, "setup", f"PYTHON={python}")
+        assert done.returncode == 0, done.stderr
+        return "Installing" in done.stdout
+
+    assert installs() and not installs()
+    for path in tmp_path.glob("*.t*"):  # as a new checkout does
+        os.utime(path, (2e9, 2e9))
+    assert not installs()
+    before = (tmp_path / "requirements.txt").read_text()
+    (tmp_path / "requirements.txt").write_text(before + "# another\n")
+    assert installs() and not installs()
+    (tmp_path / "requirements.txt").write_text(before)
+    assert installs()  # since the other contents were
 
 
 def test_help_lists_every_target(tmp_path):

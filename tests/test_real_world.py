@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from small_runs import needs_multi30k
 
 import annotated_transformer as at
-from annotated_transformer import END, PAD, START, UNK, DataError, TrainingConfig
+from annotated_transformer import END, PAD, START, UNK, DataError
+from transformer_workshop.runs import schedule_of
+from transformer_workshop.settings import TrainingConfig
 
 CAPTIONS = at.load_pairs(TrainingConfig(), "train")
 WHEN = {"Heute": "Today", "Jetzt": "Now", "Oft": "Often"}
@@ -65,7 +67,10 @@ def own_config(folder, **changes):
 
 def train_own(config):
     return at.train_model(
-        *at.prepare_text(config, at.load_pairs(config, "train")), config
+        *at.prepare_text(
+            at.load_pairs(config, "train"), config.bpe_size, config.min_freq
+        ),
+        config,
     )
 
 
@@ -226,7 +231,9 @@ def test_vocabulary_comes_from_the_training_split_alone(tmp_path):
     config = own_config(tmp_path, epochs=1)
     valid = write_files(tmp_path, valid_src=["Zebra"] * 9, valid_tgt=["zebra"] * 9)
     config = dataclasses.replace(config, **valid)
-    text = at.prepare_text(config, at.load_pairs(config, "train"))
+    text = at.prepare_text(
+        at.load_pairs(config, "train"), config.bpe_size, config.min_freq
+    )
     assert text.vocab_src["Buch"] != UNK == text.vocab_src["Zebra"]
     assert text.vocab_tgt["zebra"] == UNK
     assert at.load_examples(config, "valid", text)[0] == ([START, UNK, END],) * 2
@@ -235,13 +242,13 @@ def test_vocabulary_comes_from_the_training_split_alone(tmp_path):
 def test_default_vocabulary_is_that_of_the_captions(words, capsys):
     src, tgt = at.load_vocab(*words)
     assert str(len(src)) in capsys.readouterr().out
-    text = at.prepare_text(TrainingConfig(), CAPTIONS)
+    text = at.prepare_text(CAPTIONS)
     assert (src.itos, tgt.itos) == (text.vocab_src.itos, text.vocab_tgt.itos)
 
 
 def test_subwords_share_one_vocabulary():
     config = TrainingConfig(bpe_size=500)
-    text = at.prepare_text(config, CAPTIONS[:500])
+    text = at.prepare_text(CAPTIONS[:500], config.bpe_size, config.min_freq)
     assert text.vocab_src is text.vocab_tgt and len(text.vocab_src) == 500
     assert text.tokenizer_src is text.tokenizer_tgt
     sentence = "Zwölf Boxkämpfer, 12 €."
@@ -336,7 +343,7 @@ def padding_share(examples, batch_tokens):
 
 
 def test_captions_are_packed_with_little_padding():
-    text = at.prepare_text(TrainingConfig(), CAPTIONS)
+    text = at.prepare_text(CAPTIONS)
     examples, left_out = at.encode_pairs(CAPTIONS, text, max_tokens=128)
     assert left_out == 0
     assert padding_share(examples, 1500) < 0.06
@@ -348,7 +355,7 @@ def test_captions_are_packed_with_little_padding():
 def test_multi30k_is_packed_with_little_padding(bpe_size):
     config = dataclasses.replace(at.CONFIGS["small"], bpe_size=bpe_size)
     pairs = at.load_pairs(config, "train")
-    text = at.prepare_text(config, pairs)
+    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     examples, left_out = at.encode_pairs(pairs, text, max_tokens=config.max_tokens)
     assert left_out == 0
     assert padding_share(examples, 1500) < 0.06
@@ -376,7 +383,14 @@ def rows(batch):
 
 def epoch_of(examples, epoch=0, shuffle=True):
     config = TrainingConfig(batch_tokens=60)
-    return list(at.batches(examples, config, epoch, "cpu", shuffle=shuffle))
+    return list(
+        at.batches(
+            examples,
+            config.batch_tokens,
+            at.epoch_draw(config.seed, epoch) if shuffle else None,
+            "cpu",
+        )
+    )
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -404,25 +418,6 @@ def test_shuffled_batches_are_not_visited_by_length():
     assert widths != sorted(widths)
 
 
-@pytest.mark.parametrize("world", [2, 3])
-def test_processes_share_the_rows_of_each_batch(world):
-    examples = some_examples()
-    whole = epoch_of(examples)
-    shares = [list(at.own_rows(whole, rank, world)) for rank in range(world)]
-    for batch, *parts in zip(whole, *shares, strict=True):
-        for rank, part in enumerate(parts):
-            assert torch.equal(part.src, batch.src[rank::world])
-            assert torch.equal(part.tgt_y, batch.tgt_y[rank::world])
-
-
-def test_doubled_batches_hold_one_block_after_the_other():
-    once = epoch_of(some_examples())
-    for batch, double in zip(once, at.doubled(once), strict=True):
-        assert torch.equal(double.src, torch.cat([batch.src] * 2))
-        assert torch.equal(double.tgt_y, torch.cat([batch.tgt_y] * 2))
-        assert double.ntokens == 2 * batch.ntokens
-
-
 # configuration
 
 
@@ -445,7 +440,9 @@ def test_configurations_go_by_name():
         TrainingConfig.of("huge")
 
 
-@pytest.mark.parametrize("name", at.CHOICES)
+@pytest.mark.parametrize(
+    "name", ["dataset", "positions", "tie", "block", "schedule", "precision"]
+)
 def test_unknown_choices_are_refused(name):
     with pytest.raises(DataError, match=f"{name}='wrong': is unknown"):
         TrainingConfig(**{name: "wrong"})
@@ -515,7 +512,9 @@ def test_gpu_report_without_a_gpu_is_empty(tmp_path, monkeypatch):
 
 
 def test_optimizer_is_the_papers():
-    optimizer, _ = at.build_optimizer(torch.nn.Linear(1, 1), TrainingConfig(), 10)
+    optimizer, _ = at.build_optimizer(
+        torch.nn.Linear(1, 1), schedule_of(TrainingConfig(), 10)
+    )
     assert isinstance(optimizer, torch.optim.Adam)
     group = optimizer.param_groups[0]
     assert (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
@@ -524,7 +523,9 @@ def test_optimizer_is_the_papers():
 @pytest.mark.parametrize("schedule", ["linear", "inverse_sqrt"])
 def test_step_k_uses_the_rate_of_step_k(schedule):
     config = TrainingConfig(schedule=schedule, base_lr=0.5, warmup=3)
-    optimizer, scheduler = at.build_optimizer(torch.nn.Linear(1, 1), config, 8)
+    optimizer, scheduler = at.build_optimizer(
+        torch.nn.Linear(1, 1), schedule_of(config, 8)
+    )
     used = []
     for _ in range(8):
         used.append(optimizer.param_groups[0]["lr"])
@@ -546,18 +547,18 @@ def test_the_loss_of_validation_is_never_r_drop(r_drop):
     )
     assert isinstance(train_loss.criterion, at.RDrop) == bool(r_drop)
     assert type(valid_loss.criterion) is at.LeanLabelSmoothing
-    for each in (train_loss.criterion, valid_loss.criterion):
-        assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, 0.2)
+    for each, smoothing in ((train_loss.criterion, 0.2), (valid_loss.criterion, 0.0)):
+        assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, smoothing)
 
 
 def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
     """Compare the weights of chapter 3's train and of the run that can be resumed."""
     config = dataclasses.replace(
-        at.CONFIGS["tiny"], N=1, d_model=16, d_ff=32, h=2, epochs=2, accum_iter=2,
-        average=1, run_dir=str(tmp_path), device="cpu",
+        at.CONFIGS["tiny"], N=1, d_model=16, d_ff=32, h=2, epochs=2, average=1,
+        run_dir=str(tmp_path), device="cpu",
     )  # fmt: skip
     pairs = at.load_pairs(config, "train")[:300]
-    text = at.prepare_text(config, pairs)
+    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     for split in ("train", "valid"):
         for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
             file = tmp_path / f"{split}.{side}"
@@ -584,12 +585,16 @@ def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsy
     (tmp_path / "en").write_text("one two three four\n" * 25, "utf-8")
     files = {"valid_src": str(tmp_path / "de"), "valid_tgt": str(tmp_path / "en")}
     config = TrainingConfig("files", **files, min_freq=2)
-    text = at.prepare_text(config, [(line, line) for line in german])
+    text = at.prepare_text(
+        [(line, line) for line in german], config.bpe_size, config.min_freq
+    )
     at.load_examples(config, "valid", text)
     [target] = capsys.readouterr().err.splitlines()
     assert target.startswith("valid: 100.0% of the target tokens are unknown words")
     assert "--bpe-size" in target
-    english = at.prepare_text(config, list(zip(german, ["one two three four"] * 25)))
+    english = at.prepare_text(
+        list(zip(german, ["one two three four"] * 25)), config.bpe_size, config.min_freq
+    )
     at.load_examples(config, "valid", english)
     assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 
@@ -603,7 +608,9 @@ def test_training_leaves_figures_and_a_translator(trained):
     assert (
         records[-1]["step"]
         == config.epochs * batches
-        == at.count_updates(examples, config)
+        == at.count_updates(
+            examples, config.batch_tokens, config.epochs, config.accum_iter
+        )
     )
     tokens = sum(len(tgt) - 1 for _, tgt in examples)
     for record in records:
@@ -616,9 +623,11 @@ def test_training_leaves_figures_and_a_translator(trained):
 
 def test_the_best_epoch_by_validation_is_kept(tmp_path):
     """Train at a rate so high that it falls apart: the last epoch is not the best."""
+    src, tgt = zip(*OWN[-10:], strict=True)
     config = own_config(
         tmp_path, epochs=6, base_lr=0.3, warmup=1, schedule="inverse_sqrt"
     )
+    write_files(tmp_path, valid_src=src, valid_tgt=tgt)
     translator = train_own(config)
     losses = [record["valid_nll"] for record in at.read_metrics(config.run_dir)]
     best = min(range(6), key=losses.__getitem__)
@@ -626,11 +635,11 @@ def test_the_best_epoch_by_validation_is_kept(tmp_path):
     assert notes["epoch"] == best and math.isclose(notes["score"], losses[best])
     text = at.load_text(Path(config.run_dir))
     examples = at.load_examples(config, "valid", text)
-    criterion = at.LabelSmoothing(len(text.vocab_tgt), PAD, config.smoothing)
+    criterion = at.LabelSmoothing(len(text.vocab_tgt), PAD)
     loss = at.SimpleLossCompute(translator.model.generator, criterion)
-    batches = at.batches(examples, config, 0, "cpu", shuffle=False)
-    _, state = at.run_epoch(batches, translator.model, loss, None, None, "eval")
-    assert math.isclose(state.nll, losses[best], rel_tol=1e-5)
+    batches = at.batches(examples, config.batch_tokens)
+    nll, _ = at.run_epoch(batches, translator.model, loss, None, None, "eval")
+    assert math.isclose(nll, losses[best], rel_tol=1e-5)
 
 
 def test_bfloat16_learns_as_float32_does(tmp_path):
@@ -650,7 +659,7 @@ def test_bfloat16_learns_as_float32_does(tmp_path):
 def test_pairs_left_out_of_training_are_counted(tmp_path, capsys):
     config = own_config(tmp_path, max_tokens=7)
     long = sum(len(f"{src} {tgt}".split()) > 8 or "ein" in src for src, tgt in OWN)
-    text = at.prepare_text(config, OWN)
+    text = at.prepare_text(OWN, config.bpe_size, config.min_freq)
     assert len(at.load_examples(config, "train", text)) == len(OWN) - long
     assert f"train: left out {long} of {len(OWN)} pairs" in capsys.readouterr().err
     config = dataclasses.replace(config, max_tokens=4)

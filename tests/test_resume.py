@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_runs import (
+    SIX,
     Halved,
     Killed,
     assert_same_run,
@@ -26,17 +27,12 @@ from small_runs import (
 )
 
 import annotated_transformer as at
-from annotated_transformer import (
-    DataError,
-    Run,
-    TrainingConfig,
-    TrainState,
-    load_tensors,
-    load_with_notes,
-    main,
-    read_metrics,
-    saved_steps,
-)
+from annotated_transformer import DataError, TrainState
+from transformer_workshop import files, processes, runs
+from transformer_workshop.files import load_tensors, load_with_notes
+from transformer_workshop.runs import Run, read_metrics, saved_steps
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.terminal import main
 
 MODULE = Path(at.__file__)
 UPDATE = torch.nn.utils, "clip_grad_norm_"  # called once by each update
@@ -72,8 +68,8 @@ def newest_state(folder):
     [
         (UPDATE, 2),  # in the first epoch
         (UPDATE, 9),  # in a later one
-        ((Run, "save"), 1),  # metrics written, checkpoint not
-        ((Run, "save"), 3),
+        ((runs, "save_tensors"), 2),  # metrics written, weights not
+        ((runs, "save_tensors"), 9),
         *(((os, "replace"), n) for n in range(3, 10)),  # between any two files
     ],
 )
@@ -106,8 +102,7 @@ def test_a_window_of_several_batches_is_not_broken_up(
     several = {"accum_iter": 2, "batch_tokens": 40}
     whole = train(often, run_dir=str(tmp_path / "whole"), **several)
     train_until(often, monkeypatch, (UPDATE, update), **several)
-    place = newest_state(often[0].run_dir)["place"]
-    assert place["batches"] % 2 == 0
+    assert newest_state(often[0].run_dir)["state"]["batches"] % 2 == 0
     assert_same_run(whole, train(often, **several))
 
 
@@ -121,7 +116,7 @@ def test_a_forward_pass_that_is_broken_off_counts_for_nothing(
 def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch):
     """Compare the seconds, which differ from run to run; losses are compared above."""
     train_until(often, monkeypatch, (UPDATE, 3))
-    spent = newest_state(often[0].run_dir)["place"]["seconds"]
+    spent = newest_state(often[0].run_dir)["state"]["seconds"]
     assert spent > 0
     first = read_metrics(train(often))[0]
     assert first["seconds"] > spent
@@ -160,7 +155,7 @@ def plant(patch, point, count, error):
 
     fsync = os.fsync
     if point == "half written":
-        patch.setattr(at, "open", opened, raising=False)
+        patch.setattr(files, "open", opened, raising=False)
     elif point == "before renaming":
         patch.setattr(os, "replace", stopping(os.replace))
     else:
@@ -269,13 +264,13 @@ def test_states_that_were_passed_over_do_not_push_out_sound_ones(often, monkeypa
 
 
 def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(tiny):
-    folder = train(tiny)
+    folder = train(tiny, epochs=1, schedule="inverse_sqrt")
     for path in saved_steps(folder / "resume"):
         path.write_bytes(b"")
     files = [p for p in at.run_files(folder) if p.name != "config.json"]
     before = [path.read_bytes() for path in files]
     with pytest.raises(DataError, match="--restart"):
-        train(tiny)
+        train(tiny, schedule="inverse_sqrt")
     assert before == [path.read_bytes() for path in files]
 
 
@@ -302,12 +297,13 @@ def test_a_damaged_result_is_made_again(tiny, capsys):
 
 
 def test_another_vocabulary_is_refused_before_anything_is_written(tiny):
-    folder = train(tiny)
+    folder = train(tiny, epochs=1, schedule="inverse_sqrt")
     before = (folder / "vocabulary.json").read_bytes()
     config, _ = tiny
-    other = at.prepare_text(config, [("abc abc", "abc abc")] * 3)
+    other = at.prepare_text([("abc abc", "abc abc")] * 3, config.bpe_size)
+    more = dataclasses.replace(config, epochs=2, schedule="inverse_sqrt")
     with pytest.raises(DataError, match="vocabulary"):
-        train((config, other))
+        train((more, other))
     assert (folder / "vocabulary.json").read_bytes() == before
 
 
@@ -321,7 +317,7 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     longest = max(range(len(lines)), key=lambda i: len(lines[i].split()))
     lines[longest] = " ".join(reversed(lines[longest].split()))
     Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
-    with pytest.raises(DataError, match="the training text has changed.*--restart"):
+    with pytest.raises(DataError, match="text or vocabulary have changed.*--restart"):
         train(tiny)
     assert all(path.read_bytes() == data for path, data in before.items())
 
@@ -331,13 +327,55 @@ def test_a_run_that_goes_on_in_another_precision_says_so(
     often, monkeypatch, capsys, second
 ):
     """Stop in the first epoch, which has no metrics yet; resume on another machine."""
-    monkeypatch.setattr(at, "choose_precision", lambda *args: "float32")
+    monkeypatch.setattr(runs, "choose_precision", lambda *args: "float32")
     train_until(often, monkeypatch, (UPDATE, 2), precision="auto")
-    monkeypatch.setattr(at, "choose_precision", lambda *args: second)
+    monkeypatch.setattr(runs, "choose_precision", lambda *args: second)
     capsys.readouterr()
     folder = train(often, precision="auto")
     changed = f"{folder}: trained in float32 so far, from now on in bfloat16.\n"
     assert capsys.readouterr().err == (changed if second == "bfloat16" else "")
+
+
+# runs of other versions
+
+
+def rewrite_newest_state(folder, change):
+    """Change the tensors and notes of the newest state."""
+    path = saved_steps(Path(folder) / "resume")[-1]
+    tensors, notes = load_with_notes(path)
+    change(tensors, notes)
+    at.save_tensors(path, tensors, notes)
+
+
+@pytest.mark.parametrize("update", [2, 3, 4, 5])  # one of them begins an epoch
+def test_a_run_of_version_2026_2_goes_on(often, whole, monkeypatch, update):
+    """Write the counters as that version did: in two parts, with sums of its own."""
+
+    def older(tensors, notes):
+        state, names = (
+            notes["state"],
+            ("epoch", "batches", "seconds", "records", "best"),
+        )
+        notes["place"] = {name: state.pop(name) for name in names}
+        state["nll_sum"] = 1.5
+        if not notes["place"]["batches"]:  # those of the epoch before
+            state["criterion_sum"], state["epoch_tokens"] = 9.9, 99
+
+    train_until(often, monkeypatch, (UPDATE, update))
+    rewrite_newest_state(often[0].run_dir, older)
+    assert_same_run(whole, train(often))
+
+
+def test_a_run_of_a_version_with_other_weights_says_how_to_finish_it(
+    often, monkeypatch
+):
+    def other(tensors, notes):
+        tensors["model/other"] = tensors.pop("model/generator.proj.bias")
+
+    train_until(often, monkeypatch, (UPDATE, 2))
+    rewrite_newest_state(often[0].run_dir, other)
+    with pytest.raises(DataError, match="begun by another version. Finish it with"):
+        train(often)
 
 
 # how old a state may be
@@ -358,7 +396,7 @@ def test_at_most_save_seconds_of_work_are_lost(tiny, monkeypatch):
         saved.append(clock[0])
         save_state(*args)
 
-    monkeypatch.setattr(at.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", slow)
     monkeypatch.setattr(Run, "save_state", save)
     train(tiny, batch_tokens=30, epochs=2, save_seconds=25.0)
@@ -380,144 +418,127 @@ def test_what_a_broken_off_write_left_is_removed(tiny):
     for name in left:
         (folder / f"{name}.tmp").write_bytes(b"half")
     (folder / "mine.tmp").write_text("mine")
-    Run(dataclasses.replace(tiny[0], epochs=2, schedule="inverse_sqrt"))
+    more = dataclasses.replace(tiny[0], epochs=2, schedule="inverse_sqrt")
+    at.open_run_folder(more)
     assert [path.name for path in folder.rglob("*.tmp")] == ["mine.tmp"]
 
 
 # what a state holds
 
 
+def a_run(folder, model, algorithm=torch.optim.SGD, **settings):
+    """Open a run of a loop of one's own, whose rate halves with each update."""
+    config = TrainingConfig(run_dir=str(folder), schedule="inverse_sqrt", **settings)
+    optimizer = algorithm(model.parameters(), lr=1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
+    at.open_run_folder(config)
+    run = Run(config, model, optimizer, schedule)
+    run.resume()
+    return run
+
+
+def weight(value=0.0):
+    """Return a model that is one number."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(model.weight, value)
+    return model
+
+
+def save(run, step, loss):
+    """End an epoch of a loop of one's own."""
+    run.state.accum_step = step
+    run.save({"valid_nll": loss})
+
+
 def test_resuming_takes_moments_schedule_and_counters_back(tmp_path):
-    config = TrainingConfig(run_dir=str(tmp_path))
     model = torch.nn.Linear(2, 2)
-
-    def fresh():
-        optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: 0.5**s)
-        return optimizer, schedule
-
-    optimizer, scheduler = fresh()
-    run = Run(config)
-    run.resume(model, optimizer, scheduler)
+    run = a_run(tmp_path, model, torch.optim.Adam)
     for _ in range(3):
         model(torch.randn(4, 2)).sum().backward()
-        optimizer.step()
-        scheduler.step()
+        run.optimizer.step()
+        run.scheduler.step()
         run.state.step += 1
     run.state.tokens = 12
-    run.save(0, loss=1.5)
-    again, schedule_again = fresh()
-    run = Run(config)
-    assert run.resume(model, again, schedule_again) == 1
-    assert run.progress.best == 1.5
-    assert again.param_groups[0]["lr"] == 0.125 == schedule_again.get_last_lr()[0]
-    slots, slots_again = optimizer.state_dict()["state"], again.state_dict()["state"]
+    save(run, 3, 1.5)
+    random = torch.randn(3)
+    again = a_run(tmp_path, torch.nn.Linear(2, 2), torch.optim.Adam)
+    assert torch.equal(random, torch.randn(3))
+    assert again.state == run.state and again.state.best == 1.5
+    assert (again.state.epoch, again.state.step, again.state.tokens) == (1, 3, 12)
+    assert again.optimizer.param_groups[0]["lr"] == 0.125
+    assert again.scheduler.get_last_lr() == [0.125]
+    slots, slots_again = (x.optimizer.state_dict()["state"] for x in (run, again))
+    assert len(slots) == len(slots_again) == 2
     for index, slot in slots.items():
         for name, value in slot.items():
             assert torch.equal(value, slots_again[index][name])
-    assert (run.state.step, run.state.tokens) == (3, 12)
 
 
 def test_the_newest_checkpoints_are_kept_also_past_a_million_steps(tmp_path):
-    config = TrainingConfig(run_dir=str(tmp_path), keep=3)
-    run, model = Run(config), torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    steps = [8, 99, 999_998, 999_999, 1_000_000]
-    run.resume(model, optimizer, scheduler)
-    for epoch, step in enumerate(steps):
-        run.state.accum_step = step
-        run.save(epoch)
-    kept = [path.stem for path in run.checkpoints()]
+    run = a_run(tmp_path, weight(), keep=3)
+    for step in (8, 99, 999_998, 999_999, 1_000_000):
+        save(run, step, 1.0)
+    kept = [path.stem for path in saved_steps(tmp_path / "checkpoints")]
     assert kept == ["step-999998", "step-999999", "step-1000000"]
     assert len(saved_steps(tmp_path / "resume")) == 2
-    assert run.resume(model, optimizer, scheduler) == 5
+    assert a_run(tmp_path, weight(), keep=3).state.epoch == 5
 
 
 def test_the_best_by_validation_is_kept(tmp_path):
-    run = Run(TrainingConfig(run_dir=str(tmp_path), average=1))
-    model = torch.nn.Linear(1, 1, bias=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    run.resume(model, optimizer, scheduler)
-    for epoch, score in enumerate([3.0, 1.0, 2.0]):
-        torch.nn.init.constant_(model.weight, epoch)
-        run.state.accum_step = epoch
-        run.save(epoch, score)
+    run = a_run(tmp_path, weight(), average=1)
+    for epoch, loss in enumerate([3.0, 1.0, 2.0]):
+        torch.nn.init.constant_(run.model.weight, epoch)
+        save(run, epoch, loss)
     tensors, notes = load_with_notes(tmp_path / "best.safetensors")
-    assert tensors["weight"].item() == 1 and notes["score"] == 1.0
+    assert tensors["weight"].item() == 1
+    assert notes == {"step": 1, "epoch": 1, "score": 1.0}
     run.finish()
-    assert model.weight.item() == 1
+    assert run.model.weight.item() == 1
 
 
 def test_finishing_averages_the_last_checkpoints(tmp_path):
-    config = TrainingConfig(
-        run_dir=str(tmp_path), epochs=4, keep=4, average=2, schedule="inverse_sqrt"
-    )
-    run, model = Run(config), torch.nn.Linear(1, 1, bias=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    run.resume(model, optimizer, scheduler)
+    run = a_run(tmp_path, weight(), epochs=4, keep=4, average=2)
     for epoch in range(4):
-        torch.nn.init.constant_(model.weight, 10.0**epoch)
-        run.state.accum_step = epoch
-        run.save(epoch)
-    assert not at.is_finished(config)
+        torch.nn.init.constant_(run.model.weight, 10.0**epoch)
+        save(run, epoch, 1.0)
+    assert not at.is_finished(run.config)
     run.finish()
     assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
-    assert model.weight.item() == 550 and at.is_finished(config)
-    assert not at.is_finished(dataclasses.replace(config, epochs=5))
+    assert run.model.weight.item() == 550 and at.is_finished(run.config)
+    assert not at.is_finished(dataclasses.replace(run.config, epochs=5))
+
+
+def test_a_checkpoint_is_read_once_to_be_averaged(tiny, monkeypatch):
+    """Count what is read after the last state was written."""
+    files, read = [], Path.read_bytes
+    finish = Run.finish
+
+    def counted(path):
+        files.append(path.parent.name)
+        return read(path)
+
+    def finishing(run):
+        monkeypatch.setattr(Path, "read_bytes", counted)
+        finish(run)
+
+    monkeypatch.setattr(Run, "finish", finishing)
+    train(tiny)
+    assert files == ["checkpoints"] * 2
 
 
 def test_a_half_written_metric_is_ignored_and_cut_off(tmp_path):
-    config, model = TrainingConfig(run_dir=str(tmp_path)), torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    run = Run(config)
-    run.resume(model, optimizer, scheduler)
-    run.log({"epoch": 1})
-    run.save(0)
-    with open(tmp_path / "metrics.jsonl", "a") as file:
-        file.write('{"epoch": 2}\n{"ep')
-    assert read_metrics(tmp_path) == [{"epoch": 1}, {"epoch": 2}]
-    Run(config).resume(model, optimizer, scheduler)
-    assert (tmp_path / "metrics.jsonl").read_text() == '{"epoch": 1}\n'
+    save(a_run(tmp_path, weight()), 1, 1.0)
+    line = (tmp_path / "metrics.jsonl").read_text()
+    (tmp_path / "metrics.jsonl").write_text(f'{line}{{"epoch": 2}}\n{{"ep')
+    assert read_metrics(tmp_path) == [{"valid_nll": 1.0}, {"epoch": 2}]
+    a_run(tmp_path, weight())
+    assert (tmp_path / "metrics.jsonl").read_text() == line
 
 
 def test_a_damaged_line_among_metrics_is_refused(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"epoch": 1}\n{"ep\n{"epoch": 3}\n')
     with pytest.raises(DataError, match="metrics.jsonl, line 2: is not JSON"):
         read_metrics(tmp_path)
-
-
-def test_without_a_save_nothing_of_an_epoch_is_skipped(often):
-    """Read every epoch whole in a loop of one's own that never calls save."""
-    config, text = often
-    run, model = Run(config), torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    run.resume(model, optimizer, scheduler)
-    for epoch in range(3):
-        read = []
-        for batch in run.resumable_batches(range(4), epoch):
-            read.append(batch)
-            run.state.step += 1
-            run.after_update(run.state)
-        assert read == [0, 1, 2, 3]
-
-
-def test_batches_of_a_finished_update_are_forgotten(tiny, monkeypatch):
-    """Keep only batches in use, to name when memory runs out; others would fill it."""
-    held, after_update = [], Run.after_update
-
-    def noted(run, state):
-        held.append(len(run.window))
-        after_update(run, state)
-        held.append(len(run.window))
-
-    monkeypatch.setattr(Run, "after_update", noted)
-    train(tiny, epochs=1, accum_iter=2, batch_tokens=40)
-    assert held[:4] == [2, 0, 2, 0] and not any(held[1::2])
 
 
 # how long it will take
@@ -529,8 +550,8 @@ def steady(monkeypatch):
     clock, clip, add = [0.0], torch.nn.utils.clip_grad_norm_, TrainState.add
     training = []
 
-    def counted(state, batch, *losses):
-        add(state, batch, *losses)
+    def counted(state, batch):
+        add(state, batch)
         training.append(batch.ntokens)
 
     def moved(*args):
@@ -538,7 +559,7 @@ def steady(monkeypatch):
         training.clear()
         return clip(*args)
 
-    monkeypatch.setattr(at.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     monkeypatch.setattr(TrainState, "add", counted)
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", moved)
 
@@ -577,6 +598,20 @@ def test_a_run_that_goes_on_counts_what_is_left(tiny, monkeypatch, capsys, stead
     assert minutes == pytest.approx(tokens * 200 / 10 / 60, abs=1.5)
 
 
+def test_the_tokens_of_other_processes_count_as_well(
+    tmp_path, monkeypatch, capsys, steady
+):
+    """Pretend, within one long epoch, that a second process does what this one does."""
+    monkeypatch.setattr(processes, "sum_over_processes", lambda *x: [2 * n for n in x])
+    endless = {"epochs": 40, "schedule": "inverse_sqrt", "batch_tokens": 60}
+    config, text = small_run(tmp_path, pairs=SIX * 50, **endless)
+    tokens = sum(len(tgt) - 1 for _, tgt in at.load_examples(config, "train", text))
+    train_until((config, text), monkeypatch, (UPDATE, 60))
+    ((speed, minutes),) = announced(capsys.readouterr().err)
+    assert speed == 20
+    assert minutes == pytest.approx(tokens * 40 / 20 / 60, abs=1.5)
+
+
 def test_a_short_run_says_nothing_about_its_length(tiny, capsys):
     train(tiny)
     assert announced(capsys.readouterr().err) == []
@@ -601,7 +636,7 @@ def heeded():
         ("clip_grad_norm_", signal.SIGINT),
         ("clip_grad_norm_", signal.SIGTERM),
         ("save_state", signal.SIGINT),
-        ("save_text", signal.SIGTERM),
+        ("resume", signal.SIGTERM),
         ("finish", signal.SIGTERM),
     ],
 )
@@ -722,7 +757,7 @@ def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
     def greedy(*args):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(at, "build_model", greedy)
+    monkeypatch.setattr(runs, "build_model", greedy)
     assert main(["train", *flags(tiny[0])]) == 2
     assert capsys.readouterr().err.startswith("error: out of memory")
 
@@ -826,16 +861,17 @@ def test_a_process_holds_its_folder_until_it_has_trained(tiny, monkeypatch):
     """Try to claim the folder at the first update, and after the run has ended."""
     folder, refused = Path(tiny[0].run_dir), []
 
-    def after_update(run, state):
+    def save_if_due(run):
         with pytest.raises(DataError, match="in use"), at.claim_folder(folder):
             pass
-        refused.append(state.accum_step)
-        raise KeyboardInterrupt
+        refused.append(run.state.accum_step)
+        if run.state.accum_step:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "after_update", after_update)
+    monkeypatch.setattr(Run, "save_if_due", save_if_due)
     with pytest.raises(KeyboardInterrupt):
         train(tiny)
-    assert refused == [1]
+    assert refused == [0, 1]
     assert not (folder / "run.lock").exists()
     with at.claim_folder(folder):
         pass
@@ -866,17 +902,23 @@ def test_only_the_main_process_claims_a_folder(tmp_path, monkeypatch):
         assert (tmp_path / "run.lock").exists()
 
 
-def test_a_command_opens_one_run(tiny, monkeypatch):
-    runs, begin = [], Run.__init__
+def test_a_command_opens_and_claims_one_folder_once(tiny, monkeypatch):
+    done = []
 
-    def counted(run, *args):
-        runs.append(run)
-        begin(run, *args)
+    def counted(name):
+        real = getattr(runs, name)
+        return lambda *args: (done.append(name), real(*args))[1]
 
-    monkeypatch.setattr(Run, "__init__", counted)
+    for name in ("claim_folder", "open_run_folder", "describe_environment"):
+        monkeypatch.setattr(runs, name, counted(name))
     for restart in ([], ["--restart"]):
         assert main(["train", *flags(tiny[0]), *restart]) == 0
-    assert len(runs) == 2
+        assert sorted(done) == [
+            "claim_folder",
+            "describe_environment",
+            "open_run_folder",
+        ]
+        done.clear()
 
 
 # real kills, and several processes
@@ -933,4 +975,5 @@ def test_two_processes_go_on_within_an_epoch(tmp_path):
             assert first[name] == pytest.approx(second[name], abs=1e-3), name
     lines = Path(config.run_dir, "metrics.jsonl").read_text().splitlines()
     tokens = [r["tokens_per_second"] * r["seconds"] for r in map(json.loads, lines)]
-    assert tokens == pytest.approx([tokens[0]] * 4)
+    examples = at.load_examples(config, "train", text)
+    assert tokens == pytest.approx([sum(len(tgt) - 1 for _, tgt in examples)] * 4)

@@ -131,7 +131,7 @@ def run(tmp_path, monkeypatch):
         d_model=16, d_ff=16, h=2, max_tokens=40, epochs=2,
     )  # fmt: skip
     torch.manual_seed(0)
-    text = at.prepare_text(config, pairs)
+    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     folder = tmp_path / "runs" / "mine"
     at.save_translator(folder, at.Translator(model, text, config))

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import CHANGES, END, PAD, START, DataError
+from transformer_workshop import runs
+from transformer_workshop.runs import schedule_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBSETS = [s for n in range(6) for s in itertools.combinations(CHANGES, n)]
@@ -48,9 +51,9 @@ def some_model(changes=CHANGES, groups=0, where=("self_attn", "src_attn"), **opt
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         for name in where if groups else ():
             if hasattr(layer, name):
-                setattr(layer, name, at.GroupedQueryAttention(4, groups, 16))
+                setattr(layer, name, at.ModernAttention(4, 16, groups=groups))
     if changes:
-        at.modernize(model, changes)
+        at.modernize(model, changes, groups=groups or None)
     return spread(model)
 
 
@@ -164,25 +167,32 @@ def test_too_many_positions_and_odd_widths_are_refused():
         at.RotaryEmbedding(5)
 
 
+def rotary_attention():
+    """Return rotary attention with 3 heads of width 8, and vectors (2, 5, 24)."""
+    torch.manual_seed(0)
+    attn = at.ModernAttention(3, 24, 0.0, rotary=at.RotaryEmbedding(8)).double()
+    return attn, torch.randn(2, 5, 24).double()
+
+
 def test_rotary_attention_is_attention_on_rotated_vectors():
-    query, key, value = (heads(seed=seed) for seed in range(3))
-    mask = at.subsequent_mask(5)
-    found, weights = at.RotaryAttention(8, at.attention)(query, key, value, mask)
-    q, k = (turned(x, range(5)) for x in (query, key))
-    expected = F.scaled_dot_product_attention(q, k, value, is_causal=True)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    assert weights.shape == (2, 3, 5, 5)
+    attn, x = rotary_attention()
+    q, k, v = at.MultiHeadedAttention.project(attn, x, x, x)
+    q, k = (turned(each, range(5)) for each in (q, k))
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    found = attn(x, x, x, at.subsequent_mask(5))
+    torch.testing.assert_close(found, attn.linears[3](attn.join(expected)))
+    assert attn.attn.shape == (2, 3, 5, 5)
 
 
 @torch.no_grad()
 def test_a_query_is_rotated_alike_with_and_without_a_cache():
-    attend = at.RotaryAttention(8, at.attention).double()
-    query, key, value = (heads(seed=seed) for seed in range(3))
-    whole, _ = attend(query, key, value, at.subsequent_mask(5))
+    attn, x = rotary_attention()
+    whole = attn.project(x, x, x)
     for t in range(5):
-        past = slice(t + 1)
-        newest, _ = attend(query[:, :, [t]], key[:, :, past], value[:, :, past])
-        torch.testing.assert_close(newest[:, :, 0], whole[:, :, t], **near)
+        attn.start = t
+        newest = attn.project(*[x[:, [t]]] * 3)
+        for one, all_of_them in zip(newest, whole):
+            torch.testing.assert_close(one[:, :, 0], all_of_them[:, :, t], **near)
 
 
 # --- SwiGLU ------------------------------------------------------------------
@@ -211,25 +221,29 @@ def test_swiglu_has_as_many_weights_as_what_it_replaces(d_model, d_ff):
 
 @given(st.integers(0, 999), st.floats(-3, 3), st.integers(1, 20))
 def test_no_score_exceeds_the_root_of_d_k(seed, exponent, half):
-    attend = at.QueryKeyNorm(2 * half, scores).double()
-    query, key = 10**exponent * heads(2, d_k=2 * half, seed=seed)
-    found, _ = attend(query, key, key)
+    torch.manual_seed(seed)
+    attn = at.ModernAttention(2, 4 * half, qk_norm=True).double()
+    query, key = 10**exponent * torch.randn(2, 2, 5, 4 * half).double()
+    found, _ = scores(*attn.project(query, key, key))
     assert found.abs().max() <= math.sqrt(2 * half) * (1 + 1e-9)
 
 
 def test_scores_of_normalized_vectors():
-    attend = at.QueryKeyNorm(8, scores).double()
-    query, key = heads(), heads(seed=1)
-    found, _ = attend(query, key, key)
+    attn = at.ModernAttention(2, 16, qk_norm=True).double()
+    for linear in attn.linears:
+        linear.bias.data.zero_()
+    x = torch.randn(2, 2, 5, 16).double()
+    query, key, value = at.MultiHeadedAttention.project(attn, *x, x[1])
+    found, _ = scores(*attn.project(*x, x[1]))
     expected = math.sqrt(8) * F.cosine_similarity(
         query.unsqueeze(-2), key.unsqueeze(-3), dim=-1
     )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    scaled, _ = attend(50 * query, key, key)
+    scaled, _ = scores(*attn.project(50 * x[0], x[1], x[1]))
     torch.testing.assert_close(scaled, found, rtol=1e-4, atol=1e-4)
-    attend.query_norm.weight.data *= 3
-    attend.key_norm.weight.data *= 5
-    torch.testing.assert_close(attend(query, key, key)[0], 15 * found)
+    attn.query_norm.weight.data *= 3
+    attn.key_norm.weight.data *= 5
+    torch.testing.assert_close(scores(*attn.project(*x, x[1]))[0], 15 * found)
 
 
 # --- grouped queries ---------------------------------------------------------
@@ -261,7 +275,7 @@ MASKS = {
 @torch.no_grad()
 def test_grouped_queries_are_a_loop_and_torchs(groups, mask):
     torch.manual_seed(0)
-    attn = at.GroupedQueryAttention(6, groups, 24, 0.0).double()
+    attn = at.ModernAttention(6, 24, 0.0, groups=groups).double()
     query, memory = torch.randn(2, 2, 5, 24).double()
     found = attn(query, memory, memory, mask)
     allowed = torch.ones(2, 5, 5).bool() if mask is None else mask.expand(2, 5, 5)
@@ -284,7 +298,7 @@ def test_grouped_queries_are_a_loop_and_torchs(groups, mask):
 def test_a_group_for_each_head_is_chapter_1s_attention():
     torch.manual_seed(0)
     plain, x = at.MultiHeadedAttention(4, 16).eval(), torch.randn(2, 5, 16)
-    grouped = at.GroupedQueryAttention(4, 4, 16).eval()
+    grouped = at.ModernAttention(4, 16).eval()
     grouped.load_state_dict(plain.state_dict())
     for mask in MASKS.values():
         torch.testing.assert_close(grouped(x, x, x, mask), plain(x, x, x, mask))
@@ -294,7 +308,7 @@ def test_a_group_for_each_head_is_chapter_1s_attention():
 @pytest.mark.parametrize("groups", [-2, 0, 3, 8])
 def test_groups_that_do_not_fit_are_refused(groups):
     with pytest.raises(ValueError, match=f"h=4 heads .* {groups} equal groups"):
-        at.GroupedQueryAttention(4, groups, 16)
+        at.ModernAttention(4, 16, groups=groups)
 
 
 PLACES = [["self_attn"], ["src_attn"], ["self_attn", "src_attn"]]
@@ -321,6 +335,10 @@ def test_grouped_queries_decode_with_a_cache(changes, where):
 # --- all of it at once -------------------------------------------------------
 
 
+def attentions(model):
+    return [m for m in model.modules() if isinstance(m, at.MultiHeadedAttention)]
+
+
 def kinds(model):
     return [type(module).__name__ for module in model.modules()]
 
@@ -330,11 +348,12 @@ def test_any_choice_of_changes_trains_decodes_and_loads(changes):
     torch.manual_seed(0)
     model = at.make_model(12, 12, 2, 16, 32, 4)
     at.modernize(model, changes)
-    parts = {"rms_norm": "RMSNorm", "swiglu": "SwiGLU", "rotary": "RotaryAttention",
-             "qk_norm": "QueryKeyNorm"}  # fmt: skip
+    parts = {"rms_norm": "RMSNorm", "swiglu": "SwiGLU", "rotary": "RotaryEmbedding"}
     found = [type(layer.sublayer[0].norm).__name__ for layer in model.encoder.layers]
     found += [n for n in kinds(model) if n in parts.values() and n != "RMSNorm"]
     assert {parts[c] for c in changes if c in parts} == set(found) - {"LayerNorm"}
+    norms = {type(getattr(attn, "query_norm", None)) for attn in attentions(model)}
+    assert (norms == {at.RMSNorm}) == ("qk_norm" in changes)
     replaced = {"rms_norm": "LayerNorm", "swiglu": "PositionwiseFeedForward",
                 "rotary": "PositionalEncoding"}  # fmt: skip
     assert not {replaced.get(c) for c in changes} & set(kinds(model))
@@ -411,17 +430,16 @@ def test_rotary_positions_reach_as_far_as_the_sentences(max_tokens):
         block="2026", N=1, d_model=4, d_ff=8, h=2, max_tokens=max_tokens
     )
     model = at.build_model(config, vocab, vocab)
-    query, keys = torch.randn(1, 2, 1, 2), torch.randn(1, 2, max_tokens, 2)
-    model.encoder.layers[0].self_attn.attention(query, keys, keys)
+    one, attn = torch.randn(1, 1, 4), model.encoder.layers[0].self_attn
+    attn.start = max_tokens - 1
+    attn(one, one, one)
+    attn.start = max_tokens
+    with pytest.raises(ValueError, match=f"{max_tokens + 1} positions"):
+        attn(one, one, one)
 
 
 def functions(model):
-    found = [getattr(module, "attention", None) for module in model.modules()]
-    return [each for each in found if not isinstance(each, nn.Module | None)]
-
-
-def attentions(model):
-    return [m for m in model.modules() if isinstance(m, at.MultiHeadedAttention)]
+    return [attn.attention_function for attn in attentions(model)]
 
 
 @pytest.mark.parametrize("groups", [0, 2])
@@ -726,7 +744,7 @@ def test_a_share_of_one_is_the_old_schedule(warmup, total, step):
 
 def test_the_share_reaches_the_optimizer():
     config = at.TrainingConfig(base_lr=0.5, warmup=2, decay=0.4)
-    optimizer, scheduler = at.build_optimizer(nn.Linear(1, 1), config, 10)
+    optimizer, scheduler = at.build_optimizer(nn.Linear(1, 1), schedule_of(config, 10))
     used = []
     for _ in range(10):
         used.append(optimizer.param_groups[0]["lr"])
@@ -747,7 +765,7 @@ def tiny(tmp_path):
 def test_a_run_of_2026_is_saved_loaded_and_resumed(tiny, tmp_path, monkeypatch):
     folder = train(tiny)
     translator = at.load_translator(folder, "cpu")
-    assert "RotaryAttention" in kinds(translator.model)
+    assert "RotaryEmbedding" in kinds(translator.model)
     assert translator.config == tiny[0]
     sentences = ["Ein Hund läuft.", "Zwei Hunde schlafen heute."]
     plain = at.load_translator(folder, "cpu", optimize=False)
@@ -761,7 +779,7 @@ def test_a_run_of_2026_is_saved_loaded_and_resumed(tiny, tmp_path, monkeypatch):
         )
 
     again = small_run(tmp_path, **vars(tiny[0]) | {"run_dir": str(tmp_path / "again")})
-    train_until(again, monkeypatch, ((at, "save_tensors"), 6))
+    train_until(again, monkeypatch, ((runs, "save_tensors"), 6))
     broken_off = repeatable(tmp_path / "again")
     assert 0 < len(broken_off) < len(repeatable(folder))
     assert_same_run(train(again), folder)
@@ -839,3 +857,82 @@ def test_the_intervals_take_students_t_and_the_pooled_spread(monkeypatch):
 def test_the_results_are_from_three_seeds_each():
     stored = at.read_json(ROOT / "results" / "since_2017.json")
     assert all(len(row["nats"]) == 3 for row in stored["trainings"])
+
+
+# --- what chapters and workshop do to attention, in pairs --------------------
+
+
+BUILT = {
+    "plain": {"changes": ()},
+    "norm": {"changes": ("qk_norm",)},
+    "rotation": {"changes": ("rotary",)},
+    "groups": {"changes": (), "groups": 2},
+    "all": {"changes": CHANGES, "groups": 2},
+}
+WAYS = ("fused", "recording", "silencing", "cache")
+
+
+@contextmanager
+def in_way(way, model):
+    """Change how a model attends, or what, inside the block."""
+    if way == "recording":
+        with at.plain_attention(model):
+            yield
+    elif way == "silencing":
+        parts = [at.head_output_weight(attn, 1) for attn in attentions(model)]
+        with at.zeroed(*parts):
+            yield
+    else:
+        yield
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(WAYS, 2)), ids="+".join)
+@pytest.mark.parametrize("built", BUILT)
+@torch.no_grad()
+def test_ways_to_attend_combine_and_come_off_again(built, pair):
+    """Compare each pair with the plain model, in which it may only be silencing."""
+    plain, batch = some_model(**BUILT[built]), some_batch()
+    model = copy.deepcopy(plain)
+    if "fused" in pair:
+        at.optimize_for_cpu(model)
+    before = copy.deepcopy(model.state_dict()), functions(model)
+    with ExitStack() as stack:
+        for way in pair:
+            stack.enter_context(in_way(way, model))
+        if "silencing" in pair:
+            stack.enter_context(in_way("silencing", plain))
+        expected = plain.generator(plain(*inputs(batch)))
+        whole = model.generator(model(*inputs(batch)))
+        torch.testing.assert_close(whole, expected, **near)
+        recorded = [attn.attn is not None for attn in attentions(model)]
+        assert set(recorded) == {"recording" in pair or "fused" not in pair}
+        if "cache" in pair:
+            found, expected = step_by_step(model, batch), in_one_pass(plain, batch)
+            torch.testing.assert_close(found, expected, **near)
+    assert functions(model) == before[1]
+    assert all(map(torch.equal, model.state_dict().values(), before[0].values()))
+
+
+class NoLookBack(at.DecoderLayer):
+    """A decoder layer that leaves out cross-attention."""
+
+    def forward(self, x, memory, src_mask, tgt_mask):
+        x = self.sublayer[0](x, lambda u: self.self_attn(u, u, u, tgt_mask))
+        return self.sublayer[2](x, self.feed_forward)
+
+
+@pytest.mark.parametrize("built", BUILT)
+@torch.no_grad()
+def test_a_changed_layer_changes_all_decoders_alike(built):
+    model, batch = some_model(**BUILT[built]), some_batch()
+    before = in_one_pass(model, batch)
+    for layer in model.decoder.layers:
+        layer.__class__ = NoLookBack
+    whole = in_one_pass(model, batch)
+    assert (whole - before).abs().max() > 0.1
+    torch.testing.assert_close(step_by_step(model, batch), whole, **near)
+    place = (batch.src, batch.src_mask, 12, START)
+    greedy = at.greedy_decode(model, *place, end_symbol=END)[:, 1:].tolist()
+    beam = at.beam_search(model, *place, end_symbol=END, beam_size=1)
+    ended = [row[: row.index(END)] if END in row else row for row in greedy]
+    assert [ids for ids, _ in beam] == ended

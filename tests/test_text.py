@@ -33,7 +33,7 @@ PAGES = [
 ]
 SOURCES = [pytest.param(path, id=name(path)) for path in sources()]
 EXEMPT = {"nbval-ignore-output", "nbval-skip"}
-TAGS = EXEMPT | {"export", "summary", "raises-exception", "exercise"}
+TAGS = EXEMPT | {"export", "rung", "summary", "raises-exception", "exercise"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
 
 
@@ -136,9 +136,13 @@ def test_glossary():
     assert all(entries)
     terms = [entry["term"] for entry in entries]
     assert terms == sorted(terms, key=str.casefold) and len(set(terms)) == len(terms)
-    module = Path(annotated_transformer.__file__).read_text(encoding="utf-8")
+    files = [
+        annotated_transformer.__file__,
+        *(ROOT / "transformer_workshop").glob("*.py"),
+    ]
+    code = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
     for entry in entries:
-        assert re.search(rf"\b{entry['code']}\b", module), entry["term"]
+        assert re.search(rf"\b{entry['code']}\b", code), entry["term"]
         number, target = re.search(
             r"\[(\S+)[^\]]*\]\(([^)]+)\)", entry["text"]
         ).groups()
@@ -271,3 +275,41 @@ def test_teachers_see_the_exercises_as_the_chapters_state_them():
         for e in STATED.finditer("\n\n".join(prose(path)))
     ]
     assert [row.groups() for row in ROW.finditer(page)] == sorted(stated)
+
+
+def undefined_yet(source: Path) -> set[str]:
+    """Return what a chapter's cells use, even indirectly, before a cell defines it.
+
+    In the tests, exported names are the module's, which has all of them at once; for
+    a reader they come cell by cell. (make_model looks up LearnedPositions on request.)
+    """
+    cells = [c for c in jupytext.read(source).cells if c.cell_type == "code"]
+    trees = [ast.parse(cell.source) for cell in cells]
+    kinds = ast.FunctionDef | ast.ClassDef
+
+    def mentioned(node: ast.AST) -> set[str]:
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+    defined: dict[str, tuple[int, set[str]]] = {}  # name -> cell, names it mentions
+    for number, tree in enumerate(trees):
+        for node in tree.body:
+            if isinstance(node, kinds):
+                defined.setdefault(node.name, (number, mentioned(node)))
+    found: set[str] = set()
+    known: set[str] = {"LearnedPositions"}
+    for number, tree in enumerate(trees):
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom):
+                known |= {alias.asname or alias.name for alias in node.names}
+        called = (node for node in tree.body if not isinstance(node, kinds))
+        new, used = set().union(*map(mentioned, called)), set()
+        while new := {n for n in new - used - known if n in defined}:
+            used |= new
+            found |= {n for n in new if defined[n][0] > number}
+            new = set().union(*(defined[n][1] for n in new))
+    return found
+
+
+@pytest.mark.parametrize("source", MAIN, ids=lambda path: path.stem)
+def test_a_chapter_defines_before_it_uses(source):
+    assert undefined_yet(source) == set()

@@ -69,21 +69,6 @@ def test_a_batch_of_padding_only_is_refused():
 # --- modes ---------------------------------------------------------------------
 
 
-def test_each_module_gets_its_own_mode_back():
-    model = at.make_model(9, 9, N=1, d_model=8, d_ff=8, h=2)
-    model.encoder.eval()  # as somebody who freezes it would
-    before = [module.training for module in model.modules()]
-    assert len(set(before)) == 2
-    for training in (True, False):
-        with at.in_mode(model, training):
-            assert {module.training for module in model.modules()} == {training}
-            assert torch.is_grad_enabled() == training
-        assert [module.training for module in model.modules()] == before
-    with pytest.raises(KeyError), at.in_mode(model, training=False):
-        raise KeyError
-    assert [module.training for module in model.modules()] == before
-
-
 # --- criterion ---------------------------------------------------------------
 
 
@@ -200,15 +185,14 @@ def test_criterion_of_another_size_is_refused():
         at.LabelSmoothing(8, 0, 0.1)(torch.zeros(2, 7), torch.zeros(2).long())
 
 
-def test_loss_compute_reports_nll_beside_the_criterion():
+def test_without_smoothing_the_loss_is_the_nll():
     generator = at.Generator(8, 12).double()
     x, y = torch.randn(2, 3, 8).double(), torch.tensor([[4, 5, PAD], [6, PAD, PAD]])
-    compute = at.SimpleLossCompute(generator, at.LabelSmoothing(12, PAD, 0.1))
+    compute = at.SimpleLossCompute(generator, at.LabelSmoothing(12, PAD))
     total, node = compute(x, y, 7.0)
     assert math.isclose(total / 7, node.item())
     right = generator(x).gather(2, y.unsqueeze(2)).squeeze(2)
-    assert math.isclose(compute.nll, -right[y != PAD].sum().item())
-    assert not math.isclose(compute.nll, total)
+    assert math.isclose(total, -right[y != PAD].sum().item())
 
 
 def test_padding_gets_no_gradient_and_more_of_it_changes_nothing():
@@ -321,7 +305,7 @@ def test_clipping_bounds_the_step():
 def test_evaluation_changes_nothing_and_reports_nll():
     model = tiny(dropout=0.5).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
     runs = [
         at.run_epoch(fixed_batches(), model, compute, None, None, mode="eval")
         for _ in range(2)
@@ -336,9 +320,7 @@ def test_evaluation_changes_nothing_and_reports_nll():
         log_p = model.generator(model(b.src, b.tgt, b.src_mask, b.tgt_mask))
         right = log_p.gather(2, b.tgt_y.unsqueeze(2)).squeeze(2)
         nll -= right[b.tgt_y != PAD].sum().item()
-    assert math.isclose(state.nll, nll / state.epoch_tokens)
-    assert math.isclose(state.perplexity, math.exp(state.nll))
-    assert state.nll != runs[0][0]
+    assert math.isclose(runs[0][0], nll / state.tokens)
 
 
 def test_states_are_not_shared_between_runs():
@@ -347,27 +329,7 @@ def test_states_are_not_shared_between_runs():
     assert first is not second and second.accum_step == 5
     _, _, third = weights_after(fixed_batches(), 1, train_state=second)
     assert third is second and second.accum_step == 10
-    assert second.epoch_tokens * 2 == second.tokens
-
-
-def test_an_infinite_loss_stops_before_any_weight_is_touched():
-    model = tiny()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
-    batches = fixed_batches()
-
-    def poisoned():
-        yield batches[0]
-        with torch.no_grad():
-            model.generator.proj.bias[3] = math.nan
-        yield batches[1]
-
-    state = at.TrainState()
-    with pytest.raises(FloatingPointError, match="loss is nan at update 2;"):
-        at.run_epoch(poisoned(), model, compute, optimizer, constant(optimizer),
-                     train_state=state)  # fmt: skip
-    rest = [p for n, p in model.named_parameters() if n != "generator.proj.bias"]
-    assert all(p.isfinite().all() for p in rest)
+    assert second.tokens == 2 * first.tokens and second.step == 2 * first.step
 
 
 @pytest.mark.parametrize("max_norm", [None, 1.0])
@@ -515,8 +477,7 @@ def test_without_warm_up_the_copy_task_is_not_learned(seed):
         )
         compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0))
         at.run_epoch(at.data_gen(11, 80, 300), model, compute, optimizer, scheduler)
-        _, judged = at.run_epoch([held_out], model, compute, None, None, "eval")
-        nll[warmup] = judged.nll
+        nll[warmup], _ = at.run_epoch([held_out], model, compute, None, None, "eval")
     assert nll[100] < 0.1 < 1.5 < nll[1]
 
 

@@ -35,6 +35,7 @@ import torch  # noqa: E402
 from small_runs import Halved  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
+from transformer_workshop import files, runs
 
 SAVE_SECONDS = 2  # on a clock that each update advances by a second
 HANG = 1200  # seconds
@@ -87,7 +88,7 @@ def instrument(marker, plan):
         return Halved(file, *(functools.partial(tell, p, name) for p in POINTS[:2]))
 
     replace, run_epoch = os.replace, at.run_epoch
-    clip, after_update = torch.nn.utils.clip_grad_norm_, at.Run.after_update
+    clip, save_if_due = torch.nn.utils.clip_grad_norm_, at.Run.save_if_due
     fsync = os.fsync
 
     def replaced(old, new):
@@ -102,12 +103,12 @@ def instrument(marker, plan):
 
     def clipped(*args):
         tell("in an update")
+        updates[0] += 1
         return clip(*args)
 
-    def updated(*args):
-        updates[0] += 1
+    def between(run):
         tell("between updates")
-        after_update(*args)
+        save_if_due(run)
 
     def epoch(*args, **options):
         begun[0] = begun[0] or time.time()
@@ -115,9 +116,9 @@ def instrument(marker, plan):
         return run_epoch(*args, **options)
 
     clock = {"monotonic": lambda: float(updates[0])}
-    at.time = SimpleNamespace(**vars(time) | clock)
-    at.open, os.replace, at.run_epoch = opened, replaced, epoch
-    torch.nn.utils.clip_grad_norm_, at.Run.after_update = clipped, updated
+    runs.time = SimpleNamespace(**vars(time) | clock)
+    files.open, os.replace, runs.run_epoch = opened, replaced, epoch
+    torch.nn.utils.clip_grad_norm_, at.Run.save_if_due = clipped, between
     os.fsync = synced
     tell("starting")
 

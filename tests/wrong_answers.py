@@ -226,9 +226,9 @@ def validation(answers="tgt_y", mean_of_means=False, restore=True, graph=False):
         with torch.set_grad_enabled(graph):
             for batch in batches:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                compute(out, getattr(batch, answers), batch.ntokens)
-                nll, words = nll + compute.nll, words + batch.ntokens
-                means.append(compute.nll / batch.ntokens)
+                total, _ = compute(out, getattr(batch, answers), batch.ntokens)
+                nll, words = nll + total, words + batch.ntokens
+                means.append(total / batch.ntokens)
         if restore:
             model.train(True if restore == "always" else before)
         return sum(means) / len(means) if mean_of_means else nll / words

@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 MODULE = ROOT / "annotated_transformer.py"
+WORKSHOP = ROOT / "transformer_workshop"
 
 
 class Refused(Exception):

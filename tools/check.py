@@ -113,9 +113,7 @@ def _module() -> Iterator[str]:
     titles = ("on disk", "from the chapters")
     if changes := list(difflib.unified_diff(*lines, *titles, lineterm="")):
         yield "\n".join([f"{MODULE.name} differs; {RERUN}", *changes])
-    names = survey()
-    yield from names.faults()
-    print("Chapters 1 to 6 borrow:", ", ".join(sorted(names.borrowed())) or "nothing")
+    yield from survey().faults()
 
 
 def _program(*command: str) -> Iterator[str]:

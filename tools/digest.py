@@ -5,110 +5,218 @@ import functools
 import hashlib
 import io
 import re
+import symtable
 import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-from chapters import MODULE, NOTEBOOKS, ROOT, Refused, read
+from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, Refused, read
+from export_module import exported
 
 FOLDERS = ("data", "models", "results")
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def digest(source: Path) -> str:
     """Return the digest that a notebook stores as `executed` in its metadata.
 
-    It covers the notebook's code cells, the definitions of the module that they use,
-    directly or through others, the Python files of notebooks/, all without docstrings
-    and comments, and the files of data/, models/ and results/ that any of this code
-    names. Editing prose, or a definition that isn't used, keeps the outputs.
+    It covers the notebook's code cells; what they use, directly or through others, of
+    the textbook as the chapters export it now, of the workshop, and of the Python files
+    in notebooks/; all of this without docstrings and comments; and the files of data/,
+    models/ and results/ that any of this code names. Editing prose, or a definition
+    that isn't used, keeps the outputs.
     """
-    parts = [cell.source for cell in read(source) if cell.cell_type == "code"]
-    checks = sorted(NOTEBOOKS.glob("*.py"))
-    parts += ["\n".join(part.text for part in _parts(path)) for path in checks]
-    parts += _used("\n".join(parts))
+    cells = [cell.source for cell in read(source) if cell.cell_type == "code"]
+    parts = []
+    sound = []
+    for cell in cells:
+        try:
+            parts.append("\n".join(_bare(cell, ast.parse(cell))))
+            sound.append(cell)
+        except (
+            SyntaxError
+        ):  # a magic or a mistake, which check.py and the kernel report
+            parts.append(cell)
+    parts += [part.text for part in _used(_File("", "\n".join(sound)))]
     for path in _named_files("\n".join(parts)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{path.relative_to(ROOT).as_posix()} {content}")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-class _Part(NamedTuple):
+@dataclass(eq=False)
+class _Part:
     """A statement at the top level of a Python file."""
 
+    text: str  # without docstrings and comments, so that Python's version is no matter
     defines: set[str]
-    mentions: set[str]
-    text: str  # without docstrings, comments, and blank lines
+    uses: set[str]  # global names; "numpy.random" for an attribute of one
+    strings: set[str]
 
 
-def _used(code: str) -> list[str]:
-    """Return the texts of the module's parts that the code uses, even indirectly.
+@dataclass
+class _File:
+    """The parts of a Python file, and what the names mean that it imports."""
 
-    Code that names the module's file runs it as a program, and uses all of it.
+    name: str
+    source: str
+    parts: list[_Part] = field(default_factory=list)
+    meaning: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            tree = ast.parse(self.source)
+        except SyntaxError as error:
+            raise Refused(f"{self.name}.py:{error.lineno}: {error.msg}") from None
+        whole, lines = self.source.splitlines(), _bare(self.source, tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    self.meaning[each.asname or each.name] = (
+                        node.module or "",
+                        each.name,
+                    )
+            elif isinstance(node, ast.Import):
+                for each in node.names:
+                    self.meaning[each.asname or each.name] = each.name, ""
+        for node in tree.body:
+            first = min(each.lineno for each in [node, *_decorators(node)])
+            here = slice(first - 1, node.end_lineno)
+            text = "\n".join(filter(None, lines[here]))
+            uses = _global("\n".join(whole[here]), node)
+            strings = {
+                each.value
+                for each in ast.walk(node)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
+            self.parts.append(_Part(text, _defined(node), uses, strings))
+
+    def defining(self, name: str) -> list[_Part]:
+        return [part for part in self.parts if name in part.defines]
+
+
+def _used(notebook: _File) -> list[_Part]:
+    """Return the parts of our files that a notebook uses, even indirectly.
+
+    A name means what the file in which it stands imports or defines. A notebook that
+    speaks of the module in a string may run it as a program, and uses everything.
     """
-    parts = _parts(MODULE)
-    if MODULE.name in code:
-        return [part.text for part in parts]
-    seen: set[str] = set()
-    try:
-        new = _mentioned(ast.parse(code))
-    except SyntaxError:  # a magic or a mistake, which check.py and the kernel report
-        new = set(re.findall(r"\w+", code))
-    while new:
-        seen |= new
-        used = [part for part in parts if part.defines & seen]
-        new = set().union(*(part.mentions for part in used)) - seen
-    return [part.text for part in used]
+    files = _files()
+    found: dict[_Part, None] = {}
+
+    def follow(module: str, name: str) -> None:
+        """Find what a module means by a name; all of it if the name is ""."""
+        file = files.get(module)
+        if f"{module}.{name}" in files:
+            follow(f"{module}.{name}", "")
+        elif file and not name:
+            add(file, file.parts)
+        elif file and (parts := file.defining(name)):
+            add(file, parts)
+        elif file and name in file.meaning:
+            follow(*file.meaning[name])
+        elif module in (MODULE.stem, WORKSHOP.name):  # their __getattr__ looks it up
+            for file in files.values():
+                if file.name.startswith(WORKSHOP.name):
+                    add(file, file.defining(name))
+
+    def add(file: _File, parts: list[_Part]) -> None:
+        new = [part for part in parts if part not in found]
+        found.update(dict.fromkeys(new))
+        for part in new:
+            for name in part.uses:
+                base, _, attribute = name.partition(".")
+                module, original = file.meaning.get(base, (file.name, base))
+                whole = f"{module}.{original}".strip(".")
+                if attribute and whole in files:
+                    follow(whole, attribute)
+                elif base in file.meaning or file is not notebook:
+                    follow(module, original)
+
+    add(notebook, notebook.parts)
+    own = set().union(*(part.defines for part in notebook.parts))
+    said = set().union(*(part.strings for part in notebook.parts))
+    for name in own:  # what a chapter exports is the module's; see one_definition.py
+        add(files[MODULE.stem], files[MODULE.stem].defining(name))
+    for path in NOTEBOOKS.glob("*.py"):
+        if any(part in found for part in files[path.stem].parts):
+            for text in said:  # check("1.1", …) uses what @exercise("1.1") registers
+                add(files[path.stem], files[path.stem].defining(repr(text)))
+    if any(
+        word in text for text in said for word in (MODULE.name, f"{WORKSHOP.name}.")
+    ):
+        for file in files.values():
+            if file.name.startswith((MODULE.stem, WORKSHOP.name)):
+                add(file, file.parts)
+    return [part for file in files.values() for part in file.parts if part in found]
 
 
 @functools.cache
-def _parts(path: Path) -> list[_Part]:
-    """Return the statements of a Python file.
+def _files() -> dict[str, _File]:
+    """Return the textbook, the workshop, and the files of notebooks/ by module name."""
+    files = [_File(MODULE.stem, exported())]
+    for path in sorted(WORKSHOP.glob("*.py")) + sorted(NOTEBOOKS.glob("*.py")):
+        name = path.stem if path.parent == NOTEBOOKS else f"{WORKSHOP.name}.{path.stem}"
+        name = name.removesuffix(".__init__")
+        files.append(_File(name, path.read_text(encoding="utf-8")))
+    return {file.name: file for file in files}
 
-    They stay text, so that every version of Python gives the same answer.
-    """
-    source = path.read_text(encoding="utf-8")
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as error:
-        raise Refused(f"{path.name}:{error.lineno}: {error.msg}") from None
+
+def _bare(source: str, tree: ast.Module) -> list[str]:
+    """Return the lines of some code, empty where only docstrings and comments are."""
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+        if isinstance(node, Documented) and ast.get_docstring(node) is not None:
             docstring = node.body[0]
             for row in range(docstring.lineno - 1, docstring.end_lineno):
                 lines[row] = ""
-    parts = []
-    for node in tree.body:
-        decorators = getattr(node, "decorator_list", [])
-        first = min(each.lineno for each in [node, *decorators])
-        here = lines[first - 1 : node.end_lineno]
-        text = "\n".join(line.rstrip() for line in here if line.strip())
-        parts.append(_Part(_defined(node), _mentioned(node), text))
-    return parts
+    return [line.rstrip() for line in lines]
 
 
-def _mentioned(tree: ast.AST) -> set[str]:
-    """Return the names that code uses or imports, and those it defines."""
-    nodes = list(ast.walk(tree))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    imported = {alias.name for node in imports for alias in node.names}
-    return names | imported
+def _decorators(node: ast.stmt) -> list[ast.expr]:
+    return getattr(node, "decorator_list", [])
 
 
 def _defined(node: ast.stmt) -> set[str]:
-    """Return the names that a statement binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {node.name}
+    """Return the names that a statement binds, and the texts it is registered under."""
+    if isinstance(node, Documented):
+        calls = [each.args for each in _decorators(node) if isinstance(each, ast.Call)]
+        return {node.name} | {ast.unparse(each) for args in calls for each in args}
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return {(each.asname or each.name).split(".")[0] for each in node.names}
+        return set()
     names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
     return {each.id for each in names if isinstance(each.ctx, ast.Store)}
+
+
+def _global(source: str, node: ast.stmt) -> set[str]:
+    """Return the global names that a statement uses, and what it imports.
+
+    Of a name whose attribute is used, that attribute comes instead. Annotations don't
+    count: symtable leaves them out where they aren't evaluated.
+    """
+    without = "from __future__ import annotations\n"
+    names = set(_read_globally(symtable.symtable(without + source, "", "exec")))
+    inside = list(ast.walk(node))
+    dots = [n for n in inside if isinstance(n, ast.Attribute)]
+    of_names = [n for n in dots if isinstance(n.value, ast.Name)]
+    dotted = {f"{n.value.id}.{n.attr}" for n in of_names if n.value.id in names}
+    bare = {n for n in inside if isinstance(n, ast.Name)} - {n.value for n in of_names}
+    return dotted | names & {n.id for n in bare}
+
+
+def _read_globally(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names that a scope and those in it import or read from the module."""
+    for symbol in table.get_symbols():
+        outermost = table.get_type() == "module" and symbol.is_referenced()
+        if outermost or symbol.is_global() or symbol.is_imported():
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _read_globally(inner)
 
 
 def _named_files(code: str) -> list[Path]:

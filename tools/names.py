@@ -1,8 +1,7 @@
 """Which of the module's names may be used where.
 
-- Exported cells of chapters 1 to 6 use few names of the appendices: see BORROWED.
-- What a chapter shows, benchmarks, figures, and tools use no underscored name from
-  elsewhere. (Exported cells may: they are one module. Tests may look inside.)
+- What a chapter shows, benchmarks, figures, tools, and the workshop use no underscored
+  name of the module. (Tests may look inside.)
 - In an exported function, no argument or variable hides an exported name.
 """
 
@@ -12,18 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chapters import ROOT, chapters, name, place, read, tags
-
-BORROWED = {  # name -> why chapters 1 to 6 need it
-    "DataError": "all errors of files and arguments",
-    "optional_import": "packages that only some functions need",
-    "read_lines": "text files",
-    "load_translator": "explain also takes the name of a folder",
-    "write_atomically": "the page of explain",
-    "data_file": "the corpus that build_vocabulary counts when called as in 2022",
-    "load_tensors": "the checkpoints that average_checkpoints reads",
-    "Translator": "record_translation shows how one of its translations is made",
-}
-CHARTS = "94"  # any name of this appendix may be borrowed
 
 
 @dataclass
@@ -43,21 +30,8 @@ class Survey:
                 for node in tree.body if exported else []:
                     self.owner |= dict.fromkeys(_defined(node), name(path))
 
-    def borrowed(self) -> dict[str, list[str]]:
-        """Return which appendix names the exported cells of 1 to 6 use, and where."""
-        found: dict[str, list[str]] = {}
-        for chapter, where, exported, tree in self.cells:
-            for used in _used(tree) if exported and chapter < "07" else ():
-                if self.owner.get(used, "") >= "90":
-                    found.setdefault(used, []).append(where)
-        return found
-
     def faults(self) -> Iterator[str]:
         """Yield each place where a name is used that should not be."""
-        for used, places in self.borrowed().items():
-            if used not in BORROWED and not self.owner[used].startswith(CHARTS):
-                reason = f"`{used}` belongs to {self.owner[used]}; see tools/names.py"
-                yield from (f"{where}: {reason}" for where in places)
         public = {bound for bound in self.owner if not bound.startswith("_")}
         private = self.owner.keys() - public
         for chapter, where, exported, tree in self.cells:
@@ -68,7 +42,7 @@ class Survey:
                 for used in sorted(_used(tree) & private):
                     if self.owner[used] != chapter:
                         yield f"{where}: `{used}` is private to {self.owner[used]}"
-        for folder in ("benchmarks", "images", "tools"):
+        for folder in ("benchmarks", "images", "tools", "transformer_workshop"):
             for path in sorted((ROOT / folder).glob("*.py")):
                 for used in sorted(_used(ast.parse(path.read_text("utf-8"))) & private):
                     yield f"{folder}/{path.name}: `{used}` is private to the module"

@@ -11,6 +11,7 @@ python tools/run_notebooks.py --into build/notebooks
 """
 
 import argparse
+import asyncio
 import hashlib
 import os
 import re
@@ -36,6 +37,7 @@ from chapters import (
 )
 from check import stored_faults
 from digest import digest
+from export_module import write as write_module
 from nbclient import NotebookClient
 from nbclient.exceptions import (
     CellExecutionError,
@@ -45,6 +47,7 @@ from nbclient.exceptions import (
 from nbformat import NotebookNode
 
 ONE_DEFINITION = ROOT / "tools" / "one_definition.py"
+AT_ONCE = 2  # notebooks
 TIMEOUT = 1200  # seconds for one cell, however busy the machine
 METADATA = {
     "kernelspec": {
@@ -74,7 +77,7 @@ def _build(source: Path) -> NotebookNode:
     return notebook
 
 
-def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
+async def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
     """Run all cells in a new kernel, at one thread, with the module of this tree.
 
     With ``bind``, what they define is the module's; see one_definition.py.
@@ -101,7 +104,7 @@ def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        client.execute(env=environment)
+        await client.async_execute(env=environment)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         where = place(source, running + 1, notebook.cells[running].source)
         trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colors
@@ -109,7 +112,7 @@ def _execute(source: Path, notebook: NotebookNode, bind: bool) -> None:
     notebook.metadata = nbformat.from_dict(METADATA)
 
 
-def _bring_up_to_date(source: Path, force: bool) -> str:
+async def _bring_up_to_date(source: Path, force: bool) -> str:
     """Write a source's notebook, executing it where its outputs are stale.
 
     Return what was done, in words.
@@ -118,7 +121,7 @@ def _bring_up_to_date(source: Path, force: bool) -> str:
     old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
     fresh = old.metadata.get("executed") == today
     if force or not fresh or any(stored_faults(source, old)):
-        _execute(source, notebook, bind=True)
+        await _execute(source, notebook, bind=True)
         done = "executed"
     else:
         for cell, before in zip(_code(notebook), _code(old)):
@@ -127,6 +130,25 @@ def _bring_up_to_date(source: Path, force: bool) -> str:
     notebook.metadata["executed"] = today
     write(notebook, path)
     return done
+
+
+async def _bring_all_up_to_date(sources: list[Path], force: bool) -> None:
+    """Write the notebooks of these sources, two at a time; stop where one fails."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def bring_up_to_date(source: Path) -> None:
+        async with turn:
+            start = time.perf_counter()
+            done = await _bring_up_to_date(source, force)
+            seconds = time.perf_counter() - start
+            print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for source in sources:
+                group.create_task(bring_up_to_date(source))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 def _code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -152,7 +174,7 @@ def _tour(sources: list[Path], into: Path) -> bool:
         start = time.perf_counter()
         print(f"{number}/{len(sources)} {name(source)} …", end=" ", flush=True)
         notebook = _build(source)
-        _execute(source, notebook, bind=False)
+        asyncio.run(_execute(source, notebook, bind=False))
         path = into / f"{name(source)}.ipynb"  # solutions go one folder down
         path.parent.mkdir(exist_ok=True)
         write(notebook, path)
@@ -212,11 +234,9 @@ def main() -> int:
     try:
         if arguments.into:
             return 0 if _tour(arguments.sources or chapters(), arguments.into) else 1
-        for source in arguments.sources or sources():
-            start = time.perf_counter()
-            done = _bring_up_to_date(source, arguments.force)
-            seconds = time.perf_counter() - start
-            print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
+        write_module()
+        chosen = arguments.sources or sources()
+        asyncio.run(_bring_all_up_to_date(chosen, arguments.force))
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1

@@ -1,0 +1,346 @@
+"""What does each command do?"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from annotated_transformer import (
+    UNK,
+    DataError,
+    decode_line,
+    prepare_text,
+    project_folder,
+    read_parallel,
+)
+from transformer_workshop.charts import explain
+from transformer_workshop.corpora import load_pairs, load_text, prepare_store
+from transformer_workshop.engine import (
+    export_to_ctranslate2,
+    is_exported,
+    load_exported,
+)
+from transformer_workshop.files import append_line, log, write_json
+from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.runs import (
+    is_finished,
+    is_out_of_memory,
+    raise_on_signal,
+    read_metrics,
+    resume_hint,
+    saved_steps,
+    train_run,
+)
+from transformer_workshop.settings import (
+    INSTALLED_MODEL,
+    TrainingConfig,
+    choose_config,
+)
+from transformer_workshop.speed import share_one_heap
+from transformer_workshop.translator import (
+    Translator,
+    build_model,
+    calibrate,
+    evaluate,
+    load_translator,
+)
+
+
+def given_settings(arguments: Namespace) -> dict[str, Any]:
+    """Return the settings that were given as flags."""
+    names = {field.name for field in dataclasses.fields(TrainingConfig)}
+    return {name: value for name, value in vars(arguments).items() if name in names}
+
+
+def train_command(arguments: Namespace) -> int:
+    """Train, or resume the run in the folder; return the exit status."""
+    config = choose_config(arguments.config, **given_settings(arguments))
+    folder, restart = Path(config.run_dir), arguments.restart
+    choose_device(config.device)  # an error if there is no such device
+    if "RANK" in os.environ and "LOCAL_RANK" not in os.environ:
+        what = "is set, but LOCAL_RANK isn't"
+        raise DataError("RANK", what, "Start with torchrun, or unset RANK.")
+    if not restart and is_finished(config):
+        do = f"`translate --model {folder}` uses it; --restart starts over."
+        log(f"{folder}: this run is finished. {do}")
+        return 0
+    if not restart and saved_steps(folder / "resume"):
+        text = load_text(folder)
+    elif config.store:
+        text = load_text(config.store)
+    else:
+        pairs = load_pairs(config, "train")
+        text = prepare_text(pairs, config.bpe_size, config.min_freq)
+    if restart:  # whatever can fail does so before the old run is deleted
+        load_pairs(config, "valid")
+        build_model(config, text.vocab_src, text.vocab_tgt)
+    try:
+        with raise_on_signal():
+            train_run(config, text, restart)
+    except KeyboardInterrupt as stop:
+        log(f"Stopped. {resume_hint(folder)}")
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
+    reached = f"perplexity {read_metrics(folder)[-1]['perplexity']:.2f} on validation"
+    log(f"The model is in {folder} ({reached}). Try `translate --model {folder}`.")
+    return 0
+
+
+def prepare_command(arguments: Namespace) -> int:
+    """Write the training pairs to the folder that --store names."""
+    if arguments.workers < 1:
+        raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
+    config = choose_config(arguments.config, **given_settings(arguments))
+    prepare_store(config, arguments.workers)
+    return 0
+
+
+def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator:
+    """Load the translator that --model names, with the flags' search settings.
+
+    Raises DataError if ``needs_weights`` is set but the model is an exported one.
+    """
+    folder = arguments.model
+    if folder.name == INSTALLED_MODEL:
+        log(
+            "Using the captions model: it knows about 1,000 German words and can only "
+            "translate simple picture captions. Name another model with --model."
+        )
+    exported = is_exported(folder)
+    if exported and needs_weights:
+        what = "is an exported model, whose weights only its engine can read"
+        raise DataError(folder, what, "Name the folder it was exported from.")
+    load = load_exported if exported else load_translator
+    translator = load(folder, arguments.device)
+    if not exported and not (folder / "model.safetensors").exists():
+        log(f"{folder}: training isn't finished; using its best model so far")
+    search = {"beam_size", "length_penalty"} & vars(arguments).keys()
+    given = {name: getattr(arguments, name) for name in search}
+    translator.config = dataclasses.replace(translator.config, **given)
+    return translator
+
+
+def _note_if_uncalibrated(folder: Path, translator: Translator) -> None:
+    """Say so if doubtful translations can't be told from others."""
+    if translator.threshold is None:
+        what = "not calibrated, so bad translations get no note; run `calibrate`"
+        log(f"{folder}: {what}")
+
+
+def read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield a stream's lines as they arrive, as many at a time as are available."""
+    begun = bytearray()  # a line that has not ended yet
+    while data := stream.read1(8192):  # type: ignore[attr-defined]
+        *lines, last = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(begun) + lines[0]
+            begun.clear()
+            yield lines
+        begun += last
+    if begun:
+        yield [bytes(begun)]
+
+
+def encode_line(
+    translator: Translator, number: int, line: bytes
+) -> list[list[int]] | None:
+    """Return the ids of a line's sentences, or None (with a note) if it is refused."""
+    longest, text = translator.config.max_tokens, translator.text
+    try:
+        if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
+            what = f"has {len(line):,} bytes, the model takes {longest} tokens"
+            raise DataError("input", what, "Split it.")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        sentences = translator.sentences(decode_line("input", number, line))
+        rows = [translator.check(sentence) for sentence in sentences]
+    except DataError as error:
+        log(f"input, line {number}: {error.what}. {error.do} Left empty.")
+        return None
+    if any(UNK in ids for ids in rows):
+        tokens = sum(map(text.tokenizer_src.tokenize, sentences), [])
+        unknown = [repr(token) for token in tokens if text.vocab_src[token] == UNK]
+        log(f"input, line {number}: unknown words: {', '.join(unknown)}")
+    return rows
+
+
+_NOTES = 10  # about single lines; then they are only counted
+_UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
+
+
+def translate_command(arguments: Namespace) -> int:
+    """Translate arguments or standard input.
+
+    Return 1 if a line was refused or, with --strict, if one is not to be relied on.
+    """
+    share_one_heap()  # otherwise a long text would take more and more memory
+    for sentence in arguments.sentences:
+        if os.path.isfile(sentence):
+            do = f"`translate < {sentence}` translates its lines."
+            raise DataError(sentence, "is a file, not a sentence", do)
+        if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
+            what = "looks like the name of a file, but there is no such file"
+            raise DataError(sentence, what, "Check the name.")
+    translator = _load_model(arguments)
+    if arguments.strict and translator.threshold is None:
+        what = "is not calibrated, so --strict can't tell what not to rely on"
+        raise DataError(arguments.model, what, "Run `calibrate` first.")
+    _note_if_uncalibrated(arguments.model, translator)
+    search = translator.config.beam_size, translator.config.length_penalty
+    given = [os.fsencode(sentence) for sentence in arguments.sentences]
+    number = doubtful = 0
+    refused = False
+    for lines in [given] if given else read_available_lines(sys.stdin.buffer):
+        if number == 0 and lines[0].startswith(_UTF16):
+            do = "Save it as UTF-8, or pipe it through `iconv -f UTF-16 -t UTF-8`."
+            raise DataError("input", "is UTF-16", do)
+        numbered = enumerate(lines, number + 1)
+        encoded = [encode_line(translator, i, line) for i, line in numbered]
+        refused = refused or None in encoded
+        found = translator.translate_ids([rows or [] for rows in encoded], *search)
+        for text, confidence in found:
+            number += 1
+            if doubt := translator.doubt(confidence):
+                doubtful += 1
+                if doubtful <= _NOTES:
+                    log(f"input, line {number}: {doubt}")
+            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
+        sys.stdout.buffer.flush()
+    if doubtful > _NOTES:
+        log(f"input: don't rely on the translations of {doubtful} of {number} lines")
+    return 1 if refused or (arguments.strict and doubtful) else 0
+
+
+def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
+    """Return the pairs of two files or of a split of a data set."""
+    if arguments.dataset and (arguments.src or arguments.ref):
+        what = "names a data set and files"
+        raise DataError("command line", what, "Give --dataset, or --src and --ref.")
+    if arguments.dataset:
+        return load_pairs(TrainingConfig(arguments.dataset), arguments.split)
+    if arguments.src and arguments.ref:
+        return read_parallel(arguments.src, arguments.ref)
+    given = arguments.src or arguments.ref
+    what = "names only one file" if given else "there is nothing to evaluate on"
+    raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+
+
+TEST_2016 = {  # SHA-256 of the English and of the German sentences
+    "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
+    "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
+}
+
+
+def evaluate_command(arguments: Namespace) -> int:
+    """Score a model on two files or on a split of a data set; count looks at a test."""
+    pairs = _pairs_to_judge(arguments)
+    translator = _load_model(arguments)
+    result = evaluate(translator, pairs)
+    print(json.dumps(result, ensure_ascii=False))
+    references = "\n".join(reference for _, reference in pairs)
+    results = project_folder() / "results"  # not there if only the package is
+    if _sha256(references) in TEST_2016 and results.is_dir():
+        settings = dataclasses.asdict(translator.config)
+        look = {
+            "date": datetime.date.today().isoformat(),
+            "model": arguments.model.resolve().name,
+            "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
+            "bleu": result["bleu"],
+        }
+        append_line(results / "test_looks.jsonl", look)
+    return 0
+
+
+def _sha256(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
+
+
+def calibrate_command(arguments: Namespace) -> int:
+    """Write the threshold of a model to confidence.json in its folder."""
+    pairs = _pairs_to_judge(arguments)
+    result = calibrate(_load_model(arguments), pairs)
+    file = arguments.model / "confidence.json"
+    write_json(file, result | describe_environment())
+    print(json.dumps(result))
+    log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
+    below, above = result["chrf_below"], result["chrf_above"]
+    if below is None or below >= above or above < _GOOD_CHRF:
+        known = "unknown" if below is None else below
+        chrf = f"chrF is {above} above the threshold, {known} below it"
+        log(f"These notes will mean little: {chrf}. Train the model longer first.")
+    return 0
+
+
+def attend_command(arguments: Namespace) -> int:
+    """Write the page of ``explain`` for the sentences; print their translations."""
+    sentences = [
+        decode_line("sentence", number, os.fsencode(sentence))
+        for number, sentence in enumerate(arguments.sentences, 1)
+    ]
+    if Path(arguments.out).suffix not in (".html", ".htm"):
+        what = "is not the name of a web page"
+        raise DataError(arguments.out, what, "Let it end in .html.")
+    translator = _load_model(arguments, needs_weights=True)
+    _note_if_uncalibrated(arguments.model, translator)
+    explanation = explain(translator, *sentences)
+    explanation.save(arguments.out)
+    for text in explanation.translations:
+        sys.stdout.buffer.write(f"{text}\n".encode())
+    log(f"{arguments.out}: open it in a browser; it needs no network.")
+    return 0
+
+
+def export_command(arguments: Namespace) -> int:
+    """Write a model to a folder that an inference engine can load."""
+    translator = _load_model(arguments, needs_weights=True)
+    export_to_ctranslate2(translator, arguments.out, arguments.quantization)
+    log(f"The model is in {arguments.out}. Try `translate --model {arguments.out}`.")
+    return 0
+
+
+_COMMANDS = {
+    "train": train_command,
+    "prepare": prepare_command,
+    "translate": translate_command,
+    "evaluate": evaluate_command,
+    "calibrate": calibrate_command,
+    "attend": attend_command,
+    "export": export_command,
+}
+
+
+def run(arguments: Namespace) -> int:
+    """Run the command that was parsed; return the exit status, 2 after an error."""
+    try:
+        return _COMMANDS[arguments.command](arguments)
+    except BrokenPipeError:
+        raise
+    except torch.multiprocessing.ProcessRaisedException as error:
+        last = str(error).strip().splitlines()[-1]  # of the process's traceback
+        line = re.sub(r"^[\w.]+Error: ", "", last)
+    except torch.multiprocessing.ProcessExitedException as error:
+        line = f"{error}. Run the same command again to resume."
+    except (DataError, ImportError, OSError, ValueError, FloatingPointError) as error:
+        line = str(error).replace("\n", " ")  # file names can contain anything
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        line = "out of memory. Use a smaller model, batch or --beam-size."
+    log(f"error: {line}")
+    return 2

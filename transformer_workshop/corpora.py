@@ -1,0 +1,308 @@
+"""How does parallel text become pairs, ids and batches, however large it is?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import warnings
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from annotated_transformer import (
+    UNK,
+    BytePairEncoding,
+    DataError,
+    Example,
+    Text,
+    Vocabulary,
+    data_file,
+    encode_pairs,
+    load_tokenizers,
+    optional_import,
+    prepare_text,
+    read_parallel,
+    stream_lines,
+)
+from transformer_workshop.files import (
+    atomic_folder,
+    log,
+    read_json,
+    reported,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from transformer_workshop.settings import TrainingConfig
+
+
+def pack_text(text: Text) -> dict[str, Any]:
+    """Return the vocabularies, and the byte-pair merges if any, ready for JSON."""
+    merges = None
+    if isinstance(text.tokenizer_src, BytePairEncoding):  # the same on both sides
+        merges = json.loads(text.tokenizer_src.to_json())
+    source, target = text.vocab_src.itos, text.vocab_tgt.itos
+    return {"source": source, "target": target, "merges": merges}
+
+
+def _vocabulary(tokens: list[str]) -> Vocabulary:
+    """Return the vocabulary that a file holds; ValueError if it isn't one."""
+    if not all(isinstance(token, str) for token in tokens):
+        raise ValueError("a token is no text")
+    try:
+        return Vocabulary(tokens)
+    except DataError as error:
+        raise ValueError(f"the vocabulary {error.what}") from None
+
+
+def load_text(folder: str | Path) -> Text:
+    """Load the vocabularies and tokenizers from a folder."""
+    path = Path(folder) / "vocabulary.json"
+    packed, do = read_json(path), "Restore it from a copy."
+    # any error: tokenizers has no class of its own
+    with reported(Exception, path, "was not written by this program ({})", do):
+        source, target = (_vocabulary(packed[side]) for side in ("source", "target"))
+        if packed["merges"] is None:
+            return Text(source, target, *load_tokenizers())
+        bpe = BytePairEncoding.from_json(json.dumps(packed["merges"]))
+        if bpe.get_itos() != source.itos:
+            raise ValueError("vocabulary and merges do not belong together")
+        return Text(source, target, bpe, bpe)
+
+
+def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
+    """Return the pairs in a split: train, valid, or test.
+
+    Files that the configuration names for the split replace those of the dataset.
+    Raises DataError if there are no files, or only one of the two.
+    """
+    src = getattr(config, f"{split}_src", None)
+    tgt = getattr(config, f"{split}_tgt", None)
+    if src and tgt:
+        return read_parallel(src, tgt)
+    if src or tgt or config.dataset == "files":
+        what = "has no files" if src is tgt is None else "has one file instead of two"
+        do = f"Set {split}_src and {split}_tgt (--{split}-src and --{split}-tgt)."
+        raise DataError(f"{split} split", what, do)
+    name, suffix = split, ""
+    if config.dataset == "multi30k":
+        name = {"valid": "val", "test": "test_2016_flickr"}.get(split, split)
+        suffix = ".gz"
+    german, english = (f"{name}.{language}{suffix}" for language in ("de", "en"))
+    files = data_file(config.dataset, german), data_file(config.dataset, english)
+    return read_parallel(*files)
+
+
+def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+    """Return a split as ids: a list or, from ``config.store``, on disk (chapter 92).
+
+    Reports how many pairs were too long, and warns if many words in the validation
+    split are unknown. Raises DataError if no pair is left.
+    """
+    if config.store and split == "train":
+        return open_store(config, text)
+    pairs = load_pairs(config, split)
+    examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+    _report_left_out(split, left_out, len(pairs), config.max_tokens)
+    if split == "valid":
+        _report_unknown(examples)
+    return examples
+
+
+_MANY_UNKNOWN = 0.02  # share of a side's tokens
+
+
+def _report_unknown(examples: Sequence[Example]) -> None:
+    """Warn if many tokens in the validation split are unknown."""
+    for side, rows in zip(("source", "target"), zip(*examples), strict=True):
+        tokens = sum(len(ids) - 2 for ids in rows)
+        share = sum(ids.count(UNK) for ids in rows) / tokens
+        if share > _MANY_UNKNOWN:
+            log(
+                f"valid: {share:.1%} of the {side} tokens are unknown words (<unk>). "
+                "Perplexity looks better than it is; try --bpe-size 4000, or more text."
+            )
+
+
+def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
+    """Report how many pairs were too long; raise DataError if none is left."""
+    if left_out:
+        limit = f"longer than max_tokens={max_tokens}"
+        log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
+    if left_out == pairs:
+        what = "holds no pair that is short enough"
+        raise DataError(f"{split} split", what, "Raise max_tokens.")
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """Return a SHA-256 over the ids of all the examples, in order."""
+    digest = hashlib.sha256()
+    for src, tgt in examples:
+        digest.update(array("i", [len(src), *src, *tgt]).tobytes())
+    return digest.hexdigest()
+
+
+def stream_parallel(
+    src_file: str | Path, tgt_file: str | Path
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of ``read_parallel`` one at a time, with the same errors."""
+    files, number = (src_file, tgt_file), 0
+    for number, (src, tgt) in enumerate(zip_longest(*map(stream_lines, files)), 1):
+        if src is None or tgt is None:
+            break
+        for file, line in zip(files, (src, tgt), strict=True):
+            if not line.strip():
+                do = "Remove this line from both files."
+                raise DataError(f"{file}, line {number}", "is blank", do)
+        yield src, tgt
+    else:
+        if number:
+            return
+    counts = [sum(1 for _ in stream_lines(file)) for file in files]
+    if 0 in counts:
+        file = files[counts.index(0)]
+        raise DataError(file, "is empty", "Give a file with sentences.")
+    what = f"have {counts[0]} and {counts[1]} lines, so they are not aligned"
+    raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
+
+
+class _StoredPairs(Sequence):
+    """A sequence of pairs, of text or of ids, that stay on disk until needed."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        row = self.dataset[index]
+        return row["src"], row["tgt"]
+
+    def __iter__(self) -> Iterator[Any]:
+        for rows in self.dataset.iter(batch_size=1000):  # much faster than one by one
+            yield from zip(rows["src"], rows["tgt"], strict=True)
+
+
+def _datasets() -> ModuleType:
+    """Import Hugging Face's datasets; show its progress bars only in a terminal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about progress bars for notebooks
+        datasets = optional_import("datasets")
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def _encode_rows(rows: dict[str, list[str]], text: Text, max_tokens: int) -> dict:
+    """Return two columns of text as ids, without the pairs that are too long."""
+    pairs = zip(rows["src"], rows["tgt"], strict=True)
+    examples, _ = encode_pairs(pairs, text, max_tokens)
+    return {"src": [src for src, _ in examples], "tgt": [tgt for _, tgt in examples]}
+
+
+_LEARN_FROM = 1_000_000  # the most pairs to learn a vocabulary from
+
+
+def _write_examples(
+    folder: Path, config: TrainingConfig, workers: int
+) -> tuple[int, Text]:
+    """Write the ids of the training pairs; return how many pairs, and their text."""
+    files, datasets = (str(config.train_src), str(config.train_tgt)), _datasets()
+    ids = datasets.List(datasets.Value("int32"))
+    errors = OSError, RuntimeError, datasets.exceptions.DatasetsError
+    what = "could not be prepared ({})"
+    do = "Make room on the disk, or use fewer --workers."
+
+    def rows() -> Iterator[dict[str, str]]:
+        return ({"src": src, "tgt": tgt} for src, tgt in stream_parallel(*files))
+
+    with (
+        reported(errors, ", ".join(files), what, do),
+        tempfile.TemporaryDirectory(dir=folder) as cache,
+    ):
+        pairs = datasets.Dataset.from_generator(rows, None, cache, fingerprint="text")
+        every, workers = -(-len(pairs) // _LEARN_FROM), min(workers, len(pairs))
+        some = _StoredPairs(pairs.select(range(0, len(pairs), every)))
+        text = prepare_text(some, config.bpe_size, config.min_freq)
+        examples = pairs.map(
+            _encode_rows, batched=True, num_proc=workers if workers > 1 else None,
+            features=datasets.Features(src=ids, tgt=ids), new_fingerprint="ids",
+            fn_kwargs={"text": text, "max_tokens": config.max_tokens},
+        )  # fmt: skip
+        left_out = len(pairs) - len(examples)
+        _report_left_out("train", left_out, len(pairs), config.max_tokens)
+        examples.save_to_disk(folder)
+    return len(examples), text
+
+
+def _store_settings(config: TrainingConfig) -> dict[str, Any]:
+    """Return what determines a store's content, including the sizes of the files."""
+    if not (config.train_src and config.train_tgt and config.store):
+        do = "Give --train-src, --train-tgt and --store."
+        raise DataError("prepare", "needs two files of text, and a folder", do)
+    sizes, do = [], "Check its name and place."
+    for file in (config.train_src, config.train_tgt):
+        with reported(OSError, file, "can't be read ({})", do):
+            sizes.append(os.path.getsize(file))
+    names = ("train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens")
+    return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
+
+
+def _described_store(folder: Path) -> dict[str, Any]:
+    """Return a store's store.json; DataError if missing or of another version."""
+    if not (folder / "store.json").exists():
+        raise DataError(folder, "holds no prepared corpus", "Write it with `prepare`.")
+    known = read_json(folder / "store.json")
+    if not isinstance(known, dict) or known.get("format") != "arrow":
+        what = "was not prepared by this version"
+        raise DataError(folder, what, "Delete it and prepare it again.")
+    return known
+
+
+def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
+    """Write a configuration's training pairs into its store; return their number.
+
+    Raises DataError if the text can't be used or the folder is already taken.
+    """
+    settings, folder = _store_settings(config), Path(str(config.store))
+    if (folder / "store.json").exists():
+        known = _described_store(folder)
+        if known["settings"] != settings:
+            what = "was made from other text, or by other settings"
+            raise DataError(folder, what, "Choose another --store, or delete this one.")
+        log(f"{folder}: is prepared already.")
+        return known["pairs"]
+    with atomic_folder(folder.absolute()) as path:
+        count, text = _write_examples(path, config, workers)
+        write_json(path / "vocabulary.json", pack_text(text))
+        about = {"format": "arrow", "pairs": count, "settings": settings}
+        write_json(path / "store.json", about)
+    log(f"{folder}: {count} pairs.")
+    return count
+
+
+def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
+    """Map a configuration's store; DataError if it was not made for this text."""
+    folder = Path(str(config.store))
+    known = _described_store(folder)
+    for name, there, wanted in (
+        ("vocabulary", read_json(folder / "vocabulary.json"), pack_text(text)),
+        ("max_tokens", known["settings"]["max_tokens"], config.max_tokens),
+    ):
+        if there != wanted:
+            what = f"was made with another {name} than this run's"
+            raise DataError(folder, what, "Prepare one for it: `prepare`.")
+    do = "Delete it and prepare it again."
+    # any error: datasets and Arrow have classes of their own
+    with reported(Exception, folder, "is damaged ({})", do):
+        dataset = _datasets().load_from_disk(str(folder))
+        if len(dataset) != known["pairs"]:
+            raise ValueError(f"{len(dataset)} of {known['pairs']} pairs")
+    return _StoredPairs(dataset)

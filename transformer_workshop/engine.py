@@ -1,0 +1,267 @@
+"""How does an inference engine run a model?"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from annotated_transformer import (
+    END,
+    START,
+    UNK,
+    DataError,
+    Vocabulary,
+    length_normalized,
+    make_batch,
+    optional_import,
+)
+from transformer_workshop.corpora import load_text, pack_text
+from transformer_workshop.files import atomic_folder, read_json, reported, write_json
+from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.settings import load_config
+from transformer_workshop.translator import (
+    Decoded,
+    Translator,
+    build_model,
+    load_threshold,
+)
+
+_ENCODER_LAYER = {  # each part's name in the engine, and the modules that it stacks
+    "self_attention/linear_0": [f"self_attn.linears.{i}" for i in (0, 1, 2)],
+    "self_attention/linear_1": ["self_attn.linears.3"],
+    "self_attention/layer_norm": ["sublayer.0.norm"],
+    "ffn/linear_0": ["feed_forward.w_1"],
+    "ffn/linear_1": ["feed_forward.w_2"],
+    "ffn/layer_norm": ["sublayer.1.norm"],
+}
+_DECODER_LAYER = _ENCODER_LAYER | {
+    "attention/linear_0": ["src_attn.linears.0"],
+    "attention/linear_1": ["src_attn.linears.1", "src_attn.linears.2"],
+    "attention/linear_2": ["src_attn.linears.3"],
+    "attention/layer_norm": ["sublayer.1.norm"],
+    "ffn/layer_norm": ["sublayer.2.norm"],
+}
+
+
+def _numbers(*parts: Tensor) -> Any:
+    """Return tensors, joined along the first dimension, as a float32 NumPy array."""
+    return torch.cat(parts).detach().float().cpu().numpy()
+
+
+def _fill(spec: Any, *modules: nn.Module) -> None:
+    """Fill in a linear layer, with one or more of ours stacked, or a layer norm."""
+    names = ("gamma", "beta") if hasattr(spec, "gamma") else ("weight", "bias")
+    parameters = zip(*(module.parameters() for module in modules), strict=True)
+    for name, parts in zip(names, parameters, strict=True):
+        setattr(spec, name, _numbers(*parts))
+
+
+def _specification(translator: Translator) -> Any:
+    """Return a translator's model as CTranslate2's description of a Transformer."""
+    model, config = translator.model, translator.config
+    layers = len(model.encoder.layers), len(model.decoder.layers)
+    spec = optional_import("ctranslate2.specs").TransformerSpec.from_config(
+        layers, config.h, pre_norm=config.norm_first
+    )
+    part_of = optional_import("ctranslate2.specs.model_spec").index_spec
+    for ours, theirs, embed, table, parts in (
+        (model.encoder, spec.encoder, model.src_embed, "embeddings_0", _ENCODER_LAYER),
+        (model.decoder, spec.decoder, model.tgt_embed, "embeddings", _DECODER_LAYER),
+    ):
+        words, add_positions = embed
+        part_of(theirs, table).weight = _numbers(words.lut.weight)
+        zeros = words.lut.weight.new_zeros(1, config.max_tokens, words.d_model)
+        theirs.position_encodings.encodings = _numbers(*add_positions(zeros))
+        for i, layer in enumerate(ours.layers):
+            for name, modules in parts.items():
+                part = part_of(theirs, f"layer_{i}/{name}")
+                _fill(part, *map(layer.get_submodule, modules))
+        if config.norm_first:
+            _fill(theirs.layer_norm, ours.norm)
+    _fill(spec.decoder.projection, model.generator.proj)
+    spec.register_source_vocabulary(translator.text.vocab_src.get_itos())
+    spec.register_target_vocabulary(translator.text.vocab_tgt.get_itos())
+    spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayer[0].norm.eps
+    spec.config.add_source_bos = spec.config.add_source_eos = True
+    spec.validate()
+    return spec
+
+
+_TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
+
+
+def _cannot_express(what: str) -> DataError:
+    """Return the error for a model that the engine can't express."""
+    do = "Export models/multi30k, or a model with the layers of chapter 1."
+    what = f"it cannot express this model: {what}"
+    return DataError("export to CTranslate2", what, do)
+
+
+def _check_parts(t: Translator) -> None:
+    """Raise DataError for chapter 6's parts and for any that ``build_model`` lacks."""
+    if t.config.block != "2017":
+        raise _cannot_express(f"its layers are those of block {t.config.block}")
+    built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
+    kinds = {name: type(module) for name, module in built.named_modules()}
+    for name, module in t.model.named_modules():
+        if not isinstance(module, kinds.get(name, ())):
+            raise _cannot_express(f"{name} is of the class {type(module).__name__}")
+    for name, weight in t.model.named_parameters():
+        if 4 * weight.numel() >= 2**32:
+            raise _cannot_express(f"{name} takes 4 GiB or more")
+
+
+def _check_scores(t: Translator, engine: Any) -> None:
+    """Raise DataError if the engine's log-probabilities differ from the model's."""
+    draw, length = random.Random(0), min(11, t.config.max_tokens - 2)
+
+    def made_up(vocab: Vocabulary) -> list[int]:
+        return [START, *draw.choices(range(UNK, len(vocab)), k=length), END]
+
+    sides = t.text.vocab_src, t.text.vocab_tgt
+    examples = [(made_up(sides[0]), made_up(sides[1])) for _ in range(4)]
+    batch = make_batch(examples, range(4), t.device)
+    out = t.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    ours = t.model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    src, tgt = (
+        [vocab.tokens(ids[1:-1]) for ids in rows]
+        for vocab, rows in zip(sides, zip(*examples), strict=True)
+    )
+    scores = engine.score_batch(src, tgt, max_input_length=0)
+    theirs = torch.tensor([each.log_probs for each in scores])
+    apart = (ours.cpu() - theirs).abs().max().item()
+    if not apart <= _TOLERANCE:  # this refuses nan, too
+        why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
+        raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
+
+
+QUANTIZATIONS = ("float32", "int8")
+
+
+def export_to_ctranslate2(
+    translator: Translator, folder: str | Path, quantization: str = "float32"
+) -> None:
+    """Write a translator as a folder that CTranslate2 and ``load_exported`` load.
+
+    quantization: float32, or int8 for about a quarter of the size. Raises
+    DataError if the folder exists and isn't empty or if the engine can't express
+    the model, and ImportError if the package ctranslate2 is missing.
+    """
+    if quantization not in QUANTIZATIONS:
+        do = f"Use {', '.join(QUANTIZATIONS)}."
+        raise DataError(f"quantization={quantization!r}", "is unknown", do)
+    optional_import("ctranslate2")
+    t = translator
+    with atomic_folder(Path(folder).absolute()) as path, t.evaluating():
+        _check_parts(t)
+        for kind in dict.fromkeys(("float32", quantization)):
+            spec = _specification(t)
+            spec.optimize(kind)
+            spec.save(str(path))
+            if kind == "float32":
+                _check_scores(t, _engine(path, torch.device("cpu")))
+        write_json(path / "vocabulary.json", pack_text(t.text))
+        settings = read_json(path / "config.json")  # the engine's own
+        settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
+        settings["sha256"] = _sha256(path / "model.bin")
+        write_json(path / "config.json", settings)
+        if t.threshold is not None:
+            write_json(path / "confidence.json", {"threshold": t.threshold})
+
+
+def is_exported(folder: str | Path) -> bool:
+    """Return whether a folder holds a model for the engine rather than for PyTorch."""
+    ours = Path(folder) / "model.safetensors"
+    return (Path(folder) / "model.bin").exists() and not ours.exists()
+
+
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _engine(folder: Path, device: torch.device) -> Any:
+    """Load a folder into CTranslate2, with a worker for each of PyTorch's threads."""
+    threads = torch.get_num_threads()
+    try:
+        return optional_import("ctranslate2").Translator(
+            str(folder), device=device.type, device_index=device.index or 0,
+            inter_threads=threads, intra_threads=1,
+        )  # fmt: skip
+    finally:
+        torch.set_num_threads(threads)  # the engine changed it in OpenMP
+
+
+@dataclass
+class ExportedTranslator(Translator):
+    """A translator whose ``model`` is a ctranslate2.Translator."""
+
+    model: Any
+
+    @property
+    def device(self) -> torch.device:
+        """Where the engine computes."""
+        return torch.device(self.model.device)
+
+    def evaluating(self) -> AbstractContextManager:
+        """Return a context that does nothing: an engine can't train."""
+        return nullcontext()
+
+    def decode_batch(
+        self, rows: list[list[int]], beam_size: int, length_penalty: float
+    ) -> list[Decoded]:
+        """Do what ``decode`` does with all rows at once.
+
+        Scores the hypotheses with chapter 4's length penalty.
+        """
+        number = 1 if beam_size == 1 else 2 * beam_size
+        results = self.model.translate_batch(
+            [self.text.vocab_src.tokens(row[1:-1]) for row in rows],
+            beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
+            return_scores=True, length_penalty=0.0, max_input_length=0,
+            min_decoding_length=0, max_decoding_length=self.config.max_tokens - 1,
+        )  # fmt: skip
+
+        def rating(hypothesis: tuple[float, list[str]]) -> float:
+            value, tokens = hypothesis
+            return length_normalized(value, self.length(tokens), length_penalty)
+
+        found = []
+        for result in results:
+            ended = zip(result.scores, result.hypotheses, strict=True)
+            value, tokens = max(ended, key=rating)
+            confidence = math.exp(value / self.length(tokens))
+            found.append((self.text.vocab_tgt(tokens), confidence))
+        return found
+
+
+def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
+    """Load a translator from a folder that ``export_to_ctranslate2`` wrote.
+
+    Raises DataError if the folder is damaged or CTranslate2 does not support the
+    device, and ImportError if the package ctranslate2 is missing.
+    """
+    folder, place = Path(folder), choose_device(device)
+    if place.type == "mps":
+        if device != "auto":
+            what = "is unknown to CTranslate2"
+            raise DataError(f"device {device}", what, "Use cpu.")
+        place = torch.device("cpu")
+    optional_import("ctranslate2")
+    config, text = load_config(folder), load_text(folder)
+    known = read_json(folder / "config.json").get("sha256")
+    errors, file = (OSError, RuntimeError, ValueError), folder / "model.bin"
+    with reported(errors, file, "can't be loaded ({})", "Export the model again."):
+        if _sha256(file) != known:
+            raise ValueError("wrong SHA-256")
+        engine = _engine(folder, place)
+    return ExportedTranslator(engine, text, config, load_threshold(folder))

@@ -1,0 +1,172 @@
+"""How is all this called from a shell?
+
+Here are the flags; what the commands do is in commands.py. For help, and to refuse a
+wrong flag, neither PyTorch nor the textbook is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import os
+import re
+import sys
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from transformer_workshop import __version__
+from transformer_workshop.settings import CONFIGS, TrainingConfig, default_model
+
+VERSION = __version__
+_FIELDS = {field.name: field for field in dataclasses.fields(TrainingConfig)}
+_CORPUS = ("train_src", "train_tgt", "store", "bpe_size", "min_freq", "max_tokens")
+
+
+def _value_in(presets: Iterable[str], name: str) -> str:
+    """Return a setting's value in brackets, for help; by preset if they differ."""
+    values = {preset: getattr(CONFIGS[preset], name) for preset in presets}
+    if name == "run_dir":
+        return " [runs/DATASET-PRESET]"
+    if len(set(values.values())) > 1:
+        return f" [{', '.join(f'{key}: {value}' for key, value in values.items())}]"
+    return "".join(f" [{value}]" for value in set(values.values()) - {None})
+
+
+def _add_settings(
+    parser: argparse.ArgumentParser,
+    names: Iterable[str],
+    presets: Iterable[str] = (),
+    hidden: bool = False,
+) -> None:
+    """Add a flag for each of these settings; one that isn't given sets no attribute.
+
+    presets: those whose values the help shows; hidden: whether the help is silent.
+    """
+    types = typing.get_type_hints(TrainingConfig)
+    for name in names:
+        kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
+        options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+        if kind is not bool:
+            choices = _FIELDS[name].metadata["allowed"] if kind is str else ()
+            options = {
+                "type": kind,
+                "metavar": "|".join(choices) or kind.__name__.upper(),
+            }
+        about = _FIELDS[name].metadata["about"] + _value_in(presets, name)
+        options["help"] = argparse.SUPPRESS if hidden else about
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, default=argparse.SUPPRESS, **options)
+
+
+class _CommandLine(argparse.ArgumentParser):
+    """A parser that raises its errors."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        message = f"command line: {message}. See {self.prog} --help."
+        raise argparse.ArgumentError(None, message)
+
+    def refuse(self, unknown: list[str]) -> typing.NoReturn:
+        """Suggest the flags most like those that are unknown."""
+        flags = re.findall(r"--[A-Za-z][\w-]*", self.format_help())
+        close = [difflib.get_close_matches(a.split("=")[0], flags, 1) for a in unknown]
+        suggested = " or ".join(sum(close, []))
+        hint = f" (did you mean {suggested}?)" if suggested else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+
+def _command_line() -> _CommandLine:
+    """Return the parser for all commands."""
+    parser = _CommandLine(prog="annotated-transformer")
+    parser.description = "Train a Transformer and translate with it"
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+
+    def add(name: str, about: str, *parents: Any, more: str = "") -> _CommandLine:
+        command = commands.add_parser(
+            name, help=about, parents=parents, allow_abbrev=False
+        )
+        command.description = f"{about}. {more}"
+        command.set_defaults(parser=command)
+        return command
+
+    model = _CommandLine(add_help=False)
+    folder = "/".join(default_model().parts[-2:])
+    about = f"folder of a run or a model [{folder}]"
+    model.add_argument("--model", type=Path, default=default_model(), help=about)
+    model.set_defaults(device="auto")
+    search = _CommandLine(add_help=False, parents=[model])
+    _add_settings(search, ["beam_size", "length_penalty", "device"])
+    pairs = _CommandLine(add_help=False)
+    pairs.add_argument("--src", help="file of sentences to translate, one per line")
+    pairs.add_argument("--ref", help="file of reference translations, line by line")
+    pairs.add_argument("--dataset", help="multi30k or captions, instead of two files")
+    splits, about = ("valid", "test"), "part of the dataset [valid]"
+    pairs.add_argument("--split", default="valid", choices=splits, help=about)
+
+    more = "[In brackets: the value that is used, by preset where these differ.]"
+    train = add("train", "Train a model or resume a run", more=more)
+    train.usage = "%(prog)s [OPTION ...]"  # not every setting
+    about = f"one of {', '.join(CONFIGS)} [captions: tiny, other text: small]"
+    train.add_argument("--config", metavar="PRESET", help=about)
+    _add_settings(train, _FIELDS, presets=("tiny", "small"))
+    train.add_argument("--restart", action="store_true", help="delete the run first")
+
+    more = "Takes the other flags of `train`, too, and ignores them."
+    prepare = add("prepare", "Write a corpus to disk as ids", more=more)
+    prepare.usage = train.usage
+    about = f"one of {', '.join(CONFIGS)} [small]"
+    prepare.add_argument("--config", metavar="PRESET", help=about)
+    _add_settings(prepare, _CORPUS, presets=["small"])
+    _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
+    prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
+
+    more = (
+        "The default model can translate captions of pictures and little else; a note "
+        "names the lines whose translation not to rely on."
+    )
+    translate = add("translate", "Translate lines of text", search, more=more)
+    translate.add_argument("sentences", nargs="*", help="[standard input]")
+    about = "exit with status 1 if a translation is not to be relied on"
+    translate.add_argument("--strict", action="store_true", help=about)
+
+    add("evaluate", "Score a model as JSON", search, pairs)
+    purpose = "Choose, with 100 pairs or more, when translate warns of a translation"
+    add("calibrate", purpose, search, pairs)
+
+    attend = add("attend", "Draw what the model looks at", model)
+    _add_settings(attend, ["device"])
+    attend.add_argument("sentences", nargs="+", help="one or more sentences")
+    page = "attention.html"
+    attend.add_argument("--out", default=page, help=f"file to write [{page}]")
+
+    export = add("export", "Convert a model for an engine", model)
+    export.set_defaults(device="cpu")
+    export.add_argument("--to", required=True, choices=["ctranslate2"], help="engine")
+    export.add_argument("--out", required=True, help="folder to write")
+    about = "number format of the weights: float32 or int8 [float32]"
+    export.add_argument("--quantization", default="float32", help=about)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return the exit status (see chapter 91)."""
+    try:
+        arguments, unknown = _command_line().parse_known_args(argv)
+        if unknown:
+            arguments.parser.refuse(unknown)
+        from transformer_workshop.commands import run
+
+        return run(arguments)
+    except argparse.ArgumentError as error:
+        line = str(error).replace("\n", " ")  # arguments can contain anything
+        print(f"error: {line}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
