@@ -68,8 +68,7 @@ def check_lines(model, lines):
 
 @pytest.mark.parametrize("model", ["model", "words"])
 def test_odd_lines_come_out_one_for_one(templates, model):
-    check_lines(templates / model, ODD)
-    check_lines(templates / model, ODD[::-1] * 3)
+    check_lines(templates / model, ODD + ODD[::-1])
 
 
 LINES = st.lists(
@@ -78,17 +77,11 @@ LINES = st.lists(
 )
 
 
-@given(lines=LINES)
-@example(lines=["\r", "a\r", "\r\r"])
-@settings(max_examples=20)
-def test_any_lines_come_out_one_for_one(templates, lines):
-    check_lines(templates / "model", lines)
-
-
-@given(lines=LINES)
-@settings(max_examples=6)
-def test_any_lines_of_words_come_out_one_for_one(templates, lines):
-    check_lines(templates / "words", lines)
+@given(lines=LINES, model=st.sampled_from(["model", "words"]))
+@example(lines=["\r", "a\r", "\r\r"], model="model")
+@settings(max_examples=10)
+def test_any_lines_come_out_one_for_one(templates, lines, model):
+    check_lines(templates / model, lines)
 
 
 def test_unknown_words_are_named_with_their_line(templates):
@@ -108,33 +101,12 @@ def test_nothing_is_normalised(templates):
         assert notes == [f"input, line 2: unknown words: '{two}'"]
 
 
-def real_sentences():
-    """Return every sentence of the training splits that are here."""
-    names = ["captions"] + ["multi30k"] * bool(
-        os.environ.get("ANNOTATED_TRANSFORMER_DATA")
-    )
+def test_real_sentences_come_back_from_their_subwords():
+    names = ["captions"]
+    if os.environ.get("ANNOTATED_TRANSFORMER_DATA"):
+        names.append("multi30k")
     pairs = [p for x in names for p in at.load_pairs(at.TrainingConfig(x), "train")]
-    return [sentence for pair in pairs for sentence in pair]
-
-
-@pytest.fixture(scope="module")
-def bpe():
-    return at.BytePairEncoding.train(real_sentences()[:4000], 1000)
-
-
-def test_every_real_sentence_comes_back_from_its_subwords(bpe):
-    sentences = real_sentences()
-    wrong = [s for s in sentences if bpe.detokenize(bpe.tokenize(s)) != s]
-    assert not wrong[:3] and len(sentences) > 20000
-
-
-SENTENCES = st.sampled_from(real_sentences()[::997])
-
-
-@given(SENTENCES, st.text(max_size=8), st.integers(0, 99), st.booleans())
-@settings(max_examples=300)
-def test_real_sentences_with_anything_in_them_come_back(bpe, sentence, odd, n, upper):
-    text = sentence[:n] + odd + sentence[n:]
-    text = text.upper() if upper else text
-    tokens = bpe.tokenize(text)
-    assert bpe.detokenize(tokens) == text and "<unk>" not in tokens
+    sentences = [sentence for pair in pairs[::4] for sentence in pair]
+    bpe = at.BytePairEncoding.train(sentences[:2000], 1000)
+    assert len(sentences) > 5000
+    assert [s for s in sentences if bpe.detokenize(bpe.tokenize(s)) != s] == []

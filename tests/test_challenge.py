@@ -13,14 +13,12 @@ import annotated_transformer as at
 FOLDER = at.project_folder()
 challenge = program("benchmarks/challenge.py")
 ITEMS = challenge.load_items()
-GERMAN, ENGLISH = at.load_tokenizers()
 each_model = pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 
 
-def words(text, tokenizer):
+def words(text):
     """Return the words of a text in lower case, without punctuation marks."""
-    tokens = [token.lower() for token in tokenizer.tokenize(text)]
-    return [token for token in tokens if token[0].isalnum()]
+    return re.findall(r"[^\W\d_]+", text.lower())
 
 
 def table(name):
@@ -39,18 +37,11 @@ def test_twenty_sentences_of_each_kind_and_none_twice():
     assert len({item.german for item in ITEMS}) == len(ITEMS) == 300
 
 
-def test_readme_names_the_kinds():
-    text = (FOLDER / "data/challenge/README.md").read_text(encoding="utf-8")
-    kinds = text.split("## The kinds")[1].split("##")[0]
-    named = re.findall(r"^\| ([a-z ]+) \|", kinds, re.MULTILINE)[1:]
-    assert named == list(dict.fromkeys(item.kind for item in ITEMS))
-
-
 def test_partners_exchange_their_english_and_differ_little():
     for a, b in zip(ITEMS[::2], ITEMS[1::2], strict=True):
         assert a.kind == b.kind and a.german != b.german
         assert (a.right, a.wrong) == (b.wrong, b.right) and a.right != a.wrong
-        one, other = words(a.right, ENGLISH), words(b.right, ENGLISH)
+        one, other = words(a.right), words(b.right)
         assert len(one) == len(other), (a, b)
         assert (Counter(one) - Counter(other)).total() <= 3, (a, b)
 
@@ -66,18 +57,12 @@ def test_patterns_tell_the_right_english_from_the_wrong():
 def test_every_word_is_in_the_training_data_and_no_sentence_is():
     config = at.TrainingConfig(dataset="multi30k")
     pairs = at.load_pairs(config, "train")
-    for side, tokenizer, ours in (
-        (0, GERMAN, [item.german for item in ITEMS]),
-        (1, ENGLISH, [item.right for item in ITEMS]),
-    ):
-        wanted = {word for line in ours for word in words(line, tokenizer)}
-        text = Counter()
-        for pair in pairs:
-            text.update(words(pair[side], tokenizer))
-        assert {w: text[w] for w in wanted if text[w] < 3} == {}
-        theirs = {p[side].lower().rstrip(".") for s in ("train", "valid")
-                  for p in at.load_pairs(config, s)}  # fmt: skip
-        assert not theirs & {line.lower().rstrip(".") for line in ours}
+    theirs = [*pairs, *at.load_pairs(config, "valid")]
+    for side, ours in ((0, [x.german for x in ITEMS]), (1, [x.right for x in ITEMS])):
+        counts = Counter(word for pair in pairs for word in words(pair[side]))
+        assert {w for line in ours for w in words(line) if counts[w] < 3} == set()
+        seen = {pair[side].lower().rstrip(".") for pair in theirs}
+        assert not seen & {line.lower().rstrip(".") for line in ours}
 
 
 def test_outcome_of_a_translation():
@@ -94,7 +79,7 @@ def test_outcome_of_a_translation():
 def test_scores_are_the_log_probabilities_of_one_token_after_the_other():
     translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
     model, text = translator.model, translator.text
-    pairs = [(item.german, e) for item in ITEMS[:40:8] for e in item[2:4]]
+    pairs = [(item.german, e) for item in ITEMS[:40:20] for e in item[2:4]]
     expected = []
     with at.in_mode(model, training=False), torch.inference_mode():
         for german, english in pairs:
@@ -189,7 +174,7 @@ def test_labels_are_complete_and_the_readme_counts_them(part, name):
 @each_model
 def test_labeled_translations_are_those_of_the_model(name):
     translator = at.load_translator(FOLDER / "models" / name, "cpu")
-    some = slice(None, None, 8)
+    some = slice(None, None, 16)
     sources = [row["german"] for row in table("sentences.tsv")][some]
     labeled = [row["output"] for row in table(f"sentences.{name}.tsv")][some]
     assert translator.translate(sources) == labeled

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import mutants
@@ -76,40 +77,63 @@ def test_the_tests_that_should_catch_are_there():
             assert re.search(rf"^def {name}\(", text, re.MULTILINE), test
 
 
-TEST, OLD = "test_training.py::test_rate_is_equation_3", "step = max(step, 1)"
+TEST = "test_training.py::test_rate_is_equation_3"
 
 
-def in_rate(fault: str, old: str, new: str) -> Mutant:
-    return Mutant("own", fault, [TEST], [("rate", old, new)])
+def in_rate(fault: str, new: str) -> Mutant:
+    return Mutant("own", fault, [TEST], [("rate", "step = max(step, 1)", new)])
 
 
 @pytest.mark.slow
-def test_a_fault_is_caught_and_another_survives(monkeypatch, capsys):
-    faults = [
-        in_rate("one step late", OLD, "step = max(step - 1, 1)"),
-        in_rate("none", OLD, "step = max(1, step)"),
-    ]
-    monkeypatch.setattr(mutants, "MUTANTS", faults)
+def test_only_a_test_that_fails_catches_a_fault():
+    """Run the test on the code as it is, a fault, no fault, and no Python."""
+    late, none, broken = (
+        in_rate(what, f"step = {new}")
+        for what, new in (
+            ("late", "max(step - 1, 1)"),
+            ("none", "max(1, step)"),
+            ("broken", "= 1"),
+        )
+    )
+    with ProcessPoolExecutor(2, mutants.FORKSERVER, max_tasks_per_child=1) as pool:
+        late, none, broken = (
+            pool.submit(mutants.failure, each.fault, planted(each, TEXTS), [TEST])
+            for each in (late, none, broken)
+        )
+        assert late.result() == TEST
+        assert none.result() == ""
+        with pytest.raises(Stop, match="broken: pytest could not run"):
+            broken.result()
+
+
+@pytest.fixture
+def failures(monkeypatch) -> dict[str, str]:
+    """Return what fails with each fault of two, to be filled in instead of tested."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(mutants, "MUTANTS", [in_rate("one", "0"), in_rate("two", "0")])
+    monkeypatch.setattr(
+        mutants, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1)
+    )
+    monkeypatch.setattr(mutants, "failure", lambda what, *_: found.get(what, ""))
+    return found
+
+
+def test_a_fault_that_survives_is_named(failures, capsys):
+    failures["one"] = TEST
     assert mutants.main([]) == 1
-    *_, first, second, last = capsys.readouterr().out.splitlines()
-    assert first.split() == ["own", "one", "step", "late", TEST]
-    assert second.split() == ["own", "none", "SURVIVED"]
+    *_, one, two, last = capsys.readouterr().out.splitlines()
+    assert one.split() == ["own", "one", TEST] and two.split() == [
+        "own",
+        "two",
+        "SURVIVED",
+    ]
     assert last == "1 of 2 faults caught"
+    assert mutants.main(["one"]) == 0
 
 
-@pytest.mark.slow
-def test_a_module_that_does_not_start_is_not_called_caught(monkeypatch):
-    monkeypatch.setattr(mutants, "MUTANTS", [in_rate("broken", OLD, "step = = 1")])
-    with pytest.raises(Stop, match="broken: pytest could not run"):
-        mutants.main([])
-
-
-@pytest.mark.slow
-def test_what_fails_without_a_fault_catches_nothing(monkeypatch):
-    other = in_rate("other", OLD, "step = max(step, 2)")
-    changed = planted(other, TEXTS)
-    monkeypatch.setattr(mutants, "texts", lambda: changed)
-    back = in_rate("back", "step = max(step, 2)", OLD)
-    monkeypatch.setattr(mutants, "MUTANTS", [back])
+def test_what_fails_without_a_fault_catches_nothing(failures):
+    failures["no fault"] = TEST
     with pytest.raises(Stop, match="equation_3 fails without any fault"):
         mutants.main([])
+    with pytest.raises(Stop, match="no fault is called three"):
+        mutants.main(["three"])

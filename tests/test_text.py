@@ -1,108 +1,84 @@
 """What the chapters, the glossary, and the other pages say is true."""
 
 import ast
+import functools
 import re
 import runpy
 from pathlib import Path
 
+import chapters as tools
 import jupytext
 import pytest
-from chapters import (
-    NOTEBOOKS,
-    ROOT,
-    chapters,
-    name,
-    read,
-    sources,
-    tags,
-)
+from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, chapters, sources, tags
 from links import dead
 
-import annotated_transformer
+import annotated_transformer as at
 
-CHAPTERS = [pytest.param(path, id=name(path)) for path in chapters()]
+read = functools.cache(tools.read)  # the cells of a chapter
 MAIN = [path for path in chapters() if not path.name.startswith("9")]
 PAGES = [
     *sources(),
     NOTEBOOKS / "glossary.md",
-    *(
-        ROOT / name
-        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "TEACHING.md")
-    ),
-    *(ROOT.glob("[drm]*/**/README.md")),
+    *(ROOT / f"{name}.md" for name in "README CONTRIBUTING CHANGELOG TEACHING".split()),
+    *ROOT.glob("[drm]*/**/README.md"),
 ]
-SOURCES = [pytest.param(path, id=name(path)) for path in sources()]
-EXEMPT = {"nbval-ignore-output", "nbval-skip"}
-TAGS = EXEMPT | {"export", "rung", "summary", "raises-exception", "exercise"}
+TAGS = {"nbval-ignore-output", "nbval-skip", "raises-exception"}
+TAGS |= {"export", "rung", "summary", "exercise"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
+Definition = ast.FunctionDef | ast.ClassDef
 
 
-@pytest.mark.parametrize("path", SOURCES)
-def test_one_title_at_the_head(path):
-    prose = [cell.source for cell in read(path) if cell.cell_type == "markdown"]
-    listings = re.compile(r"```.*?```", re.S)
-    titles = [
-        title
-        for text in prose
-        for title in re.findall("(?m)^# .*", listings.sub("", text))
-    ]
-    assert len(titles) == 1
-    assert path.read_text(encoding="utf-8").startswith(titles[0])
+def prose(path: Path) -> str:
+    """Return the text of a chapter without its code."""
+    texts = [cell.source for cell in read(path) if cell.cell_type == "markdown"]
+    return "\n\n".join(texts)
 
 
-@pytest.mark.parametrize("path", SOURCES)
-def test_images_exist_and_say_what_they_show(path):
-    text = path.read_text(encoding="utf-8")
-    assert "<img" not in text, "an image is written ![what it shows](../images/…)"
-    for image in IMAGE.finditer(text):
-        file = (path.parent / image["path"]).resolve()
-        assert file.is_relative_to(ROOT / "images") and file.is_file(), image[0]
-        assert image["alt"], image[0]
-
-
-@pytest.mark.parametrize("path", SOURCES)
-def test_tags_are_known(path):
-    assert not {tag for cell in read(path) for tag in tags(cell)} - TAGS
-
-
-@pytest.mark.parametrize("path", CHAPTERS)
-def test_exported_definitions_have_docstrings(path):
-    bare = []
-    for cell in read(path):
-        if "export" in tags(cell):
-            for node in ast.parse(cell.source).body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    if not ast.get_docstring(node):
-                        bare.append(node.name)
-    assert not bare
-
-
-def prose(path: Path) -> list[str]:
-    return [cell.source for cell in read(path) if cell.cell_type == "markdown"]
-
-
-def sections(cells) -> dict[str, list]:
-    """Return cells by the `##` heading they stand under, cutting text at headings."""
+def sections(path: Path) -> dict[str, list]:
+    """Return the cells of a chapter by the `##` heading that they stand under."""
     found: dict[str, list] = {}
     title = ""
-    for cell in cells:
+    for cell in read(path):
         if cell.cell_type == "code":
             found.setdefault(title, []).append(cell)
             continue
-        for part in re.split(r"(?m)^(?=## )", cell.source):
-            if part.startswith("## "):
-                title = part.partition("\n")[0][3:].strip()
-            if part.strip():
-                found.setdefault(title, []).extend(jupytext.reads(part, "md").cells)
+        for title in re.findall(r"(?m)^## (.*)", cell.source):
+            found[title] = []
     return found
 
 
-@pytest.mark.parametrize("path", MAIN[:5], ids=name)
+def test_one_title_at_the_head():
+    for path in sources():
+        titles = re.findall("(?m)^# .*", re.sub("(?s)```.*?```", "", prose(path)))
+        assert len(titles) == 1, path
+        assert path.read_text(encoding="utf-8").startswith(titles[0])
+
+
+def test_images_exist_and_say_what_they_show():
+    for path in sources():
+        text = path.read_text(encoding="utf-8")
+        assert "<img" not in text, "an image is written ![what it shows](../images/…)"
+        for image in IMAGE.finditer(text):
+            file = (path.parent / image["path"]).resolve()
+            assert file.is_relative_to(ROOT / "images") and file.is_file(), image[0]
+            assert image["alt"], image[0]
+
+
+def test_tags_are_known():
+    for path in sources():
+        assert not {tag for cell in read(path) for tag in tags(cell)} - TAGS, path
+
+
+def test_exported_definitions_have_docstrings():
+    tree = ast.parse(MODULE.read_text(encoding="utf-8"))
+    exported = [n for n in tree.body if isinstance(n, Definition) and n.name[0] != "_"]
+    assert [node.name for node in exported if not ast.get_docstring(node)] == []
+
+
+@pytest.mark.parametrize("path", MAIN[:5], ids=lambda path: path.stem)
 def test_sections_are_numbered_in_order(path):
-    titles = [title for title in sections(read(path)) if title]
-    assert [title.split()[0] for title in titles] == [
-        f"{int(path.name[:2])}.{number}" for number in range(1, len(titles) + 1)
-    ]
+    numbers = [title.split()[0] for title in sections(path) if title]
+    assert numbers == [f"{int(path.name[:2])}.{i + 1}" for i in range(len(numbers))]
 
 
 # Links, glossary, figures
@@ -126,38 +102,34 @@ def test_dead_links_are_found(tmp_path):
 
 
 ENTRY = re.compile(
-    r"- \*\*(?P<term>[^*]+)\*\* · `(?P<code>[^`]+)` · (?P<text>.*)", re.S
+    r"- \*\*(?P<term>[^*]+)\*\* · `(?P<code>[^`]+)` · .*?"
+    r"\[(?P<number>\S+)[^\]]*\]\((?P<target>[^)]+)\)",
+    re.S,
 )
 
 
 def test_glossary():
     text = (NOTEBOOKS / "glossary.md").read_text(encoding="utf-8")
     entries = [ENTRY.match(part) for part in re.split(r"\n(?=- )", text)[1:]]
-    assert all(entries)
+    assert entries and all(entries)
     terms = [entry["term"] for entry in entries]
-    assert terms == sorted(terms, key=str.casefold) and len(set(terms)) == len(terms)
-    files = [
-        annotated_transformer.__file__,
-        *(ROOT / "transformer_workshop").glob("*.py"),
-    ]
-    code = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
+    assert terms == sorted(set(terms), key=str.casefold)
+    files = [MODULE, *WORKSHOP.glob("*.py")]
+    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
     for entry in entries:
         assert re.search(rf"\b{entry['code']}\b", code), entry["term"]
-        number, target = re.search(
-            r"\[(\S+)[^\]]*\]\(([^)]+)\)", entry["text"]
-        ).groups()
-        assert target.startswith(f"{number.partition('.')[0]:0>2}"), entry["term"]
-        if "." in number:
-            assert f"#{number}-" in target, entry["term"]
+        chapter, dot, _ = entry["number"].partition(".")
+        assert entry["target"].startswith(f"{chapter:0>2}"), entry["term"]
+        assert not dot or f"#{entry['number']}-" in entry["target"], entry["term"]
 
 
-FIGURES = runpy.run_path(str(ROOT / "images" / "draw.py"))
-DECODING = runpy.run_path(str(ROOT / "images" / "draw_decoding.py"))
-SPEED = runpy.run_path(str(ROOT / "images" / "draw_speed.py"))
-SINCE = runpy.run_path(str(ROOT / "images" / "draw_since_2017.py"))
-DRAWN = tuple(
-    draw for program in (FIGURES, DECODING, SPEED, SINCE) for draw in program["FIGURES"]
-)
+def figures(program: str) -> dict:
+    return runpy.run_path(str(ROOT / "images" / f"{program}.py"))
+
+
+OF_THE_WHOLE, SINCE = figures("draw"), figures("draw_since_2017")
+PROGRAMS = OF_THE_WHOLE, figures("draw_decoding"), figures("draw_speed"), SINCE
+DRAWN = [draw for program in PROGRAMS for draw in program["FIGURES"]]
 
 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
@@ -168,12 +140,36 @@ def test_figures_are_those_that_the_program_draws(draw):
     assert figure.path.stem == draw.__name__
 
 
-GREEDY = ("decoding", "greedy")
+def test_every_figure_is_shown():
+    names = {draw.__name__ for draw in DRAWN}
+    assert {path.stem for path in (ROOT / "images").glob("*.svg")} == names
+    shown = "\n".join(map(prose, chapters()))
+    assert [name for name in names if f"../images/{name}.svg" not in shown] == []
+
+
+@pytest.mark.parametrize(
+    "path, numbers",
+    [(MAIN[0], OF_THE_WHOLE["SECTION"]), (MAIN[5], SINCE["SECTION"])],
+    ids=["of the whole", "since 2017"],
+)
+def test_numbers_in_the_figures_are_those_of_the_sections(path, numbers):
+    places = {
+        node.name: title.split()[0]
+        for title, cells in sections(path).items()
+        for cell in cells
+        if "export" in tags(cell)
+        for node in ast.parse(cell.source).body
+        if isinstance(node, Definition)
+    }
+    assert numbers == {name: places[name] for name in numbers}
+
+
+# Measured figures
 
 
 def measured_speed(part: str, table: str, system: str) -> list[float]:
     """Return how many times as fast ours is as a system, on each processor timed."""
-    bench = annotated_transformer.read_json(ROOT / "results" / "bench.json")
+    bench = at.read_json(ROOT / "results" / "bench.json")
     tables = [parts.get(part, {}).get(table, {}) for parts in bench.values()]
     return sorted(rows[system]["ours_is"] for rows in tables if system in rows)
 
@@ -191,125 +187,91 @@ def test_what_chapter_93_says_of_speed_was_measured():
     assert 0.25 < min(alone) and max(alone) < 0.5
 
 
-def test_what_the_readme_says_was_measured():
+def test_what_the_readme_says_of_quality_was_measured():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     for folder in ("small", "diversified", "en-de"):
-        found = annotated_transformer.read_json(
-            ROOT / "results" / f"multi30k-{folder}" / "evaluate.json"
-        )
+        found = at.read_json(ROOT / f"results/multi30k-{folder}/evaluate.json")
         low, high = found["interval"]
         said = f"{found['bleu']:.1f} sacreBLEU ({low:.1f}–{high:.1f})"
         assert f"{said}, {found['chrf']:.1f} chrF" in page
         assert found["signature"] in page
-    found = annotated_transformer.read_json(ROOT / "results" / "captions.json")
+    found = at.read_json(ROOT / "results" / "captions.json")
     card = (ROOT / "models" / "captions" / "README.md").read_text(encoding="utf-8")
     for part in ("seen", "combination", "order"):
         low, high = found[part]["interval"]
         bleu = f"{found[part]['bleu']:.1f}"
         assert f"{bleu} sacreBLEU ({low:.1f}–{high:.1f})" in page
         assert f"{bleu} ({low:.1f}–{high:.1f}) | {found[part]['chrf']:.1f}" in card
-    small = ("training small", "against ours, float32")
-    for table, system, form, said in (
-        (small, "torch.nn.Transformer", ".1f", "{} times `nn.Transformer`"),
-        (small, "MarianMTModel", ".1f", "{} times MarianMTModel"),
-        (small, "the 2022 post's way", ".1f", "{} times the 2022 code"),
-        (
-            GREEDY,
-            "CTranslate2 float32, 2 batches at once",
-            ".1f",
-            "{} times CTranslate2",
-        ),
-        (
-            GREEDY,
-            "generate of transformers, 2 threads",
-            ".1f",
-            "{} times `generate`",
-        ),
-        (GREEDY, "the 2022 post's greedy_decode", ".0f", "{} times the 2022 code"),
-    ):
-        found = measured_speed(*table, system)
-        ends = dict.fromkeys(format(ratio, form) for ratio in (found[0], found[-1]))
-        assert said.format(" to ".join(ends)) in page, (system, *ends)
 
 
-def test_every_figure_is_shown():
-    shown = "\n".join("\n".join(prose(path)) for path in chapters())
-    for draw in DRAWN:
-        assert f"../images/{draw.__name__}.svg" in shown
-    files = {path.stem for path in (ROOT / "images").glob("*.svg")}
-    assert files == {draw.__name__ for draw in DRAWN}
+TRAINING, GREEDY = ("training small", "against ours, float32"), ("decoding", "greedy")
 
 
 @pytest.mark.parametrize(
-    ("path", "numbers"),
-    [(MAIN[0], FIGURES["SECTION"]), (MAIN[5], SINCE["SECTION"])],
-    ids=["of the whole", "since 2017"],
+    "table, system, form, said",
+    [
+        (TRAINING, "torch.nn.Transformer", ".1f", "`nn.Transformer`"),
+        (TRAINING, "MarianMTModel", ".1f", "MarianMTModel"),
+        (TRAINING, "the 2022 post's way", ".1f", "the 2022 code"),
+        (GREEDY, "CTranslate2 float32, 2 batches at once", ".1f", "CTranslate2"),
+        (GREEDY, "generate of transformers, 2 threads", ".1f", "`generate`"),
+        (GREEDY, "the 2022 post's greedy_decode", ".0f", "the 2022 code"),
+    ],
 )
-def test_numbers_in_the_figures_are_those_of_the_sections(path, numbers):
-    places = {}
-    for title, cells in sections(read(path)).items():
-        for cell in cells:
-            if "export" in tags(cell):
-                for node in ast.parse(cell.source).body:
-                    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                        places[node.name] = title.split()[0]
-    assert numbers == {name: places[name] for name in numbers}
+def test_what_the_readme_says_of_speed_was_measured(table, system, form, said):
+    found = measured_speed(*table, system)
+    ends = dict.fromkeys(format(ratio, form) for ratio in (found[0], found[-1]))
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{' to '.join(ends)} times {said}" in page
 
 
 # The page for teachers
 
-ROW = re.compile(r"^\| (?P<number>\d\.\d) · (?P<title>[^|]+?) \| (?P<kind>[^|]+?) \| "
-                 r"(?P<minutes>\d+) \|", re.M)  # fmt: skip
+ROW = re.compile(
+    r"^\| (\d\.\d) · ([^|]+?) \| ([^|]+?) \| (\d+) \|", re.M
+)  # number, title, kind, minutes
 STATED = re.compile(
-    r"^### Exercise (?P<number>\d\.\d) · (?P<title>.+?)\n+"
-    r"\*(?P<kind>[^·*]+) · (?P<minutes>\d+) minutes\*$",
-    re.M,
+    r"^### Exercise (\d\.\d) · (.+?)\n+\*([^·*]+) · (\d+) minutes\*$", re.M
 )
 
 
 def test_teachers_see_the_exercises_as_the_chapters_state_them():
     page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
-    stated = [
-        e.groups()
-        for path in MAIN[:6]
-        for e in STATED.finditer("\n\n".join(prose(path)))
-    ]
-    assert [row.groups() for row in ROW.finditer(page)] == sorted(stated)
+    stated = [each for path in MAIN[:6] for each in STATED.findall(prose(path))]
+    assert stated and ROW.findall(page) == sorted(stated)
 
 
-def undefined_yet(source: Path) -> set[str]:
-    """Return what a chapter's cells use, even indirectly, before a cell defines it.
+# The order of a chapter's cells
 
-    In the tests, exported names are the module's, which has all of them at once; for
-    a reader they come cell by cell. (make_model looks up LearnedPositions on request.)
-    """
-    cells = [c for c in jupytext.read(source).cells if c.cell_type == "code"]
-    trees = [ast.parse(cell.source) for cell in cells]
-    kinds = ast.FunctionDef | ast.ClassDef
 
-    def mentioned(node: ast.AST) -> set[str]:
-        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-    defined: dict[str, tuple[int, set[str]]] = {}  # name -> cell, names it mentions
-    for number, tree in enumerate(trees):
-        for node in tree.body:
-            if isinstance(node, kinds):
-                defined.setdefault(node.name, (number, mentioned(node)))
-    found: set[str] = set()
-    known: set[str] = {"LearnedPositions"}
-    for number, tree in enumerate(trees):
-        for node in tree.body:
-            if isinstance(node, ast.ImportFrom):
-                known |= {alias.asname or alias.name for alias in node.names}
-        called = (node for node in tree.body if not isinstance(node, kinds))
-        new, used = set().union(*map(mentioned, called)), set()
-        while new := {n for n in new - used - known if n in defined}:
-            used |= new
-            found |= {n for n in new if defined[n][0] > number}
-            new = set().union(*(defined[n][1] for n in new))
-    return found
+def mentioned(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 @pytest.mark.parametrize("source", MAIN, ids=lambda path: path.stem)
 def test_a_chapter_defines_before_it_uses(source):
-    assert undefined_yet(source) == set()
+    """Follow what cells use, even indirectly, to the cells that define it.
+
+    In the tests, exported names are the module's, which has all of them at once; for
+    a reader they come cell by cell. (make_model looks up LearnedPositions on request.)
+    """
+    cells = [cell for cell in read(source) if cell.cell_type == "code"]
+    trees = [ast.parse(cell.source) for cell in cells]
+    defined: dict[str, tuple[int, set[str]]] = {}  # name -> cell, names it mentions
+    for number, tree in enumerate(trees):
+        for node in tree.body:
+            if isinstance(node, Definition):
+                defined.setdefault(node.name, (number, mentioned(node)))
+    known = {"LearnedPositions"}  # and what is imported
+    for number, tree in enumerate(trees):
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom):
+                known |= {alias.asname or alias.name for alias in node.names}
+        called = [node for node in tree.body if not isinstance(node, Definition)]
+        used: set[str] = set()
+        new = set().union(*map(mentioned, called)) & defined.keys() - known
+        while new:
+            used |= new
+            new = set().union(*(defined[name][1] for name in new))
+            new &= defined.keys() - known - used
+        assert {name for name in used if defined[name][0] > number} == set(), number
