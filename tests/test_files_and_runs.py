@@ -341,7 +341,7 @@ def test_a_file_of_another_program_is_taken_as_it_is(tmp_path):
 def trained(tmp_path_factory):
     """Train for an epoch; return the configuration."""
     config, text = small_run(
-        tmp_path_factory.mktemp("trained"), epochs=1, max_tokens=20
+        tmp_path_factory.mktemp("trained"), epochs=1, max_tokens=40
     )
     train((config, text))
     return config
