@@ -30,7 +30,7 @@ from unittest import mock
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from small_runs import SIX as PAIRS  # noqa: E402
+from small_runs import SIX, contents  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 from transformer_workshop import machine  # noqa: E402
@@ -51,64 +51,55 @@ class Case:
     words: list[str]  # what the error must name
     stdin: bytes = b""
     status: int = 2
-    as_process: bool = True  # whether a shell could give this command
 
 
-@dataclass
 class Place:
-    """A folder for one case; what it needs is copied from templates."""
+    """A folder for one case with the four files of a training run."""
 
-    folder: Path
-    templates: Path
-    draw: random.Random
-    written: bool = False  # whether the texts are there
+    def __init__(self, folder: Path, templates: Path, draw: random.Random):
+        self.folder, self.templates, self.draw = folder, templates, draw
+        self.files = {}  # by their flags
+        for side, lines in zip(("src", "tgt"), zip(*SIX)):
+            for split in ("train", "valid"):
+                path = folder / f"{split}.{'de' if side == 'src' else 'en'}"
+                path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+                self.files[f"{split}_{side}"] = path
 
     def copied(self, name: str) -> Path:
         """Copy a template: model, words (by words), or run (unfinished); return it."""
-        shutil.copytree(self.templates / name, self.folder / name)
+        folder = shutil.copytree(self.templates / name, self.folder / name)
         if name == "run":  # make it use the files of this case
-            settings = self.folder / name / "config.json"
+            settings = folder / "config.json"
             text = settings.read_text("utf-8")
-            text = text.replace(f"{self.templates}/model", f"{self.folder}/run")
+            text = text.replace(f"{self.templates}/model", str(folder))
             text = text.replace(str(self.templates), str(self.folder))
             settings.write_text(text, "utf-8")
-        return self.folder / name
+        return folder
 
-    def files(self) -> dict[str, Path]:
-        """Return the paths of the four files of a training run, by their flags."""
-        sides, splits = {"src": "de", "tgt": "en"}, ("train", "valid")
-        return {
-            f"{split}_{side}": self.folder / f"{split}.{suffix}"
-            for side, suffix in sides.items()
-            for split in splits
-        }
-
-    def texts(self) -> dict[str, Path]:
-        """Write these files."""
-        self.written = True
-        for flag, path in self.files().items():
-            index = ("src", "tgt").index(flag[-3:])
-            path.write_text("".join(f"{pair[index]}\n" for pair in PAIRS), "utf-8")
-        return self.files()
-
-    def train(self, words: list[str], *, run: str = "run", **changes) -> Case:
+    def train(self, words: list[str], **changes) -> Case:
         """Return a case that trains on the files, with some settings changed."""
-        files = self.files() if self.written else self.texts()
-        given = {"run_dir": self.folder / run, **files}
-        given = given | SMALL | changes
-        argv = ["train"]
-        for name, value in given.items():
-            if value is not None:
-                argv.append(f"--{name.replace('_', '-')}={value}")
-        return Case(argv, words)
+        given = {"run_dir": self.folder / "run", **self.files, **SMALL, **changes}
+        flags = [
+            f"--{name.replace('_', '-')}={value}"
+            for name, value in given.items()
+            if value is not None
+        ]
+        return Case(["train", *flags], words)
 
     def translate(self, model: Path, words: list[str], *flags: str) -> Case:
         """Return a case that translates a sentence with a model."""
         return Case(["translate", "--model", str(model), *flags, "Ein Hund."], words)
 
+    def evaluate(self, words: list[str], *flags: str) -> Case:
+        return Case(["evaluate", f"--model={self.copied('model')}", *flags], words)
+
+    def pair(self) -> list[str]:
+        """Return flags that evaluate on the training files."""
+        return [f"--src={self.files['train_src']}", f"--ref={self.files['train_tgt']}"]
+
     def pick(self) -> Path:
         """Draw the training file that will have something wrong with it."""
-        return self.draw.choice(list(self.texts().values()))
+        return self.draw.choice(list(self.files.values()))
 
     def word(self, letters: str = string.ascii_lowercase) -> str:
         return "".join(self.draw.choices(letters, k=self.draw.randint(3, 12)))
@@ -130,24 +121,42 @@ def kind(name: str, *arguments):
 # text to train on
 
 
-def changed(place: Place, change: Callable, words: list[str]) -> Case:
-    """Return a case that trains on a text after a change of its bytes."""
+def cut(draw: random.Random, data: bytes) -> bytes:
+    return data[: draw.randrange(1, len(data))]
+
+
+def flip(draw: random.Random, data: bytes, number: int) -> bytes:
+    """Change one byte."""
+    byte = bytes([data[number] ^ draw.randint(1, 255)])
+    return data[:number] + byte + data[number + 1 :]
+
+
+def flip_zipped(draw: random.Random, data: bytes) -> bytes:
+    """Change a byte of a gzip file's magic number or of its checksums."""
+    return flip(draw, data, draw.choice([0, 1, 2, *range(len(data) - 8, len(data))]))
+
+
+def other_bits(draw: random.Random, data: bytes) -> bytes:
+    return data.decode().encode(draw.choice(["utf-16", "utf-32"]))
+
+
+@kind("text: empty", lambda draw, _: draw.choice([b"", b"\xef\xbb\xbf"]), [])
+@kind("text: random bytes", lambda draw, _: b"\xff" + draw.randbytes(999), ["UTF-8"])
+@kind("text: UTF-16", other_bits, ["UTF-8"])
+def _(place, change, words):
     path = place.pick()
     path.write_bytes(change(place.draw, path.read_bytes()))
     return place.train([path.name, *words])
 
 
-def in_other_bits(draw: random.Random, data: bytes) -> bytes:
-    return data.decode().encode(draw.choice(["utf-16", "utf-32"]))
-
-
-kind("text: empty", lambda draw, _: draw.choice([b"", b"\xef\xbb\xbf"]), [])(changed)
-kind("text: UTF-16", in_other_bits, ["UTF-8"])(changed)
-kind(
-    "text: random bytes",
-    lambda draw, _: b"\xff" + draw.randbytes(draw.randint(1, 2000)),
-    [],
-)(changed)
+@kind("text: a blank line", [b"", b" ", b"\t\t", "\u3000".encode(), b"\r"], ["blank"])
+@kind("text: not UTF-8", [b"a\xff", b"\xe4b", b"\xc3(", b"\xed\xa0\x80"], ["UTF-8"])
+def _(place, bad, words):
+    path, number = place.pick(), place.draw.randrange(6)
+    lines = path.read_bytes().split(b"\n")
+    lines[number] = place.draw.choice(bad)
+    path.write_bytes(b"\n".join(lines))
+    return place.train([path.name, f"line {number + 1}", *words])
 
 
 @kind("text: missing", lambda path: None)
@@ -160,58 +169,19 @@ def _(place, put):
     return place.train([path.name])
 
 
-@kind("text: a blank line")
-def _(place):
-    path, number = place.pick(), place.draw.randrange(6)
-    lines = path.read_text("utf-8").split("\n")
-    lines[number] = place.draw.choice(["", " ", "\t\t", "\u3000", "\r"])
-    path.write_bytes("\n".join(lines).encode())
-    return place.train([path.name, f"line {number + 1}", "blank"])
-
-
 @kind("text: other number of lines")
 def _(place):
     path = place.pick()
-    lines = path.read_text("utf-8").split("\n")[:-1]
-    if place.draw.random() < 0.5:
-        del lines[place.draw.randrange(6)]
-    else:
-        lines.insert(place.draw.randrange(7), "Noch ein Hund.")
+    lines = place.draw.choice([["Ein Hund."] * 5, ["Ein Hund."] * 7])
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return place.train([path.name, str(len(lines)), "6"])
 
 
-@kind("text: not UTF-8")
-def _(place):
-    path, number = place.pick(), place.draw.randrange(6)
-    lines = path.read_bytes().split(b"\n")
-    bad = place.draw.choice([b"\xff", b"\xe4", b"\xc3(", b"\xed\xa0\x80", b"\xf8\x88"])
-    at_byte = place.draw.randrange(4)
-    lines[number] = lines[number][:at_byte] + bad + lines[number][at_byte:]
-    path.write_bytes(b"\n".join(lines))
-    return place.train([path.name, f"line {number + 1}", "UTF-8"])
-
-
-def cut(draw: random.Random, data: bytes) -> bytes:
-    return data[: draw.randrange(1, len(data))]
-
-
-def flipped(draw: random.Random, data: bytes) -> bytes:
-    """Change a byte of the magic number or of the checksums."""
-    number = draw.choice([0, 1, 2, *range(len(data) - 8, len(data))])
-    return flip(draw, data, number)
-
-
-def flip(draw: random.Random, data: bytes, number: int) -> bytes:
-    byte = bytes([data[number] ^ draw.randint(1, 255)])
-    return data[:number] + byte + data[number + 1 :]
-
-
 @kind("text: gzip cut off", cut)
-@kind("text: gzip with a changed byte", flipped)
+@kind("text: gzip with a changed byte", flip_zipped)
 @kind("text: no gzip but called so", lambda draw, _: b"x" + draw.randbytes(30))
 def _(place, change):
-    name, path = place.draw.choice(list(place.texts().items()))
+    name, path = place.draw.choice(list(place.files.items()))
     zipped = path.with_name(path.name + ".gz")
     zipped.write_bytes(change(place.draw, gzip.compress(path.read_bytes())))
     return place.train([zipped.name, "gzip"], **{name: zipped})
@@ -221,67 +191,51 @@ def _(place, change):
 @kind("run folder: a name that can't be", ["run_dir"], "can't be")
 def _(place, names, said):
     bad = place.draw.choice(["x" * 300, "a\0b", "d/" * 2100])
-    name = place.draw.choice(names)
-    case = place.train([said], **{name: str(place.folder / bad)})
-    case.as_process = "\0" not in bad
-    return case
+    return place.train([said], **{place.draw.choice(names): str(place.folder / bad)})
 
 
 @kind("text: one side only")
 def _(place):
-    name = place.draw.choice(["train_src", "train_tgt", "valid_src", "valid_tgt"])
-    return place.train([name.replace("src", "tgt")[:6]], **{name: None})
-
-
-@kind("text: every sentence too long")
-def _(place):
-    return place.train(["max_tokens"], max_tokens=place.draw.choice([3, 4]))
+    name = place.draw.choice(list(place.files))
+    return place.train([name[:6]], **{name: None})
 
 
 # the command line
-
-
-@kind("command: unknown")
-def _(place):
-    return Case([place.word() + "x"], ["train", "translate"])
-
-
-@kind("command: none")
-def _(place):
-    return Case([], ["COMMAND"])
-
-
-@kind("flag: unknown")
-def _(place):
-    flag = "--" + place.word("xyz") + place.draw.choice(["", "\nx", "=3", "ä"])
-    return Case([place.draw.choice(["train", "translate", "evaluate"]), flag], ["--"])
-
-
-@kind("flag: without its value")
-def _(place):
-    name = place.draw.choice(list(SMALL)).replace("_", "-")
-    return Case(["train", f"--{name}"], [f"--{name}", "argument"])
-
 
 FIELDS = dataclasses.fields(at.TrainingConfig)
 ALLOWED = {f.name: f.metadata["allowed"] for f in FIELDS if f.metadata["allowed"]}
 INTEGERS = [f.name for f in FIELDS if f.type == "int"]
 NUMBERS = [f.name for f in FIELDS if f.type.startswith("float")]
 CHOICES = [f.name for f in FIELDS if f.type == "str" and f.name in ALLOWED]
+COMMANDS = ["train", "translate", "evaluate"]
 
 
-@kind("flag: a word for an integer")
+@kind("command: unknown", lambda place: [place.word() + "x"], ["train", "translate"])
+@kind("command: none", lambda place: [], ["COMMAND"])
+@kind("flag: unknown preset", lambda p: ["train", "--config", p.word()], ["tiny"])
+def _(place, argv, words):
+    return Case(argv(place), words)
+
+
+@kind("flag: unknown")
 def _(place):
-    name = place.draw.choice(INTEGERS)
-    values = [place.word(), "", "1.5", "1e3", "0x10", "1 2", "9" * 5000]
-    flag = f"--{name.replace('_', '-')}"
-    return place.train([flag], **{name: place.draw.choice(values)})
+    flag = "--" + place.word("xyz") + place.draw.choice(["", "\nx", "=3", "ä"])
+    return Case([place.draw.choice(COMMANDS), flag], ["--"])
 
 
-@kind("flag: a word for a number")
+@kind("flag: without its value")
 def _(place):
-    name = place.draw.choice(NUMBERS)
-    value = place.draw.choice([place.word(), "", "1,5", "--", "0..1", "½"])
+    flag = "--" + place.draw.choice(list(SMALL)).replace("_", "-")
+    return Case(["train", flag], [flag, "argument"])
+
+
+@kind(
+    "flag: a word for an integer", INTEGERS, ["1.5", "1e3", "0x10", "1 2", "9" * 5000]
+)
+@kind("flag: a word for a number", NUMBERS, ["1,5", "--", "0..1", "½"])
+def _(place, names, values):
+    name = place.draw.choice(names)
+    value = place.draw.choice([*values, "", place.word()])
     return place.train([name.split("_")[0]], **{name: value})
 
 
@@ -309,11 +263,6 @@ def _(place):
     return place.train([name, ALLOWED[name][0]], **{name: place.word()})
 
 
-@kind("flag: unknown preset")
-def _(place):
-    return Case(["train", "--config", place.word()], ["tiny", "small"])
-
-
 @kind("flag: unknown device")
 def _(place):
     names = ["gpu", "cpu:", "cpu:x", "cpu:99", "cuda:77", "cuda:-1", "mps:9", "", "CPU"]
@@ -324,31 +273,19 @@ def _(place):
     return place.translate(model, [f"device {device}"], f"--device={device}")
 
 
-@kind("flag: heads that do not divide the width")
-def _(place):
-    width, heads = place.draw.choice([(16, 3), (15, 3), (17, 2), (18, 4), (1, 1)])
-    return place.train(["d_model"], d_model=width, h=heads)
+WIDTHS = [{"d_model": d, "h": h} for d, h in ((16, 3), (15, 3), (18, 4), (1, 1))]
+SIZES = [{"bpe_size": size} for size in (1, 100, 259)]
 
 
-@kind("flag: too few subwords")
-def _(place):
-    size = place.draw.randint(1, 259)
-    return place.train([str(size), "260"], bpe_size=size)
-
-
-@kind("flag: shared tables for two vocabularies")
-def _(place):
-    return place.train(["tie"], bpe_size=0, min_freq=1, tie="all")
+@kind("flag: heads that do not divide the width", ["d_model"], WIDTHS)
+@kind("flag: too few subwords", ["260"], SIZES)
+@kind("flag: shared tables for two vocabularies", ["tie"], [{"bpe_size": 0}])
+@kind("text: every sentence too long", ["max_tokens"], [{"max_tokens": 3}])
+def _(place, words, changes):
+    return place.train(words, **place.draw.choice(changes))
 
 
 # folders of runs
-
-
-@kind("run folder: a file")
-def _(place):
-    (place.folder / "run").write_text(place.word())
-    below = place.draw.choice(["", f"/{place.word()}", f"/{place.word()}/x"])
-    return place.train(["run", "can't be written"], run="run" + below)
 
 
 def any_json(draw: random.Random, _: bytes = b"") -> bytes:
@@ -363,9 +300,9 @@ def any_json(draw: random.Random, _: bytes = b"") -> bytes:
 def broken_json(draw: random.Random, good: bytes) -> bytes:
     """Return a damaged JSON text."""
     nested = draw.choice([b"[", b'{"a":']) * 100_000
-    cut = good[: draw.randrange(len(good) - 2)]
     noise = draw.randbytes(50) + b"\xff"
-    return draw.choice([cut, good[1:], b"\xff" + good, good + b"}", nested, b"", noise])
+    whole = [good[1:], b"\xff" + good, good + b"}", nested, b"", noise]
+    return draw.choice([good[: draw.randrange(len(good) - 2)], *whole])
 
 
 def broken_tensors(draw: random.Random, good: bytes) -> bytes:
@@ -379,6 +316,13 @@ def broken_tensors(draw: random.Random, good: bytes) -> bytes:
         size + good,
         good + draw.randbytes(draw.randint(1, 50)),
     ])  # fmt: skip
+
+
+@kind("run folder: a file")
+def _(place):
+    (place.folder / "run").write_text(place.word())
+    below = place.draw.choice(["run", f"run/{place.word()}", f"run/{place.word()}/x"])
+    return place.train(["run", "can't be written"], run_dir=place.folder / below)
 
 
 @kind("run folder: config.json of another program")
@@ -402,9 +346,8 @@ def _(place, name, breaks):
 @kind("run folder: another configuration")
 def _(place):
     place.copied("run")
-    names = "d_model d_ff seed batch_tokens warmup max_tokens epochs".split()
-    name = place.draw.choice(names)
-    value = SMALL.get(name, 0) + 2 * place.draw.randint(1, 9)
+    name = place.draw.choice(["d_model", "d_ff", "batch_tokens", "warmup", "epochs"])
+    value = SMALL[name] + 2 * place.draw.randint(1, 9)
     return place.train([f"{name} (", f"{value} now", "--restart"], **{name: value})
 
 
@@ -430,10 +373,12 @@ def _(place):
     del tensors[place.draw.choice(names)]
     for path in paths:
         at.save_tensors(path, tensors, notes)
-    return place.train(["another version"])
+    return place.train(["another version. Finish it with that version"])
 
 
 # folders of models
+
+PARTS = ["config.json", "vocabulary.json", "model.safetensors"]
 
 
 @kind("model: no such folder")
@@ -446,9 +391,6 @@ def _(place):
 def _(place):
     (place.folder / "model").mkdir()
     return place.translate(place.folder / "model", ["model"])
-
-
-PARTS = ["config.json", "vocabulary.json", "model.safetensors"]
 
 
 @kind("model: a part is missing", lambda path: None)
@@ -518,11 +460,8 @@ def _(place, content):
 
 @edited("vocabulary: too short or too long", "vocabulary.json")
 def _(place, content):
-    side = place.draw.choice(["source", "target"])
-    if place.draw.random() < 0.5:
-        content[side] += [place.word("xyz") for _ in range(3)]
-    else:
-        del content[side][place.draw.randint(5, 9) :]
+    side = content[place.draw.choice(["source", "target"])]
+    side[place.draw.choice([5, 9, len(side)]) :] = [place.word("xyz") for _ in range(3)]
     return ["model"]
 
 
@@ -543,14 +482,14 @@ def _(place, content):
 @edited("vocabulary: damaged merges", "vocabulary.json", "model")
 def _(place, content):
     model = content["merges"]["model"]
-    part = place.draw.choice(["", "model", "vocab", "list", "unknown"])
-    if part == "":
+    part = place.draw.choice(["all", "model", "vocab", "merges", "unknown"])
+    if part == "all":
         content["merges"] = place.draw.choice([{}, [], 1, "x", False])
     elif part == "model":
         del content["merges"]["model"]
     elif part == "vocab":
         del model["vocab"][place.draw.choice(list(model["vocab"]))]
-    elif part == "list":
+    elif part == "merges":
         model["merges"] = place.draw.choice([1, [["q"]], "x"])
     else:
         model["merges"].append(["qqq", "zzz"])
@@ -562,10 +501,9 @@ def _(place):
     path = place.copied("model") / "model.safetensors"
     tensors = at.load_tensors(path)
     name = place.draw.choice(list(tensors))
+    weight = tensors.pop(name)
     if place.draw.random() < 0.5:
-        del tensors[name]
-    else:
-        tensors[name] = tensors[name].flatten()[:3].clone()
+        tensors[name] = weight.flatten()[:3].clone()
     at.save_tensors(path, tensors)
     return place.translate(path.parent, ["model.safetensors", "another model"])
 
@@ -590,74 +528,57 @@ def _(place):
 # lines to translate, and evaluation
 
 
-@kind("line: not UTF-8", [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80", b"\x80" * 99])
-@kind("line: too long", ["sehr ", "👩‍🚒", "قطة ", "x", "漢字"])
-@kind("line: of a megabyte", [b"x", b"sehr ", b"-", b"\0", b"((", b"http://a.b/"])
-def _(place, choices):
+@kind("line: not UTF-8", [b"\xff", b"sch\xf6n", b"\xc3", b"\xed\xa0\x80"], "UTF-8", [1])
+@kind("line: too long", ["sehr ", "👩‍🚒", "قطة ", "x", "漢字"], "40", [60, 300, 900])
+@kind(
+    "line: of a megabyte", ["x", "sehr ", "-", "\0", "((", "http://a.b/"], "40", [2**18]
+)
+def _(place, choices, word, times):
     """Return a case of good lines and a bad one: status 1, and as many lines out."""
     bad, number = place.draw.choice(choices), place.draw.randrange(4)
-    words = ["UTF-8" if b"\xff" in choices else "40", f"line {number + 1}"]
-    if isinstance(bad, str):
-        bad = (bad * place.draw.randint(60, 900)).encode()
-    elif words[0] == "40":
-        bad *= 2**20 // len(bad)
+    bad = bad.encode() if isinstance(bad, str) else bad
     lines = [b"Ein Hund."] * 3
-    lines.insert(number, bad)
+    lines.insert(number, bad * place.draw.choice(times))
     argv = ["translate", f"--model={place.copied('model')}"]
-    return Case(argv, words, b"\n".join(lines) + b"\n", status=1)
+    return Case(argv, [word, f"line {number + 1}"], b"\n".join(lines) + b"\n", status=1)
 
 
-@kind("search: out of its limits")
-def _(place):
-    name, value = place.draw.choice(
-        [("beam-size", value) for value in ("0", "-3", "100000", "x")]
-        + [("length-penalty", value) for value in ("nan", "inf", "-1e9", "y")]
-    )
-    flag, words = f"--{name}={value}", [name.split("-")[0]]
+@kind("search: out of its limits", "beam-size", ["0", "-3", "100000", "x"])
+@kind("search: no such penalty", "length-penalty", ["nan", "inf", "-1e9", "y"])
+def _(place, name, values):
+    flag, words = f"--{name}={place.draw.choice(values)}", [name.split("-")[0]]
     if place.draw.random() < 0.3:
-        files = place.texts()
-        both = f"--src={files['train_src']}", f"--ref={files['train_tgt']}"
-        return evaluation(place, words, flag, *both)
+        return place.evaluate(words, flag, *place.pair())
     return place.translate(place.copied("model"), words, flag)
 
 
-def evaluation(place: Place, words: list[str], *flags: str) -> Case:
-    return Case(["evaluate", f"--model={place.copied('model')}", *flags], words)
-
-
-@kind("evaluate: files that do not fit")
-def _(place):
-    files = place.texts()
-    path = files[place.draw.choice(["train_src", "train_tgt"])]
-    text = "Ein Hund.\n" * place.draw.choice([1, 5, 7])
-    if (text := place.draw.choice([None, text, "", "\n" * 6])) is None:
-        path.unlink()
-    else:
-        path.write_text(text)
-    flags = f"--src={files['train_src']}", f"--ref={files['train_tgt']}"
-    return evaluation(place, [path.name], *flags)
+@kind(
+    "evaluate: files that do not fit", ["", "\n" * 6, *("Hund.\n" * n for n in (1, 7))]
+)
+def _(place, texts):
+    path = place.files[place.draw.choice(["train_src", "train_tgt"])]
+    path.write_text(place.draw.choice(texts))
+    return place.evaluate([path.name], *place.pair())
 
 
 @kind("evaluate: a sentence too long")
 def _(place):
-    files = place.texts()
-    path = files["train_src"]
-    path.write_text("Ein Hund.\n" * 5 + "sehr " * place.draw.randint(60, 300) + "\n")
-    return evaluation(place, ["40"], f"--src={path}", f"--ref={files['train_tgt']}")
+    long = "sehr " * place.draw.randint(60, 300)
+    place.files["train_src"].write_text("Ein Hund.\n" * 5 + long + "\n")
+    return place.evaluate(["40"], *place.pair())
 
 
 @kind("evaluate: nothing, or one side, to evaluate on")
 def _(place):
     flags = place.draw.choice([[], ["--src=x"], ["--ref=x"], ["--src="], ["--ref="]])
-    return evaluation(place, ["--src", "--ref"], *flags)
+    return place.evaluate(["--src", "--ref"], *flags)
 
 
 @kind("evaluate: unknown data set or split")
 def _(place):
     if place.draw.random() < 0.5:
-        return evaluation(place, ["dataset"], f"--dataset={place.word()}")
-    split = f"--split={place.word()}"
-    return evaluation(place, ["--split"], "--dataset=captions", split)
+        return place.evaluate(["dataset"], f"--dataset={place.word()}")
+    return place.evaluate(["--split"], "--dataset=captions", f"--split={place.word()}")
 
 
 # running them
@@ -669,16 +590,14 @@ class Hang(BaseException):
 
 def make_templates(folder: Path) -> None:
     """Make a trained model, an untrained one by words, and an unfinished run."""
-    place = Place(folder, folder, random.Random(0))
-    case = place.train([], run="model")
+    case = Place(folder, folder, random.Random(0)).train([], run_dir=folder / "model")
     with contextlib.redirect_stderr(io.StringIO()) as said:
         if at.main(case.argv):
             raise SystemExit(said.getvalue())
     shutil.copytree(folder / "model", folder / "run")
     (folder / "run" / "model.safetensors").unlink()
-    settings = dict(SMALL, bpe_size=0, min_freq=1, tie="none")
-    config = at.TrainingConfig(**settings)
-    text = at.prepare_text(PAIRS, config.bpe_size, config.min_freq)
+    config = at.TrainingConfig(**SMALL | {"bpe_size": 0, "min_freq": 1, "tie": "none"})
+    text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
     model = at.build_model(config, text.vocab_src, text.vocab_tgt)
     at.save_translator(folder / "words", at.Translator(model, text, config))
     for unneeded in ("resume", "checkpoints"):
@@ -686,27 +605,18 @@ def make_templates(folder: Path) -> None:
     (folder / "model" / "best.safetensors").unlink()
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return the contents of all files in a folder, by name."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def what_was_lost(before: dict[str, bytes], after: dict[str, bytes]) -> str:
     """Say which file is gone or changed, or was made outside the run's folder."""
     for name, data in before.items():
         if name not in after:
             return f"{name} is gone"
-        if after[name] != data and name != "run/config.json":
-            return f"{name} was changed"
-        if after[name] != data:  # only a start may have been added
+        if name == "run/config.json" and after[name] != data:  # a start may be added
             old, new = json.loads(data), json.loads(after[name])
             if old["config"] != new["config"]:
                 return "the run's configuration was changed"
-    made = [n for n in after if n not in before and not n.startswith(("run/", "run\\"))]
+        elif after[name] != data:
+            return f"{name} was changed"
+    made = [n for n in after if n not in before and Path(n).parts[0] != "run"]
     return f"{made[0]} was made" if made else ""
 
 
@@ -717,11 +627,11 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
     def too_long(*_):
         raise Hang
 
-    before = sys.stdin, signal.signal(signal.SIGALRM, too_long)
-    sys.stdin = io.TextIOWrapper(io.BytesIO(case.stdin))
+    before = signal.signal(signal.SIGALRM, too_long)
     signal.alarm(LIMIT)
     try:
         with (
+            mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(case.stdin))),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             mock.patch.object(machine, "_current_commit", str),  # git is slow
@@ -729,17 +639,16 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
             status = at.main(case.argv)
     finally:
         signal.alarm(0)
-        sys.stdin = before[0]
-        signal.signal(signal.SIGALRM, before[1])
+        signal.signal(signal.SIGALRM, before)
     return status, err.getvalue(), out.buffer.getvalue()
 
 
 def run_there(case: Case) -> tuple[int, str, bytes]:
-    """Run a case as a process of its own; return the same."""
-    done = subprocess.run(
-        [sys.executable, at.__file__, *case.argv], input=case.stdin,
-        capture_output=True, timeout=60,
-    )  # fmt: skip
+    """Run a case as a process of its own, if a shell could; return the same."""
+    if "\0" in "".join(case.argv):
+        return run_here(case)
+    command = [sys.executable, at.__file__, *case.argv]
+    done = subprocess.run(command, input=case.stdin, capture_output=True, timeout=60)
     return done.returncode, done.stderr.decode(errors="replace"), done.stdout
 
 
@@ -753,37 +662,31 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
     except BaseException as error:  # a traceback, had it been a process
         return f"{type(error).__name__}: {error}", ""
     last = said.splitlines()[-1] if said else ""
-    if "Traceback" in said:
-        return "a traceback", last
-    if status != case.status:
-        return f"status {status}, not {case.status}", last
-    if status == 2 and (not last.startswith("error: ") or out):
-        return "no line that begins with error:, or some output", last
-    if said.count("\n") > 3:
-        return f"{said.count(chr(10))} lines of message", last
-    if status == 1 and out.count(b"\n") != case.stdin.count(b"\n"):
-        return f"{out.count(chr(10).encode())} lines of output", last
-    short = last
+    own = last  # without what it repeats from the command
     given = [part for word in case.argv for part in (word, word.partition("=")[2])]
     for word in sorted(filter(None, given), key=len, reverse=True):
-        short = short.replace(word, "…")
-    if len(short) > 600:
-        return f"a message of {len(short)} characters", last[:600]
-    if missing := [word for word in case.words if word.lower() not in said.lower()]:
-        return f"the message does not name {missing}", last
+        own = own.replace(word, "…")
+    lines, missing = out.count(b"\n"), [w for w in case.words if w not in said]
+    for wrong, what in (
+        ("Traceback" in said, "a traceback"),
+        (status != case.status, f"status {status}, not {case.status}"),
+        (status == 2 and not last.startswith("error: "), "no line that begins error:"),
+        (status == 2 and out, "some output"),
+        (said.count("\n") > 3, "many lines of message"),
+        (status == 1 and lines != case.stdin.count(b"\n"), f"{lines} lines of output"),
+        (len(own) > 600, f"a message of {len(own)} characters"),
+        (missing, f"the message does not name {missing}"),
+    ):
+        if wrong:
+            return what, last[:600]
     return what_was_lost(before, contents(folder)), last
 
 
-def drawn(name: str, number: int, templates: Path, folder: Path) -> Case:
-    """Draw a case, always the same one."""
-    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
-    return KINDS[name](Place(folder, templates, draw))
-
-
 def try_kind(name: str, number: int, templates: Path, run=run_here):
-    """Run one case; return what is wrong, the line it printed, and the case."""
+    """Draw and run a case; return what is wrong, the line it printed, and the case."""
+    draw = random.Random(f"{os.environ.get('SEED', '1')} {name} {number}")
     with tempfile.TemporaryDirectory() as folder:
-        case = drawn(name, number, templates, Path(folder))
+        case = KINDS[name](Place(Path(folder), templates, draw))
         wrong, line = complaint(case, run, Path(folder))
         return wrong, line.replace(folder, "…"), case
 
@@ -792,38 +695,33 @@ def main(words: list[str]) -> int:
     """Print a line for each kind; return 0 if every case ended as it should."""
     chosen = [k for k in KINDS if not words[1:] or any(w in k for w in words[1:])]
     each = int(words[0]) if words else -(-TOTAL // len(chosen))
-    failed, cases = [], 0
+    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         templates = Path(folder)
         make_templates(templates)
-        for name in chosen:
+
+        def tried(name: str, numbers: range, run: Callable = run_here) -> None:
+            nonlocal failed
             lines = []
-            for number in range(each):
-                wrong, line, case = try_kind(name, number, templates)
+            for number in numbers:
+                wrong, line, case = try_kind(name, number, templates, run)
                 lines.append(line)
                 if wrong:
-                    failed.append((name, number, wrong, line, case.argv))
-            cases += each
-            print(f"{each:4} {name:52} {min(lines, key=len)[:100]}", flush=True)
+                    failed += 1
+                    print(f"{name} {number}: {wrong}\n    {line}")
+                    print(f"    {str(case.argv)[:400]}")
+            shortest = min(lines, key=len)[:100]
+            print(f"{len(numbers):4} {name:52} {shortest}", flush=True)
+
+        for name in chosen:
+            tried(name, range(each))
         if not words:
-            step = len(chosen) / PROCESSES
+            print(f"{PROCESSES} of them as processes:")
             for i in range(PROCESSES):
-                name = chosen[int(i * step)]
-                number = next(n for n in range(99) if as_process(name, n, templates))
-                wrong, line, case = try_kind(name, number, templates, run_there)
-                if wrong:
-                    failed.append((name, number, wrong, line, case.argv))
-            print(f"{PROCESSES} of them as processes")
-    print(f"{cases} cases of {len(chosen)} kinds, {len(failed)} ended wrongly")
-    for name, number, wrong, line, argv in failed:
-        print(f"{name} {number}: {wrong}\n    {line}\n    {str(argv)[:400]}")
+                tried(chosen[i * len(chosen) // PROCESSES], range(1), run_there)
+    cases = each * len(chosen)
+    print(f"{cases} cases of {len(chosen)} kinds, {failed} ended wrongly")
     return 1 if failed else 0
-
-
-def as_process(name: str, number: int, templates: Path) -> bool:
-    """Return whether a case can be given to a shell."""
-    with tempfile.TemporaryDirectory() as folder:
-        return drawn(name, number, templates, Path(folder)).as_process
 
 
 if __name__ == "__main__":

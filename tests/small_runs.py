@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.files import load_tensors
+from transformer_workshop.files import load_tensors, load_with_notes
 from transformer_workshop.runs import read_metrics
 from transformer_workshop.settings import TrainingConfig
 
@@ -108,46 +108,48 @@ def assert_same_run(one, two):
             assert torch.equal(weight, second[key]), (name, key)
 
 
+def check_whole(folder: Path) -> None:
+    """Check that each file of a run under its final name can be read to the end."""
+    for path in at.run_files(folder):
+        if path.suffix == ".json":
+            at.read_json(path)
+        elif path.suffix == ".safetensors":
+            load_with_notes(path)
+
+
+def contents(folder: str | Path) -> dict[str, bytes]:
+    """Return the contents of all files in a folder, by name."""
+    folder = Path(folder)
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
 class Killed(BaseException):
     """A stand-in for the sudden end of the process."""
 
 
-def train_until(tiny, monkeypatch, moment, **changes):
-    """Train until a moment: the n-th call of a function."""
+def break_off(patch, moment, error):
+    """Let a moment, the n-th call of a function, raise an error instead."""
     (place, name), count = moment
     real, calls = getattr(place, name), []
 
     def counted(*args, **kwargs):
         calls.append(name)
         if len(calls) == count:
-            raise Killed
+            raise error
         return real(*args, **kwargs)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(place, name, counted)
-        with pytest.raises(Killed):
-            train(tiny, **changes)
+    patch.setattr(place, name, counted)
 
 
-class Halved:
-    """A writable file that calls ``between`` amid a write, and ``after`` after it."""
-
-    def __init__(self, file, between, after=lambda: None):
-        self.file, self.between, self.after = file, between, after
-        self.flush, self.fileno = file.flush, file.fileno
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.file.close()
-
-    def write(self, data):
-        half = len(data) // 2
-        for part, then in ((data[:half], self.between), (data[half:], self.after)):
-            self.file.write(part)
-            self.file.flush()
-            then()
+def train_until(tiny, monkeypatch, moment, **changes):
+    """Train until a moment as in `break_off`."""
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        break_off(patch, moment, Killed())
+        train(tiny, **changes)
 
 
 def program(path: str) -> ModuleType:

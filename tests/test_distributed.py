@@ -1,6 +1,7 @@
 """Chapter 92: several processes arrive where a single one does."""
 
 import dataclasses
+import itertools
 import os
 import signal
 import socket
@@ -19,7 +20,6 @@ import annotated_transformer as at
 from transformer_workshop import processes, runs
 from transformer_workshop.runs import read_metrics
 
-MODULE = Path(at.__file__)
 VOCAB = 20
 
 
@@ -51,93 +51,79 @@ def compute(model, state, smoothing=0.1):
     return at.SharedLoss(at.SimpleLossCompute(model.generator, criterion), state)
 
 
-def twenty_steps(folder, accum_iter, max_norm):
-    """Take twenty updates with Adam in float64; save the result to a file."""
-    torch.set_num_threads(1)
+def twenty_steps(place, accum_iter, max_norm):
+    """Take twenty updates with Adam in float64; return weights and figures."""
     torch.manual_seed(1)
     data, sizes = examples(), []
     model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2, dropout=0.0)
     model.double()
+
+    def share(groups):
+        for batch in at.own_batches(data, groups, place):
+            sizes.append(len(batch.src))
+            yield batch
+
+    shared = at.distribute(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
+    state, epoch = at.Progress(), 0
+    while state.accum_step < 20:
+        state.begin_epoch(epoch)
+        own = share(groups(epoch)[: (20 - state.accum_step) * accum_iter])
+        at.run_epoch(
+            own, shared, compute(model, state), optimizer, scheduler, "train",
+            accum_iter, state, max_norm=max_norm,
+        )  # fmt: skip
+        epoch += 1
+    judged = at.SharedState()
+    loss = compute(model, judged, smoothing=0.0)
+    at.run_epoch(share(groups()), model, loss, None, None, "eval", 1, judged)
+    figures = {
+        "steps": state.accum_step,
+        "train_criterion": state.criterion,
+        "valid_nll": judged.criterion,
+        "valid_tokens": judged.epoch_tokens,
+        "smallest_share": min(sizes),
+    }
+    return model.state_dict(), figures
+
+
+WAYS = [(1, None), (3, 0.5)]  # accum_iter and max_norm
+
+
+def save_steps(folder):
+    """Take the steps in each of these ways; save the results to files."""
+    torch.set_num_threads(1)
     with at.process_group(torch.device("cpu")) as place:
-
-        def share(groups):
-            for batch in at.own_batches(data, groups, place):
-                sizes.append(len(batch.src))
-                yield batch
-
-        shared = at.distribute(model)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-        state, epoch = at.Progress(), 0
-        while state.accum_step < 20:
-            state.begin_epoch(epoch)
-            own = share(groups(epoch)[: (20 - state.accum_step) * accum_iter])
-            at.run_epoch(
-                own, shared, compute(model, state), optimizer, scheduler, "train",
-                accum_iter, state, max_norm=max_norm,
-            )  # fmt: skip
-            epoch += 1
-        judged = at.SharedState()
-        loss = compute(model, judged, smoothing=0.0)
-        at.run_epoch(share(groups()), model, loss, None, None, "eval", 1, judged)
-        figures = {
-            "steps": state.accum_step,
-            "train_criterion": state.criterion,
-            "valid_nll": judged.criterion,
-            "valid_tokens": judged.epoch_tokens,
-            "smallest_share": min(sizes),
-        }
         _, rank, world = place
-        name = f"{world}-{rank}.safetensors"
-        at.save_tensors(Path(folder) / name, model.state_dict(), figures)
+        for accum_iter, max_norm in WAYS:
+            name = f"{accum_iter}-{world}-{rank}.safetensors"
+            at.save_tensors(folder / name, *twenty_steps(place, accum_iter, max_norm))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("accum_iter", "max_norm"), [(1, None), (3, 0.5)])
-def test_two_processes_take_the_steps_of_one(tmp_path, accum_iter, max_norm):
-    twenty_steps(tmp_path, accum_iter, max_norm)
-    at.run_in_processes(2, twenty_steps, tmp_path, accum_iter, max_norm)
-    same_as_alone(tmp_path)
-
-
-TWENTY_STEPS = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_distributed import twenty_steps
-twenty_steps(sys.argv[1], 1, None)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_processes_of_torchrun_take_the_steps_of_one(tmp_path, nodes):
-    program = tmp_path / "program.py"
-    program.write_text(TWENTY_STEPS)
-    twenty_steps(tmp_path, 1, None)
-    for launcher in launch(nodes, program, str(tmp_path)):
-        assert launcher.returncode == 0, launcher.stderr
-    same_as_alone(tmp_path)
-
-
-def same_as_alone(folder):
+def test_two_processes_take_the_steps_of_one(tmp_path):
     """Check that two processes arrive where one does, to eight decimals."""
-    alone, figures = at.load_with_notes(folder / "1-0.safetensors")
-    assert figures["steps"] == 20
-    for rank in (0, 1):
-        shared, same = at.load_with_notes(folder / f"2-{rank}.safetensors")
+    save_steps(tmp_path)
+    at.run_in_processes(2, save_steps, tmp_path)
+    tokens = sum(len(tgt) - 1 for _, tgt in examples())
+    for (accum_iter, _), rank in itertools.product(WAYS, (0, 1)):
+        files = (
+            tmp_path / f"{accum_iter}-{x}.safetensors" for x in ("1-0", f"2-{rank}")
+        )
+        (alone, figures), (shared, same) = map(at.load_with_notes, files)
         assert alone.keys() == shared.keys()
         assert "generator.proj.weight" in alone  # which runs outside the wrapper
         for name, weight in alone.items():
             assert weight.dtype == torch.float64
             assert (weight - shared[name]).abs().max() < 1e-8, name
+        assert same["steps"] == figures["steps"] == 20
         assert same["train_criterion"] == pytest.approx(figures["train_criterion"])
         # each validation sentence once: the same tokens, the same sum
-        assert same["valid_tokens"] == figures["valid_tokens"]
-        tokens = sum(len(tgt) - 1 for _, tgt in examples())
-        assert figures["valid_tokens"] == tokens
+        assert same["valid_tokens"] == figures["valid_tokens"] == tokens
         assert same["valid_nll"] == pytest.approx(figures["valid_nll"], abs=1e-9)
-    assert figures["smallest_share"] == 1
-    assert same["smallest_share"] == 0  # the second process went without
+        assert figures["smallest_share"] == 1
+        assert same["smallest_share"] == 1 - rank  # the second one went without
 
 
 @pytest.mark.parametrize("copies", [1, 2])
@@ -217,82 +203,45 @@ def test_alone_there_is_no_group():
 
 @pytest.fixture
 def config(tmp_path):
-    own = {"run_dir": str(tmp_path / "alone"), "dropout": 0.0, "epochs": 3}
+    own = {"run_dir": str(tmp_path / "two"), "dropout": 0.0, "epochs": 3}
     return small_config(tmp_path, PAIRS, **own)
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def launch(nodes, program, *argv):
-    """Run two processes, by one torchrun or by two that meet on the loopback device.
-
-    Return the finished launchers; each one's standard error is in `stderr`.
-    """
-    command = [sys.executable, "-m", "torch.distributed.run"]
-    if nodes == 1:
-        command += ["--standalone", "--nproc-per-node", "2"]
-    else:
-        command += ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d"]
-        command += ["--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
-        command += ["--local-addr", "127.0.0.1"]
-    command += [str(program), *argv]
-    environment = os.environ | {"PYTHONPATH": str(MODULE.parent)}
-    options = {"stderr": subprocess.PIPE, "text": True, "env": environment}
-    launchers = [subprocess.Popen(command, **options) for _ in range(nodes)]
-    try:
-        with ThreadPoolExecutor() as readers:
-            said = readers.map(lambda one: one.communicate(timeout=1200)[1], launchers)
-            for launcher, text in zip(launchers, said):
-                launcher.stderr = text
-    finally:
-        for launcher in launchers:
-            launcher.kill()
-    return launchers
-
-
-def torchrun(*argv):
-    (launcher,) = launch(1, MODULE, *argv)
-    return launcher
-
-
-def agree(one, two):
-    """Check that both runs' figures agree, epoch by epoch."""
-    first, second = read_metrics(one), read_metrics(two)
-    assert [r["epoch"] for r in first] == [r["epoch"] for r in second] != []
-    for a, b in zip(first, second, strict=True):
-        assert a["valid_nll"] == pytest.approx(b["valid_nll"], abs=1e-3)
-        assert a["train_criterion"] == pytest.approx(b["train_criterion"], abs=1e-3)
-        assert a["step"] == b["step"]
+def check_like_alone(config, tmp_path):
+    """Check that a run's figures are, epoch by epoch, those of a single process."""
+    config = dataclasses.replace(
+        config, distributed=False, run_dir=str(tmp_path / "alone")
+    )
+    text = at.prepare_text(PAIRS, config.bpe_size)
+    at.train_model(*text, config)
+    first, second = (read_metrics(tmp_path / name) for name in ("alone", "two"))
+    assert [r["epoch"] for r in first] == [r["epoch"] for r in second] == [1, 2, 3]
+    tokens = sum(len(tgt) - 1 for _, tgt in at.load_examples(config, "train", text))
+    for one, two in zip(first, second, strict=True):
+        assert one["step"] == two["step"]
+        for name in ("valid_nll", "train_criterion"):
+            assert one[name] == pytest.approx(two[name], abs=1e-3)
+        assert two["tokens_per_second"] * two["seconds"] == pytest.approx(tokens)
 
 
 @pytest.mark.slow
 def test_spawned_processes_train_the_model_of_one(config, tmp_path):
-    text = at.prepare_text(PAIRS, config.bpe_size)
-    at.train_model(*text, config)
-    shared = dataclasses.replace(
-        config, run_dir=str(tmp_path / "two"), distributed=True
-    )
-    at.train_model(*text, shared)
-    agree(tmp_path / "alone", tmp_path / "two")
-    sentence = [PAIRS[0][0]]
-    assert at.load_translator(tmp_path / "two").translate(sentence)
+    config = dataclasses.replace(config, distributed=True)
+    at.train_run(config, at.prepare_text(PAIRS, config.bpe_size))
+    check_like_alone(config, tmp_path)
 
 
 @pytest.mark.slow
-def test_torchrun_trains_the_model_of_one_and_resumes(config, tmp_path):
-    config = dataclasses.replace(config, schedule="inverse_sqrt", base_lr=0.1)
-    text = at.prepare_text(PAIRS, config.bpe_size)
-    at.train_model(*text, config)
-    two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
-    for epochs in (2, 3):  # the second time, it resumes
-        more = dataclasses.replace(two, epochs=epochs)
-        done = torchrun("train", *flags(more))
-        assert done.returncode == 0, done.stderr
-    agree(tmp_path / "alone", tmp_path / "two")
+def test_an_error_in_a_spawned_process_is_one_line(config, tmp_path, capfd):
+    (tmp_path / "valid.de").write_text("Ein Hund.\n", encoding="utf-8")
+    bad = dataclasses.replace(
+        config, distributed=True, valid_src=str(tmp_path / "valid.de")
+    )
+    assert at.main(["train", *flags(bad)]) == 2
+    said = capfd.readouterr().err
+    last = said.splitlines()[-1]
+    assert last.startswith(f"error: {tmp_path}") and "have 1 and 7 lines" in last
+    assert "Traceback" not in said
 
 
 KILLED = """
@@ -314,74 +263,84 @@ raise SystemExit(at.main(["train", *flags]))
 """
 
 
+def torchrun(layout, *argv):
+    """Start a launcher that starts one or two processes of a run."""
+    command = [sys.executable, "-m", "torch.distributed.run", *layout, *argv]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(
-    config, tmp_path, nodes
-):
-    """Kill the second of two at its fifth update: kill -9, no last words."""
+def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(config, tmp_path):
+    """Kill the second of two at its fifth update: kill -9, no last words.
+
+    There each has a launcher of its own; then one launcher starts both.
+    """
     config = dataclasses.replace(config, save_seconds=0.0)
-    text = at.prepare_text(PAIRS, config.bpe_size)
-    at.train_model(*text, config)
-    two = dataclasses.replace(config, run_dir=str(tmp_path / "two"))
     program = tmp_path / "program.py"
     program.write_text(KILLED)
-    died = launch(nodes, program, "5", *flags(two))
-    assert all(launcher.returncode for launcher in died)
-    said = "".join(launcher.stderr for launcher in died)
-    assert "Signal 9" in said
-    if "error: another process of this run" not in said:  # the launcher was faster
-        assert nodes == 1
+    meet = "--nnodes=2 --nproc-per-node=1 --local-addr=127.0.0.1 --rdzv-backend=c10d "
+    meet += f"--rdzv-endpoint=127.0.0.1:{free_port()}"
+    both = [torchrun(meet.split(), program, "5", *flags(config)) for _ in range(2)]
+    with ThreadPoolExecutor() as readers:
+        said = list(readers.map(lambda one: one.communicate(timeout=1200)[1], both))
+    assert all(launcher.returncode for launcher in both), said
+    assert "Signal 9" in "".join(said)
+    assert "error: another process of this run" in "".join(said)
     states = at.saved_steps(tmp_path / "two" / "resume")
     # the first of the two may complete the update before it notices
     assert states[-1].stem in ("step-000004", "step-000005")
-    for launcher in launch(nodes, program, "0", *flags(two)):
-        assert launcher.returncode == 0, launcher.stderr
-    agree(tmp_path / "alone", tmp_path / "two")
+    layout = ["--standalone", "--nproc-per-node=2"]
+    launcher = torchrun(layout, program, "0", *flags(config))
+    assert launcher.communicate(timeout=1200) and launcher.returncode == 0
+    check_like_alone(config, tmp_path)
+
+
+def has_ended(process):
+    """Return whether a process is gone, or nobody has asked for its status yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] == "Z"
+    except OSError:
+        return True
 
 
 @pytest.mark.slow
-def test_a_spawned_worker_that_dies_ends_the_others_too(config, tmp_path):
+@pytest.mark.parametrize("who", ["worker", "parent"])
+def test_of_spawned_processes_none_outlives_the_others(config, tmp_path, who):
     config = dataclasses.replace(
-        config, distributed=True, epochs=4000, schedule="inverse_sqrt",
-        run_dir=str(tmp_path / "two"),
-    )  # fmt: skip
-    command = [sys.executable, str(MODULE), "train", *flags(config)]
+        config, distributed=True, epochs=4000, schedule="inverse_sqrt"
+    )
+    command = [sys.executable, at.__file__, "train", *flags(config)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not at.saved_steps(tmp_path / "two" / "resume"):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers = [int(child) for child in listed.read_text().split()]
-    commands = {w: Path(f"/proc/{w}/cmdline").read_text() for w in workers}
-    workers = [w for w in workers if "spawn_main" in commands[w]]
+    children = listed.read_text().split()
+    workers = [
+        int(child)
+        for child in children
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
+    ]
     assert len(workers) == 2
-    os.kill(workers[1], signal.SIGKILL)
+    if who == "worker":
+        os.kill(workers[1], signal.SIGKILL)
+        status, last = 2, "Run the same command again to resume."
+    else:
+        process.terminate()
+        status, last = 143, "unless it says --restart."
     said = process.communicate(timeout=1200)[1]
-    assert process.returncode == 2 and "Traceback" not in said
-    (last,) = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert last.endswith("Run the same command again to resume.")
-    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
-
-
-@pytest.mark.slow
-def test_a_wrong_command_under_torchrun_says_why(tmp_path):
-    done = torchrun("train", "--dataset", "wmt", "--run-dir", str(tmp_path / "run"))
-    assert done.returncode != 0 and "multi30k" in done.stderr
-
-
-@pytest.mark.slow
-def test_an_error_in_a_spawned_process_is_one_line_too(config, tmp_path):
-    (tmp_path / "valid.de").write_text("Ein Hund.\n", encoding="utf-8")
-    bad = dataclasses.replace(
-        config, distributed=True, valid_src=str(tmp_path / "valid.de")
-    )
-    command = [sys.executable, str(MODULE), "train", *flags(bad)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 2 and done.stdout == ""
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(f"error: {tmp_path}") and "have 1 and 7 lines" in last
-    assert "Traceback" not in done.stderr
+    assert process.returncode == status and "Traceback" not in said
+    assert f"{last}\n" in said
+    until = time.monotonic() + 1200  # one that only watches the others goes last
+    while not all(map(has_ended, children)):
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 # devices

@@ -4,23 +4,20 @@ python tests/torture.py            kill -9 twenty times, at least a third in a w
 python tests/torture.py 3          … that many times
 python tests/torture.py stops 40   send one SIGINT to each of that many runs
 
-Each start is a process of its own (a fork of this one, so that none has to import
-everything again). It reports through shared memory where it is, and the table shows
-where each kill hit it. After each kill all files must be whole; at the end the losses,
-weights, and the whole last state must be those of an undisturbed run, bit for bit.
+Each start is a fork of this process, so that none has to import everything again. It
+reports through shared memory where it is, and the table shows where each kill hit it.
+After each kill all files must be whole; at the end the losses, weights, and the whole
+last state must be those of an undisturbed run, bit for bit.
 
 How much is saved and trained does not depend on how busy the machine is: the module's
 clock counts updates, and the moment of a kill is chosen by counting, too.
 """
 
 import functools
-import json
-import mmap
+import multiprocessing
 import os
 import random
 import signal
-import stat
-import struct
 import sys
 import tempfile
 import time
@@ -32,12 +29,11 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported; forks need it, 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch  # noqa: E402
-from small_runs import Halved  # noqa: E402
+from small_runs import assert_same_run, check_whole  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
-from transformer_workshop import files, runs
+from transformer_workshop import files, runs  # noqa: E402
 
-SAVE_SECONDS = 2  # on a clock that each update advances by a second
 HANG = 1200  # seconds
 POINTS = (
     "half written",
@@ -55,51 +51,61 @@ class Marker:
     """Where a process is, in memory that outlives it."""
 
     def __init__(self):
-        self.memory = mmap.mmap(-1, 256)  # shared with what is forked
+        self.updates = multiprocessing.RawValue("q", 0)  # done in this start
+        self.text = multiprocessing.RawArray("c", 200)
 
-    def set(self, updates, text, begun=0.0):
-        data = text.encode()[:200]
-        head = struct.pack("qdi", updates, begun, len(data))
-        self.memory[: 20 + len(data)] = head + data
+    def set(self, updates, text):
+        self.updates.value, self.text.value = updates, text.encode()[:199]
 
-    def get(self):
-        """Return updates in this start, when training began (or 0), and where it is."""
-        updates, begun, size = struct.unpack("qdi", self.memory[:20])
-        return updates, begun, self.memory[20 : 20 + size].decode(errors="replace")
+    @property
+    def place(self):
+        return self.text.value.decode(errors="replace")
+
+
+class Halved:
+    """A writable file that calls ``between`` amid a write, and ``after`` after it."""
+
+    def __init__(self, file, between, after):
+        self.file, self.between, self.after = file, between, after
+        self.flush, self.fileno = file.flush, file.fileno
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def write(self, data):
+        half = len(data) // 2
+        for part, then in ((data[:half], self.between), (data[half:], self.after)):
+            self.file.write(part)
+            self.file.flush()
+            then()
 
 
 def instrument(marker, plan):
     """Make the module tell where it is, and die at ``plan``: (point, n-th time)."""
-    counts = dict.fromkeys(POINTS, 0)
-    updates, begun = [0], [0.0]
+    counts, updates = dict.fromkeys(POINTS, 0), [0]
 
-    def tell(text, name=""):
-        marker.set(updates[0], f"{text}: {name}" if name else text, begun[0])
-        if name:
-            counts[text] += 1
-            if plan == (text, counts[text]):
-                os.kill(os.getpid(), signal.SIGKILL)
+    def tell(text):
+        marker.set(updates[0], text)
+
+    def point(text, path):
+        tell(f"{text}: {Path(path).name.removesuffix('.tmp')}")
+        counts[text] += 1
+        if plan == (text, counts[text]):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def opened(path, mode="r", **options):
         file = open(path, mode, **options)
         if mode != "wb":
             return file
-        name = Path(path).name.removesuffix(".tmp")
-        return Halved(file, *(functools.partial(tell, p, name) for p in POINTS[:2]))
-
-    replace, run_epoch = os.replace, at.run_epoch
-    clip, save_if_due = torch.nn.utils.clip_grad_norm_, at.Run.save_if_due
-    fsync = os.fsync
+        return Halved(file, *(functools.partial(point, p, path) for p in POINTS[:2]))
 
     def replaced(old, new):
-        tell(POINTS[2], Path(new).name)
+        point(POINTS[2], new)
         replace(old, new)
-        tell(POINTS[3], Path(new).name)
-
-    def synced(file):
-        fsync(file)
-        if stat.S_ISDIR(os.fstat(file).st_mode):
-            tell("after a write")
+        point(POINTS[3], new)
 
     def clipped(*args):
         tell("in an update")
@@ -111,21 +117,22 @@ def instrument(marker, plan):
         save_if_due(run)
 
     def epoch(*args, **options):
-        begun[0] = begun[0] or time.time()
         tell("beginning an epoch" if "eval" not in args else "validating")
         return run_epoch(*args, **options)
 
+    replace, run_epoch = os.replace, runs.run_epoch
+    clip, save_if_due = torch.nn.utils.clip_grad_norm_, at.Run.save_if_due
     clock = {"monotonic": lambda: float(updates[0])}
     runs.time = SimpleNamespace(**vars(time) | clock)
     files.open, os.replace, runs.run_epoch = opened, replaced, epoch
     torch.nn.utils.clip_grad_norm_, at.Run.save_if_due = clipped, between
-    os.fsync = synced
     tell("starting")
 
 
-def train(config, marker, plan, said):
+def start(config, marker, said, plan=None):
     """Fork a process that trains, printing to the file ``said``; return its id."""
     sys.stdout.flush()
+    marker.set(0, "not begun")
     if child := os.fork():
         return child
     status = 99
@@ -150,7 +157,7 @@ def settings(folder, epochs):
         "bpe_size": 400, "N": 1, "d_model": 32, "d_ff": 64, "h": 2, "tie": "all",
         "batch_tokens": 700, "accum_iter": 2, "epochs": epochs, "warmup": 20,
         "base_lr": 0.003, "device": "cpu", "precision": "float32", "keep": 3,
-        "save_seconds": SAVE_SECONDS, "average": 2,
+        "save_seconds": 2, "average": 2, "threads": 1,
     }  # fmt: skip
     for side, suffix in (("src", "de"), ("tgt", "en")):
         lines = at.read_lines(at.data_file("captions", f"train.{suffix}"))
@@ -172,135 +179,84 @@ def wait(child, seconds=HANG):
     return None
 
 
-def await_updates(child, marker, count, said):
+def await_updates(count, child, marker, said):
     """Return when a child that trains has done ``count`` updates."""
-    while not marker.get()[1] or marker.get()[0] < count:
+    while marker.updates.value < count:
         if wait(child, 0.002) is not None:
             raise Failed(said.read_text())
 
 
-def check_whole(folder):
-    """Check that every file under its final name can be read to the end."""
-    for path in at.run_files(folder):
-        if path.suffix == ".json":
-            at.read_json(path)
-        elif path.suffix == ".safetensors":
-            at.load_with_notes(path)
-
-
-def newest(folder):
-    """Return the updates in the newest state, and when it was written."""
-    states = at.saved_steps(folder / "resume")
-    if not states:
-        return 0, time.time()
-    return int(states[-1].stem[5:]), states[-1].stat().st_mtime
+def expect(status, child, said):
+    """Wait for a child's end; raise Failed if its status is another one."""
+    if (found := wait(child)) != status:
+        if found is None:
+            os.kill(child, signal.SIGKILL)
+        raise Failed(f"status {found}, not {status}\n{said.read_text()}")
 
 
 def torture(kills, folder, draw):
     """Train undisturbed, then with this many kills, and compare."""
     config = settings(folder, epochs=max(12, 2 * kills))
     said, marker = folder / "said", Marker()
-    started = time.monotonic()
-    whole = config | {"run_dir": folder / "whole"}
-    if (status := wait(train(whole, marker, None, said))) != 0:
-        raise Failed(f"status {status} undisturbed:\n{said.read_text()}")
-    print(f"undisturbed: {time.monotonic() - started:.1f} s of training")
-
-    config |= {"run_dir": folder / "killed"}
-    inside, most = 0, 0.0
+    whole, killed = folder / "whole", folder / "killed"
+    expect(0, start(config | {"run_dir": whole}, marker, said), said)
+    config["run_dir"] = killed
+    inside = 0
     for number in range(1, kills + 1):
-        planned = number % 2 == 1  # every other one inside a write
-        plan = (draw.choice(POINTS), draw.randint(1, 12)) if planned else None
-        marker.set(0, "not begun")
-        child = train(config, marker, plan, said)
-        if planned:
-            status = wait(child)
+        if number % 2:  # inside a write
+            plan = draw.choice(POINTS), draw.randint(1, 12)
+            child = start(config, marker, said, plan)
         else:  # at a random moment, every other time during training
+            child = start(config, marker, said)
             if number % 4:
-                await_updates(child, marker, draw.randint(0, 3), said)
-            status = wait(child, draw.uniform(0, 0.1))
-        if status is None:
+                await_updates(draw.randint(1, 3), child, marker, said)
+            time.sleep(draw.uniform(0, 0.1))
             os.kill(child, signal.SIGKILL)
-            status = wait(child)
-        killed_at = time.time()
-        if status != -signal.SIGKILL:
-            raise Failed(f"start {number}: status {status}\n{said.read_text()}")
-        _, begun, place = marker.get()
-        check_whole(folder / "killed")
-        saved, when = newest(folder / "killed")
-        lost = killed_at - max(when, begun) if begun else 0.0  # seconds of training
-        in_write = place.startswith(POINTS)
-        inside += in_write
-        most = max(most, lost)
-        print(
-            f"{number:3} killed {'in a write' if in_write else '          '}  "
-            f"{place:50} continues from {saved:4}, {lost:.2f} s lost",
-            flush=True,
-        )
-    if (status := wait(train(config, marker, None, said))) != 0:
-        raise Failed(f"the last start: status {status}\n{said.read_text()}")
-    compare(folder / "whole", folder / "killed")
+        expect(-signal.SIGKILL, child, said)
+        check_whole(killed)
+        place, saved = marker.place, at.saved_steps(killed / "resume")
+        inside += place.startswith(POINTS)
+        last = saved[-1].stem if saved else "the beginning"
+        print(f"{number:3} killed  {place:50} continues from {last}", flush=True)
+    expect(0, start(config, marker, said), said)
+    compare(whole, killed)
     if inside * 3 < kills:
         raise Failed(f"only {inside} of {kills} kills were inside a write")
     if "Traceback" in said.read_text():
         raise Failed(said.read_text())
-    print(f"{kills} killed, {inside} of them inside a write; at most {most:.2f} s lost")
+    print(f"{kills} killed, {inside} of them inside a write")
     print("same losses, same weights, same last state, bit for bit")
 
 
 def compare(one, two):
     """Raise Failed if two runs' folders differ in anything but times."""
-    records = [
-        [{k: v for k, v in r.items() if "second" not in k} for r in at.read_metrics(x)]
+    try:
+        assert_same_run(one, two)
+    except AssertionError as error:
+        raise Failed(f"the runs differ: {error}") from None
+    names, others = (
+        [path.relative_to(x) for path in at.run_files(x) if "resume" not in path.parts]
         for x in (one, two)
-    ]
-    if records[0] != records[1] or not records[0]:
-        raise Failed("the losses differ:\n" + "\n".join(map(json.dumps, records)))
-    names = [
-        [p.relative_to(x) for p in at.run_files(x) if "resume" not in p.parts]
-        for x in (one, two)
-    ]
-    if names[0] != names[1]:
-        raise Failed(f"the files differ: {names}")
-    last = at.saved_steps(one / "resume")[-1].relative_to(one)
-    for name in [*names[0], last]:
-        if name.suffix == ".safetensors":
-            first, second = (at.load_tensors(x / name) for x in (one, two))
-            same = first.keys() == second.keys() and all(
-                torch.equal(tensor, second[key]) for key, tensor in first.items()
-            )
-            if not same:
-                raise Failed(f"{name} differs")
-    if list(two.rglob("*.tmp")):
-        raise Failed("half a file was left")
+    )
+    if names != others or list(two.rglob("*.tmp")):
+        raise Failed(f"the files differ: {names}, {others}")
 
 
 def stops(count, folder, draw):
     """Send each run one SIGINT at a random moment: it must end with status 130."""
     config = settings(folder, epochs=100000) | {"schedule": "inverse_sqrt"}
     config |= {"save_seconds": 0.0}
-    statuses = []
     for number in range(1, count + 1):
         marker, said = Marker(), folder / f"said-{number}"
-        config["run_dir"] = folder / f"run-{number}"
-        child = train(config, marker, None, said)
-        while not at.saved_steps(config["run_dir"] / "resume"):
-            if wait(child, 0.01) is not None:
-                raise Failed(said.read_text())
+        child = start(config | {"run_dir": folder / f"run-{number}"}, marker, said)
+        await_updates(1, child, marker, said)
         time.sleep(draw.uniform(0, 0.6))
-        updates, _, place = marker.get()
+        updates, place = marker.updates.value, marker.place
         os.kill(child, signal.SIGINT)
-        status = wait(child)
-        if status is None:
-            os.kill(child, signal.SIGKILL)
-            wait(child)
-        statuses.append(status)
+        expect(130, child, said)
         note = said.read_text().strip()
-        print(f"{number:3} at update {updates:4}, {place:45} {status}: {note[-60:]}")
-    wrong = [status for status in statuses if status != 130]
-    print(f"{count - len(wrong)} of {count} ended at once, with status 130")
-    if wrong:
-        raise Failed(f"others: {wrong}")
+        print(f"{number:3} at update {updates:4}, {place:45} {note[-60:]}", flush=True)
+    print(f"{count} of {count} ended at once, with status 130")
 
 
 def main(words):
