@@ -132,6 +132,12 @@ def test_the_repository_uses_its_best_model_and_does_not_announce_it(capfd):
     assert "dog" in out and err == ""
 
 
+def test_it_knows_its_version(capfd):
+    with pytest.raises(SystemExit):
+        at.main(["--version"])
+    assert capfd.readouterr().out == f"annotated-transformer {at.VERSION}\n"
+
+
 def test_one_version_everywhere():
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     version, date = re.search(r"^## (\S+) \((\S+)\)$", changes, re.M).groups()

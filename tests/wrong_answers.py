@@ -733,12 +733,9 @@ def as_language_model(mask="causal", weights="right"):
             "one": (prefix & triangle)[:1],
         }
         source, words = torch.zeros(B, S), (batch.tgt_y != pad).float()
-        early = torch.cat([words, torch.zeros(B, 1)], dim=1)
         ones = {
             "right": torch.cat([source, words], dim=1),
             "all": torch.cat([(batch.src != pad).float(), words], dim=1),
-            "read": torch.cat([source, (batch.tgt != pad).float()], dim=1),
-            "early": torch.cat([source[:, 1:], early], dim=1),
             "late": torch.cat([source, words[:, 1:], words[:, :1] * 0], dim=1),
             "target": words,
         }
@@ -753,8 +750,6 @@ WRONG["6.5"] = [
     as_language_model(mask="apart"),
     as_language_model(mask="one"),
     as_language_model(weights="all"),
-    as_language_model(weights="read"),
-    as_language_model(weights="early"),
     as_language_model(weights="late"),
     as_language_model(weights="target"),
     lambda batch, pad: at.prefix_mask(batch.src_mask, batch.tgt_mask),
