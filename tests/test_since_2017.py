@@ -33,7 +33,7 @@ from transformer_workshop import runs
 from transformer_workshop.runs import schedule_of
 
 ROOT = Path(__file__).resolve().parent.parent
-SUBSETS = [s for n in (0, 1, 4, 5) for s in itertools.combinations(CHANGES, n)]
+SUBSETS = [s for n in (0, 1, 5) for s in itertools.combinations(CHANGES, n)]
 near = {"rtol": 0, "atol": 1e-9}
 
 
@@ -555,7 +555,8 @@ def test_a_temperature_that_is_not_positive_is_refused(temperature):
 # --- a schedule that waits ---------------------------------------------------
 
 
-@given(st.integers(1, 50), st.integers(51, 500), st.floats(0.01, 1) | st.none())
+@given(st.integers(1, 50), st.integers(51, 300), st.floats(0.01, 1) | st.none())
+@settings(max_examples=30)
 def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, share):
     """Without a share, it falls from its peak to zero, as if that were 1."""
     given = () if share is None else (share,)
