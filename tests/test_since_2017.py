@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import math
 import re
 from contextlib import ExitStack, contextmanager
@@ -28,7 +27,7 @@ from small_runs import (
 )
 
 import annotated_transformer as at
-from annotated_transformer import CHANGES, END, PAD, START, DataError
+from annotated_transformer import CHANGES, END, PAD, START
 from transformer_workshop import runs
 from transformer_workshop.runs import schedule_of
 
@@ -618,22 +617,6 @@ def test_a_run_of_2026_in_bfloat16_learns(tmp_path):
     tiny = small_run(tmp_path, block="2026", precision="bfloat16", epochs=2)
     first, last = (record["valid_nll"] for record in repeatable(train(tiny)))
     assert last < first
-
-
-def test_a_folder_older_than_the_settings_is_one_of_2017(tmp_path):
-    tiny = small_run(tmp_path)
-    folder = train(tiny, epochs=1)
-    before = at.load_translator(folder, "cpu").translate(["Ein Hund."], 1)
-    settings = json.loads((folder / "config.json").read_text())
-    for name in ("block", "decay"):
-        del settings["config"][name]
-    (folder / "config.json").write_text(json.dumps(settings))
-    old = at.load_translator(folder, "cpu")
-    assert (old.config.block, old.config.decay) == ("2017", 1.0)
-    assert old.translate(["Ein Hund."], 1) == before
-    with pytest.raises(DataError, match=r"block \('?2017'? there, '?2026'? now\)"):
-        train(tiny, epochs=1, block="2026")
-    train(tiny, epochs=1)
 
 
 def test_export_refuses_block_2026_in_one_line(finished, tmp_path, capfd):

@@ -381,7 +381,7 @@ def test_the_copy_task_is_learned_with_post_norm_too():
         optimizer, lambda step: at.rate(step + 1, 32, 0.7, 100)
     )
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
-    at.run_epoch(at.data_gen(11, 40, 300), model, compute, optimizer, scheduler)
+    at.run_epoch(at.data_gen(11, 20, 300), model, compute, optimizer, scheduler)
     fresh = next(at.data_gen(11, 200, 1))
     out = at.greedy_decode(model, fresh.src, fresh.src_mask, 10, 1)
     assert (out == fresh.src).all(-1).float().mean() >= 0.95
