@@ -49,45 +49,24 @@ def bpe() -> at.BytePairEncoding:
 # --- byte-pair encoding ------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ODD)
-def test_odd_texts_come_back(bpe, text):
-    assert bpe.detokenize(bpe.tokenize(text)) == text
+def test_odd_texts_come_back(bpe):
+    assert [bpe.detokenize(bpe.tokenize(text)) for text in ODD] == ODD
 
 
 @given(text=st.text())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_any_text_comes_back(bpe, text):
     assert bpe.detokenize(bpe.tokenize(text)) == text
 
 
-def test_real_sentences_come_back():
-    names = ["captions"] + ["multi30k"] * bool(
-        os.environ.get("ANNOTATED_TRANSFORMER_DATA")
-    )
-    for name in names:
-        pairs = at.load_pairs(at.TrainingConfig(dataset=name), "valid")
-        sentences = [sentence for pair in pairs for sentence in pair]
-        encoding = at.BytePairEncoding.train(sentences[:500], 600)
-        for sentence in sentences:
-            tokens = encoding.tokenize(sentence)
-            assert encoding.detokenize(tokens) == sentence
-            assert len(tokens) < len(sentence.encode()) + 1
-
-
 def test_special_tokens_come_first_and_are_never_found_in_text(bpe):
-    itos = bpe.get_itos()
-    assert itos[:4] == at.SPECIALS
-    assert len(itos) == len(set(itos)) == 320
-    for text in ["</s>", "a<unk>b", " <s> ", *TEXTS]:
-        tokens = bpe.tokenize(text)
-        assert not set(tokens) & set(at.SPECIALS)
-        assert set(tokens) <= set(itos)
-
-
-def test_special_tokens_are_not_learnt_either():
-    encoding = at.BytePairEncoding.train(["</s> <s> <blank> <unk>"] * 50, 340)
-    assert encoding.get_itos()[:4] == at.SPECIALS
-    assert not set(encoding.tokenize("a </s> <unk>")) & set(at.SPECIALS)
+    special = at.BytePairEncoding.train(["</s> <s> <blank> <unk>"] * 50, 340)
+    for encoding in (bpe, special):
+        itos = encoding.get_itos()
+        assert itos[:4] == at.SPECIALS and len(itos) == len(set(itos))
+        for text in ["</s>", "a<unk>b", " <s> ", *TEXTS]:
+            assert set(encoding.tokenize(text)) <= set(itos[4:])
+    assert len(bpe.get_itos()) == 320
 
 
 def test_both_sides_are_learnt_and_case_is_kept(bpe):
@@ -104,16 +83,15 @@ def test_training_repeats_itself_also_in_another_process(bpe):
         "texts = json.load(sys.stdin)\n"
         "sys.stdout.write(at.BytePairEncoding.train(texts, 320).to_json())"
     )
-    for seed in "12":
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            input=json.dumps(TEXTS),
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        )
-        assert done.stdout == bpe.to_json()
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(TEXTS),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "1"},  # another order of sets
+    )
+    assert done.stdout == bpe.to_json()
 
 
 def test_json_and_pickle_give_the_same_encoding(bpe):
@@ -156,9 +134,14 @@ def some_source(rows=4, seed=0):
     return src, (src != 2).unsqueeze(1)
 
 
-@pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-@pytest.mark.parametrize("dtype, near", [(torch.float64, 1e-9), (torch.float32, 1e-4)])
+@pytest.mark.parametrize(
+    "norm_first, positions, dtype, near",
+    [
+        (True, "sinusoidal", torch.float64, 1e-9),
+        (False, "learned", torch.float64, 1e-9),
+        (True, "sinusoidal", torch.float32, 1e-4),
+    ],
+)
 @torch.no_grad()
 def test_cached_equals_uncached(norm_first, positions, dtype, near):
     model = some_model(dtype=dtype, norm_first=norm_first, positions=positions)
@@ -169,7 +152,6 @@ def test_cached_equals_uncached(norm_first, positions, dtype, near):
     steps = [at.decode_step(model, cache, tgt[:, None, : t + 1]) for t in range(20)]
     steps = torch.cat(steps, dim=1)
     assert (steps - whole).abs().max() < near
-    assert torch.equal(steps.argmax(-1), whole.argmax(-1))
 
 
 @torch.no_grad()
@@ -240,8 +222,7 @@ def log_probability(model, src, mask, ids) -> float:
         return model.generator(out)[0, range(len(ids)), ids].sum().item()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed, alpha", [(0, 0.0), (1, 1.0), (2, 3.0)])
 def test_a_beam_of_one_is_greedy(seed, alpha):
     model = some_model(seed=seed, norm_first=seed % 2 == 0, dtype=torch.float32)
     model.generator.proj.bias.data[1] += 3.0  # so that many outputs end
@@ -253,42 +234,39 @@ def test_a_beam_of_one_is_greedy(seed, alpha):
     assert 0 < sum(1 in row for row in greedy)
 
 
-@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed, alpha", [(0, -1.0), (1, 0.0), (2, 0.6), (3, 2.0)])
 def test_a_full_beam_is_enumeration(seed, alpha):
     model = some_model(vocab=5, seed=seed)
     src, mask = some_source(2, seed)
     found = search(model, src, mask, 4, beam_size=64, length_penalty=alpha)
+    bodies = [
+        body for n in range(4) for body in itertools.product([0, 2, 3, 4], repeat=n)
+    ]
+    assert len(bodies) == 85
     for b, (ids, score) in enumerate(found):
         rated = []
-        for n in range(4):
-            for body in itertools.product([0, 2, 3, 4], repeat=n):
-                written = [*body, 1][:3]  # ended, or cut after three tokens
-                logp = log_probability(model, src[[b]], mask[[b]], written)
-                rated.append((logp / ((5 + len(written)) / 6) ** alpha, list(body)))
-        assert len(rated) == 85
+        for body in bodies:
+            written = [*body, 1][:3]  # ended, or cut after three tokens
+            logp = log_probability(model, src[[b]], mask[[b]], written)
+            rated.append((logp / ((5 + len(written)) / 6) ** alpha, list(body)))
         assert ids == max(rated)[1]
         assert score == pytest.approx(max(rated)[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_batch_gives_what_each_sentence_gives(seed, beam_size):
-    model = some_model(seed=seed, dtype=torch.float32)
-    src, mask = some_source(6, seed)
-    together = search(model, src, mask, beam_size=beam_size)
-    order = torch.tensor([4, 2, 0, 5, 1, 3])
-    mixed = search(model, src[order], mask[order], beam_size=beam_size)
-    for b, (ids, score) in enumerate(together):
+def test_a_batch_gives_what_each_sentence_gives(beam_size):
+    model = some_model(seed=beam_size, dtype=torch.float32)
+    src, mask = some_source(6)
+    for b, (ids, score) in enumerate(search(model, src, mask, beam_size=beam_size)):
         length = int(mask[b].sum())
         [(alone, its_score)] = search(
             model, src[[b], :length], mask[[b], :, :length], beam_size=beam_size
         )
-        assert ids == alone == mixed[order.tolist().index(b)][0]
+        assert ids == alone
         assert score == pytest.approx(its_score, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_rating_is_that_of_the_output(seed):
     model = some_model(seed=seed)
     src, mask = some_source(4, seed)
@@ -443,13 +421,6 @@ def test_an_output_without_end_is_cut_and_competes(monkeypatch):
     assert planted.search(max_len=1)[0] == ([], 0.0)
 
 
-def test_a_beam_wider_than_the_vocabulary_is_no_problem():
-    model = some_model(vocab=5)
-    src, mask = some_source()
-    found = search(model, src, mask, 4, beam_size=500)
-    assert found == search(model, src, mask, 4, beam_size=64)
-
-
 def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
@@ -470,11 +441,10 @@ def small(seed: int, **options) -> at.EncoderDecoder:
     return at.make_model(9, 9, 1, 8, 16, 2, **options)
 
 
-@given(st.integers(1, 7), st.sampled_from([torch.float32, torch.bfloat16]))
-@settings(max_examples=14)
-def test_the_mean_of_equal_models_is_that_model(k, dtype):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_mean_of_equal_models_is_that_model(dtype):
     model, result = small(1).to(dtype), small(2).to(dtype)
-    at.average(result, [model] * k)
+    at.average(result, [model] * 3)
     state = result.state_dict()
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, state[name]) and state[name].dtype == dtype
@@ -571,15 +541,6 @@ def two_passes(rows=6, size=7, seed=0):
     return logits.log_softmax(-1), target
 
 
-def test_equal_passes_cost_twice_the_smoothed_criterion():
-    (x, _), target = two_passes()
-    twice = at.RDrop(7, 2, 0.1, weight=5.0)(x.repeat(2, 1), target.repeat(2))
-    once = at.LabelSmoothing(7, 2, 0.1)(x, target)
-    assert torch.allclose(twice, 2 * once, rtol=1e-12)
-    one_half = at.RDrop(7, 2, 0.1, weight=5.0)(x, torch.full_like(target, 2))
-    assert one_half == 0  # nothing but padding
-
-
 @given(seed=st.integers(0, 10**6), weight=st.sampled_from([0.0, 0.5, 5.0]))
 @settings(max_examples=20)
 def test_the_divergence_is_pytorchs_taken_both_ways(seed, weight):
@@ -598,25 +559,16 @@ def test_the_divergence_is_pytorchs_taken_both_ways(seed, weight):
 def test_padding_rows_of_r_drop_count_nothing_and_get_no_gradient():
     x, target = two_passes()
     criterion, padding = at.RDrop(7, 2, 0.1, weight=3.0), target == 2
-    leaf = x.flatten(0, 1).clone().requires_grad_()
-    criterion(leaf, target.repeat(2)).backward()
-    assert not leaf.grad[padding.repeat(2)].any()
-    assert leaf.grad[~padding.repeat(2)].any(-1).all()
     other = x.clone()
     other[:, padding] = torch.randn(2, int(padding.sum()), 7).double().log_softmax(-1)
-    assert torch.equal(
-        criterion(other.flatten(0, 1), target.repeat(2)),
-        criterion(x.flatten(0, 1), target.repeat(2)),
-    )
-
-
-def test_the_gradient_of_r_drop_is_that_of_finite_differences():
-    x, target = two_passes()
-    criterion = at.RDrop(7, 2, 0.1, weight=3.0)
-    logits = x.flatten(0, 1).clone().requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda z: criterion(z.log_softmax(-1), target.repeat(2)), logits
-    )
+    losses = []
+    for each in (x, other):
+        leaf = each.flatten(0, 1).requires_grad_()
+        losses.append(criterion(leaf, target.repeat(2)))
+        losses[-1].backward()
+        assert torch.equal(leaf.grad.any(-1), ~padding.repeat(2))
+    assert losses[0] == losses[1]
+    assert criterion(x.flatten(0, 1), torch.full((12,), 2)) == 0  # nothing but padding
 
 
 @pytest.mark.parametrize("rows", [5, 6])
@@ -642,59 +594,66 @@ def test_r_drop_reads_a_batch_of_a_group_twice():
     assert abs(apart[False]) < 1e-9 < 1e-3 < apart[True]
 
 
+RESULTS = at.project_folder() / "results"
+
+
+def stored(file, *runs):
+    """Return what a file in the folders of these runs holds."""
+    return [at.read_json(RESULTS / run / file) for run in runs]
+
+
+def configs(*runs):
+    return [settings["config"] for settings in stored("config.json", *runs)]
+
+
+def changed(one, other):
+    """Return the names of the settings that differ, but for those of the machine."""
+    names = {name for name in one if one[name] != other.get(name)}
+    return names - {"run_dir", "threads", "save_seconds"}
+
+
 def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
-    results = at.project_folder() / "results"
-    with_it = at.read_json(results / "multi30k-r-drop" / "validation.json")
-    without = at.read_json(results / "multi30k-small" / "validation.json")
-    settings = [at.read_json(results / name / "config.json")["config"]
-                for name in ("multi30k-r-drop", "multi30k-small")]  # fmt: skip
-    other = {k for k in settings[0] if settings[0][k] != settings[1].get(k)}
-    assert other == {"r_drop", "run_dir", "threads", "save_seconds"}
-    assert len(at.read_metrics(results / "multi30k-r-drop")) == 24
-    assert round(with_it["bleu"], 1) == 41.9 and settings[0]["r_drop"] == 5
-    assert round(without["bleu"], 1) == 42.8
+    runs = "multi30k-r-drop", "multi30k-small"
+    with_it, without = configs(*runs)
+    assert changed(with_it, without) == {"r_drop"} and with_it["r_drop"] == 5
+    assert len(at.read_metrics(RESULTS / "multi30k-r-drop")) == 24
+    found = stored("validation.json", *runs)
+    assert [round(scores["bleu"], 1) for scores in found] == [41.9, 42.8]
+
+
+SEEDS = [f"multi30k-2026-seed{seed}" for seed in range(3)]
+DIVERSIFIED = [f"multi30k-diversified{seed}" for seed in ("", "-seed1", "-seed2")]
+
+
+def comparable(*runs):
+    """Return the scores on validation and on the test set, all by one signature."""
+    found, tested = stored("validation.json", *runs), stored("evaluate.json", *runs)
+    assert len({scores["signature"] for scores in found + tested}) == 1
+    assert all(scores["sentences"] == 1000 for scores in tested)
+    return found, tested
 
 
 def test_the_three_runs_of_2026_differ_in_their_seed_alone():
-    root = at.project_folder()
-    runs = [root / "results" / f"multi30k-2026-seed{seed}" for seed in range(3)]
-    configs = [at.read_json(run / "config.json")["config"] for run in runs]
-    assert [config["seed"] for config in configs] == [0, 1, 2]
-    for config in configs:
-        changed = {name for name in config if config[name] != configs[0][name]}
-        assert changed <= {"seed", "threads", "run_dir"}
-    tested = [at.read_json(run / "evaluate.json") for run in runs]
-    found = [at.read_json(run / "validation.json") for run in runs]
-    assert len({scores["signature"] for scores in found + tested}) == 1
-    assert all(scores["sentences"] == 1000 for scores in tested)
-    older = [
-        root / "results" / f"multi30k-diversified{s}" for s in ("", "-seed1", "-seed2")
-    ]
-    for file, ours in (("evaluate.json", tested), ("validation.json", found)):
-        best = max(at.read_json(run / file)["bleu"] for run in older)
-        assert all(scores["bleu"] > best for scores in ours)  # as chapters 6 and 95 say
-    bleu = [scores["bleu"] for scores in tested]
+    """Check that they are better than the others, as chapters 6 and 95 say."""
+    first, *others = configs(*SEEDS)
+    assert [changed(first, other) for other in others] == [{"seed"}] * 2
+    for ours, older in zip(comparable(*SEEDS), comparable(*DIVERSIFIED), strict=True):
+        assert min(x["bleu"] for x in ours) > max(x["bleu"] for x in older)
+    bleu = [scores["bleu"] for scores in stored("evaluate.json", *SEEDS)]
     spread = f"mean {statistics.mean(bleu):.1f}, standard deviation "
-    readme = (root / "README.md").read_text("utf-8")
+    readme = (at.project_folder() / "README.md").read_text("utf-8")
     assert f"{spread}{statistics.stdev(bleu):.1f} |" in readme
 
 
 def test_what_the_text_says_of_more_pairs_was_measured():
-    results = at.project_folder() / "results"
-    names = [f"multi30k-diversified{seed}" for seed in ("", "-seed1", "-seed2")]
-    runs = [results / name for name in ("multi30k-small", *names)]
-    found = [at.read_json(run / "validation.json") for run in runs]
+    runs = ["multi30k-small", *DIVERSIFIED]
+    found, _ = comparable(*runs)
     assert [round(x["bleu"], 1) for x in found] == [42.8, 43.9, 43.1, 42.7]
-    tested = [at.read_json(run / "evaluate.json") for run in runs]
-    assert len({scores["signature"] for scores in found + tested}) == 1
-    assert all(scores["sentences"] == 1000 for scores in tested)
-    plain, *more = [at.read_json(run / "config.json")["config"] for run in runs]
+    plain, *more = configs(*runs)
     assert [config["seed"] for config in more] == [0, 1, 2]
-    data = {"train_src", "train_tgt", "run_dir", "save_seconds", "r_drop"}
-    changed = data | {"epochs", "dropout", "keep", "average", "seed", "threads"}
+    allowed = {"train_src", "train_tgt", "r_drop", "epochs", "dropout", "keep"}
     for config in more:
-        assert {x for x in config if config[x] != plain.get(x)} <= changed
+        assert changed(config, plain) <= allowed | {"average", "seed"}
     shipped = at.read_json(at.project_folder() / "models/multi30k/evaluate.json")
-    assert max(found, key=lambda scores: scores["bleu"])["bleu"] == pytest.approx(
-        shipped["valid"]["bleu"], abs=0.1
-    )
+    best = max(scores["bleu"] for scores in found)
+    assert best == pytest.approx(shipped["valid"]["bleu"], abs=0.1)

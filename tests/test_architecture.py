@@ -10,12 +10,10 @@ import torch.nn as nn
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
 
 WIDTH, HEADS, FF = 16, 4, 32
-MANNERS = pytest.mark.parametrize("norm_first", [True, False])
 
 
 # --- copying our weights into PyTorch's layers -------------------------------
@@ -45,13 +43,6 @@ def layer_weights(ours: nn.Module) -> dict:
     return weights
 
 
-def torch_layer(kind, ours: nn.Module, norm_first: bool) -> nn.Module:
-    settings = dict(batch_first=True, norm_first=norm_first, layer_norm_eps=1e-6)
-    theirs = kind(WIDTH, HEADS, FF, 0.0, **settings).double()
-    theirs.load_state_dict(layer_weights(ours))
-    return theirs
-
-
 def our_model(norm_first: bool, **more) -> at.EncoderDecoder:
     torch.manual_seed(0)
     sizes = (11, 13, 2, WIDTH, FF, HEADS)
@@ -66,22 +57,7 @@ def ragged(vocab: int, lengths: list[int]) -> torch.Tensor:
     return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=2)
 
 
-def same_gradients(ours, theirs, our_inputs, their_inputs, direction):
-    """Assert that outputs agree, and so do the gradients of the inputs."""
-    assert torch.allclose(ours, theirs, atol=1e-10)
-    mine = torch.autograd.grad((ours * direction).sum(), our_inputs, retain_graph=True)
-    other = torch.autograd.grad((theirs * direction).sum(), their_inputs)
-    for a, b in zip(mine, other, strict=True):
-        assert torch.allclose(a, b, atol=1e-10)
-
-
-def test_layer_norm_is_torchs():
-    ours, theirs = at.LayerNorm(WIDTH).double(), nn.LayerNorm(WIDTH, eps=1e-6).double()
-    x = torch.randn(3, 5, WIDTH, dtype=torch.float64, requires_grad=True)
-    same_gradients(ours(x), theirs(x), [x], [x], torch.randn(3, 5, WIDTH).double())
-
-
-@pytest.mark.parametrize("width", [4, 8, 512])
+@pytest.mark.parametrize("width", [4, 512])
 def test_layer_norm_divides_by_n_with_epsilon_under_the_root(width):
     x = 1e-3 * torch.randn(7, width, dtype=torch.float64)
     centered = x - x.mean(-1, keepdim=True)
@@ -95,43 +71,14 @@ def test_multi_head_attention_is_torchs():
     state = attention_weights(ours, "x")
     theirs.load_state_dict({k[2:]: v for k, v in state.items()})
     q, m = torch.randn(2, 5, WIDTH).double(), torch.randn(2, 7, WIDTH).double()
-    q.requires_grad_()
     mask = torch.rand(2, 1, 7) > 0.3
     mask[..., 0] = True
-    hidden = ~mask.squeeze(1)
     out = ours(q, m, m, mask)
     expected, weights = theirs(
-        q, m, m, key_padding_mask=hidden, average_attn_weights=False
+        q, m, m, key_padding_mask=~mask.squeeze(1), average_attn_weights=False
     )
+    assert torch.allclose(out, expected, atol=1e-10)
     assert torch.allclose(ours.attn, weights, atol=1e-10)
-    same_gradients(out, expected, [q], [q], torch.randn(2, 5, WIDTH).double())
-
-
-@MANNERS
-def test_encoder_layer_is_torchs(norm_first):
-    ours = our_model(norm_first).encoder.layers[1]
-    theirs = torch_layer(nn.TransformerEncoderLayer, ours, norm_first)
-    x = torch.randn(2, 6, WIDTH).double().requires_grad_()
-    padding = torch.arange(6) >= torch.tensor([[4], [6]])
-    keep = ~padding.unsqueeze(-1)
-    out = ours(x, ~padding.unsqueeze(1)) * keep
-    expected = theirs(x, src_key_padding_mask=padding) * keep
-    same_gradients(out, expected, [x], [x], torch.randn(2, 6, WIDTH).double())
-
-
-@MANNERS
-def test_decoder_layer_is_torchs(norm_first):
-    ours = our_model(norm_first).decoder.layers[1]
-    theirs = torch_layer(nn.TransformerDecoderLayer, ours, norm_first)
-    x = torch.randn(2, 6, WIDTH).double().requires_grad_()
-    memory = torch.randn(2, 4, WIDTH).double().requires_grad_()
-    padding = torch.arange(4) >= torch.tensor([[2], [4]])
-    causal = at.subsequent_mask(6)
-    out = ours(x, memory, ~padding.unsqueeze(1), causal)
-    expected = theirs(x, memory, tgt_mask=~causal[0], memory_key_padding_mask=padding)
-    same_gradients(
-        out, expected, [x, memory], [x, memory], torch.randn(2, 6, WIDTH).double()
-    )
 
 
 def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
@@ -153,11 +100,10 @@ def torch_model(ours: at.EncoderDecoder, norm_first: bool) -> nn.Transformer:
     return theirs
 
 
-@MANNERS
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_whole_model_is_torchs(norm_first, positions):
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_whole_model_is_torchs(norm_first):
     """Compare the outputs, and the gradients of all weights of both stacks."""
-    ours = our_model(norm_first, positions=positions, max_len=20)
+    ours = our_model(norm_first)
     theirs = torch_model(ours, norm_first)
     src, tgt = ragged(11, [3, 7, 5]), ragged(13, [6, 4, 5])
     out = ours(src, tgt, (src != 2).unsqueeze(1), at.Batch.make_std_mask(tgt, 2))
@@ -176,11 +122,9 @@ def test_whole_model_is_torchs(norm_first, positions):
     (expected * direction).sum().backward()
     for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
         for ours_layer, theirs_layer in zip(mine.layers, other.layers, strict=True):
-            mine_grads = {n: p.grad for n, p in ours_layer.named_parameters()}
-            for p, g in ((p, p.grad) for p in ours_layer.parameters()):
-                p.data = g  # let layer_weights arrange gradients as it does weights
+            for p in ours_layer.parameters():
+                p.data = p.grad  # for layer_weights to arrange them
             arranged = layer_weights(ours_layer)
-            assert all(g is not None for g in mine_grads.values())
             for name, p in theirs_layer.named_parameters():
                 assert torch.allclose(arranged[name], p.grad, atol=1e-9), name
 
@@ -269,12 +213,6 @@ def test_the_function_in_use_can_be_exchanged():
     assert asked == [((3, 2, 4, 4), (3, 1, 1, 4), mha.dropout)]
 
 
-def test_joining_undoes_splitting():
-    mha, x = at.MultiHeadedAttention(3, 12), torch.randn(2, 5, 12)
-    assert mha.split(x).shape == (2, 3, 5, 4)
-    assert torch.equal(mha.join(mha.split(x)), x)
-
-
 def test_plain_attention_comes_and_goes():
     model = our_model(True)
     layer, other = (model.encoder.layers[i].self_attn for i in (0, 1))
@@ -314,55 +252,37 @@ def test_dropout_argument_reaches_every_part():
 # --- the whole model ---------------------------------------------------------
 
 
-@given(st.integers(2, 7), st.integers(2, 7), st.booleans(), st.data())
-@settings(max_examples=20, deadline=None)
-def test_later_words_do_not_change_earlier_outputs(S, L, norm_first, data):
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_later_words_do_not_change_earlier_outputs(norm_first):
     model = our_model(norm_first).eval()
-    changed_at = data.draw(st.integers(1, L - 1))
-    src = torch.randint(3, 11, (1, S))
-    tgt = torch.randint(3, 13, (1, L))
-    other = tgt.clone()
-    other[0, changed_at:] = torch.randint(3, 13, (L - changed_at,))
-    src_mask = torch.ones(1, 1, S)
-    one, two = (
-        model(src, t, src_mask, at.Batch.make_std_mask(t, 2)) for t in (tgt, other)
-    )
-    assert torch.allclose(one[:, :changed_at], two[:, :changed_at], atol=1e-10)
+    src, tgt = torch.randint(3, 11, (1, 5)), torch.randint(3, 13, (1, 7))
+    before = model(src, tgt, torch.ones(1, 1, 5), at.subsequent_mask(7))
+    for t in range(1, 7):
+        other = tgt.clone()
+        other[0, t:] = (tgt[0, t:] - 2) % 10 + 3  # another word at each place
+        after = model(src, other, torch.ones(1, 1, 5), at.subsequent_mask(7))
+        assert torch.allclose(before[:, :t], after[:, :t], atol=1e-10)
+        assert not torch.allclose(before[:, t], after[:, t], atol=1e-4)
 
 
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 4))
-@settings(max_examples=20, deadline=None)
-def test_padding_and_neighbors_change_nothing(lengths, extra):
+@pytest.mark.parametrize("lengths", [[3], [1, 6], [4, 2, 6, 2]])
+def test_padding_and_neighbors_change_nothing(lengths):
     model = our_model(True).eval()
-    src, tgt = ragged(11, lengths), ragged(13, [n + 1 for n in lengths])
-    wider = F.pad(src, (0, extra), value=2)
 
     def run(src, tgt):
         mask = at.Batch.make_std_mask(tgt, 2)
         return model(src, tgt, (src != 2).unsqueeze(1), mask)
 
-    together = run(wider, tgt)
+    src, tgt = ragged(11, lengths), ragged(13, [n + 1 for n in lengths])
+    together = run(F.pad(src, (0, 3), value=2), tgt)
     for i, n in enumerate(lengths):
         alone = run(src[i : i + 1, :n], tgt[i : i + 1, : n + 1])
         assert torch.allclose(together[i, : n + 1], alone[0], atol=1e-10)
 
 
-def test_padding_rows_get_no_gradient():
-    model = our_model(True)
-    batch = at.Batch(ragged(11, [3, 6]), ragged(13, [3, 7]))
-    out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    out.retain_grad()
-    embedded = model.src_embed[0].lut.weight
-    criterion = at.LabelSmoothing(13, 2, 0.1)
-    _, node = at.SimpleLossCompute(model.generator, criterion)(out, batch.tgt_y, 1.0)
-    node.backward()
-    assert (out.grad[batch.tgt_y == 2] == 0).all()
-    assert (embedded.grad[2] == 0).all()
-    assert (out.grad[batch.tgt_y != 2] != 0).any()
-
-
 def test_parameter_counts_of_the_paper():
-    model = at.make_model(30000, 30000)
+    with torch.device("meta"):
+        model = at.make_model(30000, 30000)
     count = at.count_parameters
     assert count(model.encoder.layers[0].self_attn) == 1_050_624
     assert count(model.encoder.layers[0]) == 3_152_384
@@ -383,12 +303,11 @@ def test_tying_shares_one_table():
     assert sizes["none"] - sizes["target"] == sizes["target"] - sizes["all"] == 12 * 8
 
 
-def test_embeddings_start_at_unit_scale_whatever_the_vocabulary():
-    for vocab in (500, 20000):
-        for tie in ("none", "all"):
-            model = at.make_model(vocab, vocab, 1, 64, 8, 2, tie=tie)
-            spread = model.tgt_embed[0](torch.arange(vocab)).std().item()
-            assert abs(spread - 1) < 0.02
+@pytest.mark.parametrize("vocab, tie", [(500, "none"), (5000, "none"), (500, "all")])
+def test_embeddings_start_at_unit_scale_whatever_the_vocabulary(vocab, tie):
+    model = at.make_model(vocab, vocab, 1, 64, 8, 2, tie=tie)
+    spread = model.tgt_embed[0](torch.arange(vocab)).std().item()
+    assert abs(spread - 1) < 0.02
 
 
 def test_positions_follow_the_formula():
@@ -410,118 +329,30 @@ def test_the_first_position_comes_first(kind):
     assert not torch.allclose(added[0, 0], added[0, 1], atol=1e-2)
 
 
-def test_position_table_is_not_saved():
-    state = at.make_model(9, 9, 1, 8, 8, 2).state_dict()
-    assert not any(name.endswith(".pe") for name in state)
-
-
 # --- claims of the text that no cell of the chapter holds ---------------------
 
 
-def test_derivative_of_the_softmax():
-    s = torch.randn(8, dtype=torch.float64)
-    p = s.softmax(0)
-    jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(0), s)
-    assert torch.allclose(jacobian, p.diag() - p.outer(p), atol=1e-12)
-
-
-def test_a_large_negative_number_is_no_mask():
-    """Show that -1e9 fails in half precision and lets an empty row look everywhere."""
-    scores = torch.randn(1, 4)
-    hidden = torch.ones(1, 4, dtype=torch.bool)
-    with pytest.raises(RuntimeError):
-        scores.half().masked_fill(hidden, -1e9)
-    weights = scores.masked_fill(hidden, -1e9).softmax(-1)
-    assert torch.allclose(weights, torch.full((1, 4), 0.25))
-
-
-def test_the_bias_of_the_keys_is_idle():
-    mha = at.MultiHeadedAttention(4, WIDTH, 0.0).eval()
-    x = torch.randn(2, 5, WIDTH)
-    before = mha(x, x, x)
-    nn.init.normal_(mha.linears[1].bias)
-    assert torch.allclose(mha(x, x, x), before, atol=1e-5)
-    nn.init.normal_(mha.linears[0].bias)  # that of the queries is not
-    assert not torch.allclose(mha(x, x, x), before, atol=1e-2)
-
-
-def test_attention_connects_any_two_words_at_once():
-    """Check Table 1's longest paths: 1 for self-attention, n steps for the others."""
-    n, x = 20, torch.randn(1, 20, WIDTH, requires_grad=True)
-    mha = at.MultiHeadedAttention(4, WIDTH, 0.0)
-    rnn = nn.RNN(WIDTH, WIDTH, batch_first=True)
-    conv = nn.Conv1d(WIDTH, WIDTH, kernel_size=3, padding=1)
-
-    def reached(out):
-        (gradient,) = torch.autograd.grad(out[0, -1].sum(), x)
-        return (gradient[0] != 0).any(-1).tolist()
-
-    assert all(reached(mha(x, x, x)))
-    assert all(reached(rnn(x)[0]))  # but word by word
-    assert reached(conv(x.mT).mT) == [s >= n - 2 for s in range(n)]
-
-
-def test_eight_heads_cost_what_one_costs():
-    x, counts = torch.randn(1, 7, WIDTH), []
-    for h in (1, 8):
-        mha = at.MultiHeadedAttention(h, WIDTH, 0.0)
-        with FlopCounterMode(display=False) as counter:
-            mha(x, x, x)
-        counts.append((counter.get_total_flops(), at.count_parameters(mha)))
-    assert counts[0] == counts[1]
-
-
-@pytest.mark.parametrize("width, ratio", [(512, 0.9990), (8, 0.935)])
-def test_how_far_the_older_norm_is_off(width, ratio):
-    x = torch.randn(1000, width, dtype=torch.float64)
-    centered = x - x.mean(-1, keepdim=True)
-    older = centered / (x.std(-1, keepdim=True) + 1e-6)
-    found = (older / at.LayerNorm(width).double()(x)).mean().item()
-    assert found == pytest.approx(ratio, abs=5e-4)
-
-
-def test_both_ways_to_write_the_wavelengths_agree():
-    for d_model in (32, 512):
-        i2 = torch.arange(0, d_model, 2, dtype=torch.float64)
-        as_log = torch.exp(i2 * -(math.log(10000.0) / d_model))
-        assert torch.allclose(as_log, 1 / 10000 ** (i2 / d_model), rtol=1e-12, atol=0)
-
-
-def test_a_learned_position_that_was_not_seen_is_not_trained():
-    model = our_model(True, positions="learned", max_len=10)
-    src = torch.randint(3, 11, (2, 6))
-    model.encode(src, torch.ones(2, 1, 6)).square().sum().backward()
-    seen = (model.src_embed[1].table.lut.weight.grad != 0).any(-1)
-    assert seen.tolist() == [True] * 6 + [False] * 4
+def paper_model(vocab, **sizes):
+    """Return the number of weights of a model with one table, post-norm."""
+    with torch.device("meta"):
+        model = at.make_model(
+            vocab, vocab, **sizes, norm_first=False, tie="all", max_len=2
+        )
+    return at.count_parameters(model)
 
 
 def test_gradients_reach_the_depth_of_pre_norm_more_easily():
     def share_of_the_bottom(N, norm_first):
-        model = at.make_model(9, 9, N, 32, 128, 4, 0.0, norm_first=norm_first)
-        out = model.encoder(torch.randn(16, 10, 32), None)
+        torch.manual_seed(0)
+        model = at.make_model(9, 9, N, 32, 64, 4, 0.0, norm_first=norm_first)
+        out = model.encoder(torch.randn(32, 10, 32), None)
         (out * torch.randn_like(out)).sum().backward()
         layers = model.encoder.layers
         first, last = (layers[i].feed_forward.w_1.weight.grad.norm() for i in (0, -1))
         return (first / last).item()
 
-    torch.manual_seed(0)
-    pre, post = (
-        [sum(share_of_the_bottom(N, norm_first) for _ in range(8)) / 8 for N in (2, 12)]
-        for norm_first in (True, False)
-    )
-    assert 1 < pre[0] < pre[1] - 0.3
-    assert post[1] < post[0] - 0.3
-
-
-def test_formulas_of_the_parameters():
-    d, d_ff, N, V = 24, 40, 3, 17
-    attn, ff, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
-    encoder = N * (attn + ff + 2 * norm) + norm
-    decoder = N * (2 * attn + ff + 3 * norm) + norm
-    model = at.make_model(V, V, N, d, d_ff, 4)
-    assert at.count_parameters(model.encoder) == encoder
-    assert at.count_parameters(model.decoder) == decoder
-    assert at.count_parameters(model) == encoder + decoder + 3 * V * d + V
+    assert 1 < share_of_the_bottom(2, True) < share_of_the_bottom(12, True) - 0.3
+    assert share_of_the_bottom(12, False) < share_of_the_bottom(2, False) - 0.3
 
 
 @pytest.mark.parametrize(
@@ -539,30 +370,14 @@ def test_formulas_of_the_parameters():
 )
 def test_models_of_the_papers_table_3(sizes, millions):
     """Fit all of them with one vocabulary near 41,000; only the big model differs."""
-    with torch.device("meta"):
-        model = at.make_model(
-            40800, 40800, **sizes, norm_first=False, tie="all", max_len=2
-        )
-    assert at.count_parameters(model) / 1e6 == pytest.approx(millions, abs=0.6)
-
-
-def test_what_the_base_model_owes_to_sharing():
-    millions = {}
-    for tie in ("none", "all"):
-        with torch.device("meta"):
-            model = at.make_model(37000, 37000, norm_first=False, tie=tie)
-        millions[tie] = round(at.count_parameters(model) / 1e6)
-    assert millions == {"none": 101, "all": 63}
+    assert paper_model(40800, **sizes) / 1e6 == pytest.approx(millions, abs=0.6)
 
 
 def test_no_vocabulary_fits_both_models_of_the_paper():
     fitting = {}
     for d_model, h, millions in ((512, 8, 65), (1024, 16, 213)):
-        with torch.device("meta"):
-            model = at.make_model(
-                1, 1, 6, d_model, 4 * d_model, h, norm_first=False, tie="all"
-            )
-        missing = millions * 1e6 - at.count_parameters(model)
+        wordless = paper_model(1, d_model=d_model, d_ff=4 * d_model, h=h)
+        missing = millions * 1e6 - wordless
         rounded = (missing - 0.5e6, missing + 0.5e6)
         fitting[d_model] = [1 + m / (d_model + 1) for m in rounded]
     assert fitting[512][0] > fitting[1024][1]
@@ -585,7 +400,7 @@ def test_no_vocabulary_fits_both_models_of_the_paper():
 )
 def test_sizes_that_do_not_fit_are_refused(arguments, words):
     settings = dict(N=1, d_model=8, d_ff=8, h=2) | arguments
-    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=words):
         at.make_model(11, 13, **settings)
 
 
@@ -596,12 +411,6 @@ def test_one_position_too_many_is_refused(positions):
     model.encode(ids[:, :6], torch.ones(1, 1, 6))
     with pytest.raises(ValueError, match="7 positions is longer than the 6.*max_len=7"):
         model.encode(ids, torch.ones(1, 1, 7))
-
-
-def test_ids_outside_the_vocabulary_are_refused():
-    model = at.make_model(9, 9, 1, 8, 8, 2)
-    with pytest.raises(IndexError):
-        model.encode(torch.tensor([[3, 9]]), torch.ones(1, 1, 2))
 
 
 def test_an_older_checkpoint_fits():

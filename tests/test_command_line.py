@@ -1,19 +1,15 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
 import dataclasses
-import functools
-import gzip
 import io
 import json
 import os
 import re
 import shlex
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,7 +18,6 @@ from small_runs import SIX as PAIRS
 from small_runs import needs_multi30k, refused, write_text
 
 import annotated_transformer as at
-from annotated_transformer import DataError
 from transformer_workshop import commands
 from transformer_workshop.commands import encode_line, read_available_lines
 from transformer_workshop.settings import TrainingConfig, choose_config
@@ -45,6 +40,18 @@ def write_pairs(folder):
     return flags
 
 
+OWN = {"dataset": "files", "run_dir": "runs/files-small"}  # the data are one's own
+
+
+def small_run(folder, *changes):
+    """Return the flags of `train` for a run that takes a moment, without epochs."""
+    return [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run"), *changes]
+
+
+def train(*flags):
+    assert main(["train", *flags]) == 0
+
+
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     """Run in a folder where a run's default folder may be made."""
@@ -55,10 +62,15 @@ def elsewhere(tmp_path, monkeypatch):
 def model(tmp_path_factory):
     """Train a run by the command line, in this process; return its folder."""
     folder = tmp_path_factory.mktemp("model")
-    flags = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
-    assert main(["train", "--epochs", "2", *flags]) == 0
+    train(*small_run(folder), "--epochs", "2")
     at.write_json(folder / "run" / "confidence.json", {"threshold": 0.0})
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def captions():
+    """Load the captions model."""
+    return at.load_translator(CAPTIONS, "cpu")
 
 
 # the flags
@@ -83,55 +95,47 @@ def config_of(*argv):
     return choose_config(arguments.config, **commands.given_settings(arguments))
 
 
-def test_flags_change_the_preset():
-    small = at.CONFIGS["small"]
-    config = config_of("--config", "small", "--seed", "3", "--epochs", "7")
-    changed = dict(seed=3, epochs=7, run_dir="runs/multi30k-small")
-    assert config == dataclasses.replace(small, **changed)
-    assert config_of("--dataset", "multi30k") == small
-    assert config_of("--run-dir", "here") == dataclasses.replace(
-        at.CONFIGS["tiny"], run_dir="here"
-    )
-
-
-def test_files_of_ones_own_are_the_data_set_files():
-    config = config_of("--train-src", "a", "--train-tgt", "b")
-    assert (config.dataset, config.train_src) == ("files", "a")
-    assert config.run_dir == "runs/files-small" and config.bpe_size
-
-
-def test_a_store_of_ones_own_is_real_text(tmp_path):
-    config = config_of("--store", "a")
-    assert (config.dataset, config.run_dir) == ("files", "runs/files-small")
-    assert config == dataclasses.replace(
-        at.CONFIGS["small"], dataset="files", run_dir="runs/files-small", store="a"
-    )
-    assert config_of("--store", "a", "--dataset", "multi30k").dataset == "multi30k"
+@pytest.mark.parametrize(
+    ("flags", "preset", "changes"),
+    [
+        ("--config small --seed 3", "small", {"seed": 3}),
+        ("--dataset multi30k", "small", {}),
+        ("--run-dir here", "tiny", {"run_dir": "here"}),
+        ("--train-src a", "small", OWN | {"train_src": "a"}),
+        ("--store a", "small", OWN | {"store": "a"}),
+        ("--store a --dataset multi30k", "small", {"store": "a"}),
+    ],
+)
+def test_flags_change_the_preset_that_fits_the_data(flags, preset, changes):
+    expected = dataclasses.replace(at.CONFIGS[preset], **changes)
+    assert config_of(*flags.split()) == expected
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("command", "words"),
     [
-        (["train", "--dataset", "wmt"], ["wmt", "multi30k", "captions"]),
-        (["train", "--config", "huge"], ["huge", "tiny", "small"]),
-        (["train", "--epochs", "many"], ["--epochs", "many"]),
-        (["train", "--beem"], ["--beem", "train --help"]),
-        (["translate", "--xyz"], ["--xyz. See", "translate --help"]),
-        (["translate", "--modle"], ["--modle (did you mean --model?). See"]),
+        ("", ["COMMAND"]),
+        ("fly", ["fly", "train", "translate", "evaluate"]),
+        ("train --dataset wmt", ["wmt", "multi30k", "captions"]),
+        ("train --config huge", ["huge", "tiny", "small"]),
+        ("train --epochs many", ["--epochs", "many"]),
+        ("train --device abacus", ["abacus", "cpu"]),
+        ("train --beem", ["--beem", "train --help"]),
+        ("translate --modle", ["--modle (did you mean --model?). See"]),
         (
-            ["translate", "--beam-szie=3", "--strit"],
+            "translate --beam-szie=3 --strit",
             ["--beam-szie=3 --strit (did you mean --beam-size or --strict?)"],
         ),
-        (["train", "--device", "abacus"], ["abacus", "cpu"]),
-        (["fly"], ["fly", "train", "translate", "evaluate"]),
-        ([], ["COMMAND"]),
-        (["evaluate"], ["--src", "--ref", "--dataset"]),
-        (["translate", "--model", "no/such/folder", "Hund"], ["no/such/folder"]),
-        (["evaluate", "--src", "a"], ["--ref"]),
+        ("translate --model no/such/folder Hund", ["no/such/folder"]),
+        ("evaluate", ["--src", "--ref", "--dataset"]),
+        ("evaluate --src a", ["only one file", "--ref"]),
+        ("evaluate --src a --dataset captions", ["--dataset", "--src"]),
+        ("evaluate --src no.de --ref no.en", ["no.de"]),
+        ("evaluate --dataset captions --split train", ["train", "valid"]),
     ],
 )
-def test_a_wrong_command_line_is_one_line(argv, words, capfd):
-    error = refused(capfd, *argv)
+def test_a_wrong_command_line_is_one_line(command, words, capfd):
+    error = refused(capfd, *command.split())
     assert all(word in error for word in words), error
 
 
@@ -171,44 +175,11 @@ def test_help_of_prepare_lists_what_concerns_it_and_it_takes_the_rest(capsys):
 # train
 
 
-def spoilt(folder, name, data):
-    """Return the training flags, with other content in one of the files."""
-    flags = write_pairs(folder)
-    (folder / name).write_bytes(data)
-    return [*flags, *SMALL, "--run-dir", str(folder / "run")]
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "words"),
-    [
-        ("text.de", b"", ["text.de", "empty"]),
-        ("text.de", b"Ein Hund.\n", ["text.de", "text.en", "1", "6"]),
-        ("text.en", b"a\nb\n\nd\ne\nf\n", ["text.en", "line 3", "blank"]),
-        ("text.de", b"a\nb\nc\xe4\nd\ne\nf\n", ["text.de", "line 3", "UTF-8"]),
-    ],
-)
-def test_bad_files_are_refused(tmp_path, capfd, name, data, words):
-    error = refused(capfd, "train", *spoilt(tmp_path, name, data))
-    assert all(word in error for word in words), error
-
-
-def test_a_truncated_gzip_is_refused(tmp_path, capfd):
-    flags = write_pairs(tmp_path)
-    cut = tmp_path / "text.de.gz"
-    cut.write_bytes(gzip.compress(b"Ein Hund.\n" * 6)[:-8])
-    error = refused(capfd, "train", *flags, "--train-src", str(cut))
-    assert "text.de.gz" in error and "gzip" in error
-
-
-def test_a_missing_side_is_refused(tmp_path, capfd):
-    flags = ["--train-src", "a.de", "--run-dir", str(tmp_path / "run")]
-    assert "train_tgt" in refused(capfd, "train", *flags)
-
-
 def test_sentences_that_are_too_long_are_counted_and_said(tmp_path, capfd):
-    long = " ".join(map(str, range(100))).encode()
-    flags = spoilt(tmp_path, "text.de", b"a\nb\nc\nd\n" + long + b"\nf\n")
-    assert main(["train", "--epochs", "1", *flags]) == 0
+    flags = small_run(tmp_path)
+    long = " ".join(map(str, range(100)))
+    (tmp_path / "text.de").write_text(f"a\nb\nc\nd\n{long}\nf\n")
+    train(*flags, "--epochs", "1")
     assert "left out 1 of 6 pairs" in capfd.readouterr().err
 
 
@@ -216,73 +187,42 @@ def test_sentences_that_are_too_long_are_counted_and_said(tmp_path, capfd):
     ("changes", "words"),
     [
         (["--h", "3"], ["d_model", "h"]),
-        (["--d-model", "15", "--h", "3"], ["d_model", "15"]),
-        (["--tie", "some"], ["tie", "target"]),
-        (["--precision", "int8"], ["int8", "bfloat16"]),
         (["--run-dir", f"{MODULE}/run"], ["can't be written"]),
         (["--max-tokens", "2"], ["max_tokens"]),
     ],
 )
 def test_settings_that_cannot_be(tmp_path, capfd, changes, words):
-    flags = spoilt(tmp_path, "other", b"")
-    assert main(["train", *flags, *changes]) == 2
+    assert main(["train", *small_run(tmp_path, *changes)]) == 2
     error = capfd.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and all(word in error for word in words), error
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(
-    tmp_path, capfd, monkeypatch
-):
-    flags = spoilt(tmp_path, "other", b"")
-    real, calls = at.LeanLabelSmoothing.forward, []
-
-    def broken(self, x, target):
-        calls.append(1)
-        return real(self, x, target) * (float("nan") if len(calls) == 3 else 1)
-
-    monkeypatch.setattr(at.LeanLabelSmoothing, "forward", broken)
-    assert "nan at update 3" in refused(capfd, "train", *flags)
-
-
 def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
-    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
-    before = (model / "model.safetensors").stat().st_mtime_ns
-    settings = (model / "config.json").read_bytes()
-    assert main(["train", "--epochs", "2", *flags]) == 0
-    assert "finished" in capfd.readouterr().err
-    assert main(["train", "--epochs", "2", *flags, "--average", "3"]) == 0
-    assert (model / "config.json").read_bytes() == settings
-    assert "finished" in capfd.readouterr().err
-    error = refused(capfd, "train", "--epochs", "2", *flags, "--N", "2")
-    assert "N (1 there, 2 now)" in error and "--restart" in error
-    assert (model / "model.safetensors").stat().st_mtime_ns == before
-
-
-def test_restart_begins_anew(tmp_path, capfd):
-    flags = spoilt(tmp_path, "other", b"")
-    assert main(["train", "--epochs", "2", *flags]) == 0
-    first = at.load_tensors(tmp_path / "run" / "model.safetensors")
-    other = ["train", "--epochs", "1", *flags, "--restart", "--seed", "4"]
-    assert main(other) == 0
-    assert [r["epoch"] for r in at.read_metrics(tmp_path / "run")] == [1]
-    second = at.load_tensors(tmp_path / "run" / "model.safetensors")
-    assert any(not first[name].equal(second[name]) for name in first)
-
-
-@pytest.mark.parametrize("typo", ["--train-src", "--valid-src", "--bpe-size", "--h"])
-def test_a_restart_that_cannot_train_deletes_nothing(model, capfd, typo):
-    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
-    wrong = {"--bpe-size": "3", "--h": "3"}.get(typo, "nowhere.de")
+    flags = [*small_run(model.parent), "--epochs", "2"]
     before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
-    refused(capfd, "train", "--restart", *flags, typo, wrong)
+    for changes in ([], ["--average", "3"]):
+        train(*flags, *changes)
+        assert "finished" in capfd.readouterr().err
+    error = refused(capfd, "train", *flags, "--N", "2")
+    assert "N (1 there, 2 now)" in error and "--restart" in error
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_rank_without_torchrun_is_refused(model, capfd, monkeypatch):
-    flags = [*write_pairs(model.parent), *SMALL, "--run-dir", str(model)]
+@pytest.mark.parametrize(
+    ("flag", "wrong"),
+    [("--train-src", "no.de"), ("--valid-src", "no.de"), ("--bpe-size", "3"),
+     ("--h", "3")],
+)  # fmt: skip
+def test_a_restart_that_cannot_train_deletes_nothing(model, capfd, flag, wrong):
+    before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+    refused(capfd, "train", "--restart", *small_run(model.parent), flag, wrong)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_rank_without_torchrun_is_refused(tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    assert "torchrun" in refused(capfd, "train", *flags)
+    assert "torchrun" in refused(capfd, "train", *small_run(tmp_path))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
@@ -292,27 +232,26 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
 
 
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
-    flags = spoilt(tmp_path, "other", b"")
+    flags = small_run(tmp_path, "--epochs", "1")
     config = config_of(*flags)
     text = at.prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
     with monkeypatch.context() as patch:
         patch.setattr(at.Run, "finish", lambda self: None)
         at.train_worker(0, 1, *text, config)
     before = (tmp_path / "run" / "vocabulary.json").read_bytes()
-    assert main(["train", *flags]) == 0
+    train(*flags)
     assert (tmp_path / "run" / "vocabulary.json").read_bytes() == before
 
 
 # translate
 
 
-def test_confidence_is_the_geometric_mean_of_the_probabilities():
-    translator = at.load_translator(CAPTIONS, "cpu", optimize=False)
-    ids = translator.check("Ein Hund läuft durch den Schnee.")
-    src, model = torch.tensor([ids]), translator.model
+def test_confidence_is_the_geometric_mean_of_the_probabilities(captions):
+    ids = captions.check("Ein Hund läuft durch den Schnee.")
+    src, model = torch.tensor([ids]), captions.model
     mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
-        [(found, confidence)] = translator.decode([ids], beam_size, alpha)
+        [(found, confidence)] = captions.decode([ids], beam_size, alpha)
         tgt = torch.tensor([[at.START, *found, at.END]])
         with torch.no_grad():
             out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
@@ -321,43 +260,42 @@ def test_confidence_is_the_geometric_mean_of_the_probabilities():
         assert confidence == pytest.approx(mean, rel=1e-4)
 
 
-def test_each_row_gets_its_own_translation():
+def test_each_row_gets_its_own_translation(captions):
     """Decode rows together that a batch puts in another order."""
-    translator = at.load_translator(CAPTIONS, "cpu")
     sentences = ("Ein Mann liest heute in der Küche ein Buch.", "Ein Hund läuft.")
-    rows = [translator.check(each) for each in (*sentences, "Eine Frau schläft heute.")]
-    together = [ids for ids, _ in translator.decode(rows, 1)]
-    assert together == [translator.decode([row], 1)[0][0] for row in rows]
+    rows = [captions.check(each) for each in (*sentences, "Eine Frau schläft heute.")]
+    together = [ids for ids, _ in captions.decode(rows, 1)]
+    assert together == [captions.decode([row], 1)[0][0] for row in rows]
     assert len(set(map(tuple, together))) == 3
 
 
 @pytest.mark.parametrize("beam_size", [1, 5])
-def test_a_batch_holds_so_many_tokens_with_all_its_hypotheses(monkeypatch, beam_size):
+def test_a_batch_holds_so_many_tokens_with_all_its_hypotheses(
+    captions, monkeypatch, beam_size
+):
     """Translate sentences of two lengths, whose batches can be counted by hand."""
-    translator = at.load_translator(CAPTIONS, "cpu")
-    translator.config = dataclasses.replace(translator.config, batch_tokens=200)
-    short, long = ([at.START, *[7] * n, at.END] for n in (3, 8))
+    config = dataclasses.replace(captions.config, batch_tokens=200)
     seen = []
 
     def decode_batch(rows, **_):
         seen.append([len(row) for row in rows])
         return [(row, 1.0) for row in rows]
 
-    monkeypatch.setattr(translator, "decode_batch", decode_batch)
+    monkeypatch.setattr(captions, "config", config)
+    monkeypatch.setattr(captions, "decode_batch", decode_batch)
+    short, long = ([at.START, *[7] * n, at.END] for n in (3, 8))
     rows = [long, short] * 20
-    found = translator.decode(rows, beam_size, 1.0)
-    assert found == [(row, 1.0) for row in rows]
+    assert captions.decode(rows, beam_size, 1.0) == [(row, 1.0) for row in rows]
     width = 200 // beam_size  # tokens for the sentences of a batch
     full = [[10] * (width // 10)] * (20 * 10 // width)
     assert [batch for batch in seen if 5 not in batch] == full
     assert all(max(batch) * len(batch) * beam_size <= 200 for batch in seen)
 
 
-def test_a_line_is_as_trustworthy_as_its_least_certain_sentence():
-    translator = at.load_translator(CAPTIONS, "cpu")
+def test_a_line_is_as_trustworthy_as_its_least_certain_sentence(captions):
     lines = ["Ein Hund läuft.", "Der der Hund Hund.", ""]
-    first, second, blank = translator.translations(lines)
-    [both] = translator.translations([" ".join(lines)])
+    first, second, blank = captions.translations(lines)
+    [both] = captions.translations([" ".join(lines)])
     assert both.text == f"{first.text} {second.text}"
     assert both.confidence == pytest.approx(second.confidence)
     assert second.confidence < first.confidence
@@ -418,25 +356,21 @@ def test_one_line_out_for_one_line_in(model, feed, capfdbinary):
     assert lines[2].decode() == " ".join(alone.split())
 
 
-def test_arguments_are_translated_like_lines(model, capfd):
+def test_arguments_are_translated_like_lines(model, feed, capfd):
     sentences = ["Ein Hund läuft.", "", "Ein Kind."]
     assert main(["translate", "--model", str(model), *sentences]) == 0
     lines = capfd.readouterr().out.split("\n")
     assert len(lines) == 4 and lines[1] == "" and lines[0] and lines[2]
-
-
-def test_no_input_is_no_output(model, feed, capfd):
-    feed(b"")
+    feed(b"")  # nothing at all
     assert main(["translate", "--model", str(model)]) == 0
     assert capfd.readouterr() == ("", "")
 
 
-def test_sentences_on_one_line_are_translated_one_by_one(feed, capfd):
+def test_sentences_on_one_line_are_translated_one_by_one(captions, feed, capfd):
     feed("Ein Hund läuft. Zwei Katzen schlafen.\nEIN HUND LÄUFT.\n".encode())
     assert main(["translate", "--model", str(CAPTIONS)]) == 0
     both, loud = capfd.readouterr().out.splitlines()
-    translator = at.load_translator(CAPTIONS, "cpu")
-    first, second = translator.translate(["Ein Hund läuft.", "Zwei Katzen schlafen."])
+    first, second = captions.translate(["Ein Hund läuft.", "Zwei Katzen schlafen."])
     assert both == f"{first} {second}" and loud == first
 
 
@@ -465,31 +399,35 @@ def test_a_note_says_which_translations_not_to_rely_on(tmp_path, feed, capfd):
     assert f"{folder}: not calibrated" in capfd.readouterr().err
 
 
+def write_reference(folder, pairs):
+    """Write pairs to judge a model by; return them as flags."""
+    german, english = write_text(folder, pairs)
+    return ["--src", german, "--ref", english]
+
+
 def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
-    folder = tmp_path / "model"
-    shutil.copytree(CAPTIONS, folder)
-    flags = ["--model", str(folder), "--dataset", "captions", "--beam-size", "1"]
-    assert main(["calibrate", *flags]) == 0
+    folder = shutil.copytree(CAPTIONS, tmp_path / "model")
+    pairs = at.load_pairs(at.TrainingConfig(dataset="captions"), "valid")[:200]
+    files = write_reference(tmp_path, pairs)
+    flags = ["--model", str(folder), "--beam-size", "1"]
+    assert main(["calibrate", *flags, *files]) == 0
     out, err = capfd.readouterr()
     printed = json.loads(out)
     assert "confidence.json" in err and str(printed["threshold"]) in err
-    assert at.load_threshold(folder) == printed["threshold"]
     translator = at.load_translator(folder, "cpu")
-    pairs = at.load_pairs(at.TrainingConfig(dataset="captions"), "valid")
+    assert translator.threshold == printed["threshold"]
     found = translator.translations([src for src, _ in pairs], beam_size=1)
     below = sum(confidence < printed["threshold"] for _, confidence in found)
-    assert below == pytest.approx(0.05 * len(pairs), abs=3)
+    assert below == pytest.approx(0.05 * len(pairs), abs=2)
     assert printed["chrf_below"] < printed["chrf_above"]
     assert "mean little" not in err
 
 
 def test_calibrating_a_bad_model_says_that_it_means_little(model, tmp_path, capfd):
-    folder = tmp_path / "bad"
-    shutil.copytree(model, folder)
-    for name, line in (("src", "Ein Hund schläft.\n"), ("ref", "A dog sleeps.\n")):
-        (tmp_path / name).write_text(line * 100, "utf-8")
-    flags = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref")]
-    assert main(["calibrate", "--model", str(folder), *flags]) == 0
+    folder = shutil.copytree(model, tmp_path / "bad")
+    files = write_reference(tmp_path, [("Ein Hund.", "A dog.")] * 100)
+    flags = ["--model", str(folder), "--beam-size", "1"]
+    assert main(["calibrate", *flags, *files]) == 0
     assert "mean little: chrF is" in capfd.readouterr().err
 
 
@@ -501,11 +439,9 @@ def test_strict_needs_a_threshold(model, tmp_path, capfd):
     assert "not calibrated" in error and "calibrate" in error
 
 
-def test_a_threshold_needs_a_hundred_sentences(tmp_path, capfd):
-    for name in ("src", "ref"):
-        (tmp_path / name).write_text("Ein Hund.\n" * 99)
-    flags = ["--src", str(tmp_path / "src"), "--ref", str(tmp_path / "ref")]
-    error = refused(capfd, "calibrate", "--model", str(CAPTIONS), *flags)
+def test_a_threshold_needs_a_hundred_sentences(model, tmp_path, capfd):
+    files = write_reference(tmp_path, [("Ein Hund.", "A dog.")] * 99)
+    error = refused(capfd, "calibrate", "--model", str(model), *files)
     assert "99" in error and "100" in error
 
 
@@ -518,10 +454,10 @@ def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
     assert "six.de: looks like the name of a file" in error
 
 
-def test_a_text_in_utf_16_is_refused_as_a_whole(feed, capfd):
+def test_a_text_in_utf_16_is_refused_as_a_whole(model, feed, capfd):
     for coding in ("utf-16-le", "utf-16-be"):
         feed("\ufeffEin Hund.\nEin Kind.\n".encode(coding))
-        error = refused(capfd, "translate", "--model", str(CAPTIONS))
+        error = refused(capfd, "translate", "--model", str(model))
         assert "input: is UTF-16" in error and "iconv" in error
 
 
@@ -542,8 +478,7 @@ def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
 
 
 def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
-    flags = [*write_pairs(tmp_path), "--run-dir", str(tmp_path / "run")]
-    assert main(["train", *SMALL, *flags, "--epochs", "1", "--warmup", "99"]) == 0
+    train(*small_run(tmp_path), "--epochs", "1", "--warmup", "99")
     err = capfd.readouterr().err
     assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
     assert re.search(r"\(perplexity \d+\.\d\d on validation\)\. Try", err)
@@ -559,14 +494,13 @@ def test_the_front_page_shows_what_translate_prints(capfd):
 
 
 def test_more_training_discards_the_threshold(tmp_path):
-    flags = [*write_pairs(tmp_path), *SMALL, "--run-dir", str(tmp_path / "run")]
-    flags += ["--schedule", "inverse_sqrt"]
-    assert main(["train", "--epochs", "1", *flags]) == 0
+    flags = small_run(tmp_path, "--schedule", "inverse_sqrt")
+    train(*flags, "--epochs", "1")
     file = tmp_path / "run" / "confidence.json"
     at.write_json(file, {"threshold": 0.5})
-    assert main(["train", "--epochs", "1", *flags]) == 0  # it is finished
+    train(*flags, "--epochs", "1")  # it is finished
     assert file.exists()
-    assert main(["train", "--epochs", "2", *flags]) == 0
+    train(*flags, "--epochs", "2")
     assert not file.exists()
 
 
@@ -595,11 +529,10 @@ def test_lines_are_translated_as_they_arrive():
 
 
 def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary):
-    good = b"Ein Hund.\n" * 900  # more than one read
-    feed(good + b"\xff\n")
-    assert main(["translate", "--model", str(model), "--beam-size", "1"]) == 1
+    feed(b"\n" * 9000 + b"\xff\n")  # more than one read
+    assert main(["translate", "--model", str(model)]) == 1
     out, err = capfdbinary.readouterr()
-    assert out.count(b"\n") == 901 and b"line 901" in err
+    assert out.count(b"\n") == 9001 and b"line 9001:" in err
 
 
 # evaluate
@@ -618,33 +551,28 @@ def score(capfd, *argv):
     return json.loads(capfd.readouterr().out)
 
 
-def test_evaluate_prints_one_object(model, looks, capfd):
-    """The scores are those of sacreBLEU; the test set's looks aren't touched."""
-    import sacrebleu
+@pytest.fixture
+def on_pairs(model):
+    """Return the flags of `evaluate` for the model's own training pairs."""
+    german, english = (str(model.parent / f"text.{side}") for side in ("de", "en"))
+    return ["--model", str(model), "--src", german, "--ref", english]
 
-    german, english = zip(*PAIRS, strict=True)
-    files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
-    result = score(capfd, "--model", str(model), "--src", files[0], "--ref", files[1])
+
+def test_evaluate_prints_one_object(on_pairs, looks, capfd):
+    """Leave the test set's looks alone."""
+    result = score(capfd, *on_pairs)
     assert result["sentences"] == len(PAIRS) and "seconds" in result
     assert result["interval"][0] <= result["bleu"] <= result["interval"][1]
-    assert "case:mixed" in result["signature"]
     assert not looks.exists()
-    said = at.load_translator(model, "cpu").translate(list(german))
-    bleu = sacrebleu.corpus_bleu(said, [list(english)]).score
-    assert result["bleu"] == pytest.approx(bleu, abs=0.06)
-    chrf = sacrebleu.corpus_chrf(said, [list(english)]).score
-    assert result["chrf"] == pytest.approx(chrf, abs=0.06)
 
 
-def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
+def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatch):
     """Count looks by the sentences, whatever the files are called."""
-    files = [str(model.parent / f"text.{side}") for side in ("de", "en")]
     text = "\n".join(english for _, english in PAIRS)
     digest = at.hashlib.sha256(text.encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
-    flags = ["--model", str(model), "--src", files[0], "--ref", files[1]]
     other = ["--beam-size", "1", "--length-penalty", "0"]
-    results = [score(capfd, *flags), score(capfd, *flags, *other)]
+    results = [score(capfd, *on_pairs), score(capfd, *on_pairs, *other)]
     written = [json.loads(line) for line in looks.read_text().splitlines()]
     assert [look["bleu"] for look in written] == [r["bleu"] for r in results]
     assert all({"date", "model", "config"} <= look.keys() for look in written)
@@ -652,72 +580,30 @@ def test_each_look_at_the_test_set_is_counted(model, looks, capfd, monkeypatch):
 
 @needs_multi30k
 def test_the_digests_of_the_test_set_are_those_of_its_sentences():
-    texts = (
-        "\n".join(
-            at.read_lines(at.data_file("multi30k", f"test_2016_flickr.{side}.gz"))
-        )
-        for side in ("en", "de")
-    )
+    files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
+    texts = ("\n".join(at.read_lines(at.data_file("multi30k", f))) for f in files)
     digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
     assert digests == commands.TEST_2016
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--dataset", "wmt"], ["wmt"]),
-        (["--dataset", "captions", "--split", "train"], ["train", "valid"]),
-        (["--src", "missing.de", "--ref", "missing.en"], ["missing.de"]),
-        (["--src", "a.de", "--dataset", "captions"], ["--dataset", "--src"]),
-        (["--src", "a.de"], ["only one file", "--ref"]),
-    ],
-)
-def test_what_cannot_be_evaluated(model, capfd, flags, words):
-    error = refused(capfd, "evaluate", "--model", str(model), *flags)
-    assert all(word in error for word in words), error
-
-
-def test_a_damaged_model_is_refused(model, tmp_path, capfd):
-    for name in ("config.json", "vocabulary.json", "model.safetensors"):
-        (tmp_path / name).write_bytes((model / name).read_bytes())
-    path = tmp_path / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-100] ^= 8
-    path.write_bytes(data)
-    error = refused(capfd, "translate", "--model", str(tmp_path), "Ein Hund.")
-    assert "model.safetensors" in error and "damaged" in error
 
 
 # as a program
 
 
-def program(*argv, **options):
-    command = [sys.executable, str(MODULE), *argv]
-    options = dict(capture_output=True, timeout=1200) | options
-    return subprocess.run(command, **options)
-
-
 def test_the_program_is_a_filter_in_any_locale(model):
+    command = [sys.executable, str(MODULE), "translate", "--model", str(model)]
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "LANG": "C"}
-    done = program(
-        "translate", "--model", str(model), input="schön\n\n".encode() + b"\xff\n",
-        env=environment,
-    )  # fmt: skip
+    text = "schön\n\n".encode() + b"\xff\n"
+    done = subprocess.run(command, input=text, capture_output=True, env=environment)
     assert done.returncode == 1 and done.stdout.count(b"\n") == 3
     assert done.stderr.count(b"\n") == 1 and b"line 3" in done.stderr
 
 
-def test_a_program_error_is_a_line_and_status_2(tmp_path):
-    done = program("translate", "--model", str(tmp_path), "Hund")
-    assert done.returncode == 2 and done.stdout == b""
-    assert done.stderr.count(b"\n") == 1 and b"Traceback" not in done.stderr
-
-
-def test_the_module_runs_by_its_name_too(tmp_path):
+def test_the_module_runs_by_its_name_too_and_an_error_is_a_line(tmp_path):
     command = [sys.executable, "-m", "annotated_transformer", "train", "--dataset", "x"]
     environment = os.environ | {"PYTHONPATH": str(MODULE.parent)}
     done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path)
-    assert done.returncode == 2 and b"multi30k" in done.stderr
+    assert done.returncode == 2 and done.stdout == b""
+    assert b"multi30k" in done.stderr and done.stderr.count(b"\n") == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -736,46 +622,19 @@ def test_a_reader_that_goes_away_is_no_error(model):
         assert process.wait(timeout=1200) == 141
 
 
-def test_a_run_stopped_from_the_keyboard_goes_on_later(tmp_path):
-    flags = spoilt(tmp_path, "other", b"")
-    flags += ["--epochs", "4000", "--schedule", "inverse_sqrt"]
-    command = [sys.executable, str(MODULE), "train", *flags]
-    checkpoints = tmp_path / "run" / "checkpoints"
-    # A shell without job control makes background processes ignore Ctrl-C.
-    heeds = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds) as process:
-        while not at.saved_steps(checkpoints):
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)  # once; `torture.py stops` sends 40
-        _, message = process.communicate(timeout=1200)
-    assert process.returncode == 130
-    assert b"Stopped" in message and b"Traceback" not in message
-    records = len(at.read_metrics(tmp_path / "run"))
-    assert 0 < records < 4000
-    more = [*flags[:-4], "--schedule", "inverse_sqrt", "--epochs", str(records + 1)]
-    assert main(["train", *more]) == 0
-    epochs = [record["epoch"] for record in at.read_metrics(tmp_path / "run")]
-    assert epochs == list(range(1, records + 2))
-
-
 def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(at, "_data_folders", lambda: [tmp_path / "nowhere"])
     error = refused(capfd, "train", "--run-dir", str(tmp_path / "run"))
     assert "train.de" in error and str(tmp_path / "nowhere") in error
-    assert not at.saved_steps(tmp_path / "run" / "checkpoints")
-    with pytest.raises(DataError):
-        at.load_translator(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_words_of_the_validation_pairs_are_not_learnt(tmp_path):
-    flags = spoilt(tmp_path, "other", b"")
-    for side, suffix in (("src", "de"), ("tgt", "en")):
-        path = tmp_path / f"valid.{suffix}"
-        path.write_text("Ein Zebra .\n" * 9, encoding="utf-8")
-        flags += [f"--valid-{side}", str(path)]
     by_words = ["--bpe-size", "0", "--tie", "none", "--min-freq", "1"]
-    assert main(["train", *flags, *by_words, "--epochs", "1"]) == 0
+    flags = small_run(tmp_path, *by_words, "--epochs", "1")
+    (tmp_path / "valid").mkdir()
+    german, english = write_text(tmp_path / "valid", [("Zebra .", "zebra .")] * 9)
+    train(*flags, "--valid-src", german, "--valid-tgt", english)
     vocabulary = at.read_json(tmp_path / "run" / "vocabulary.json")
     assert "Hund" in vocabulary["source"] and "dog" in vocabulary["target"]
-    assert "Zebra" not in vocabulary["source"] + vocabulary["target"]
+    assert "Zebra" not in vocabulary["source"] and "zebra" not in vocabulary["target"]

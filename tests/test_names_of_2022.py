@@ -72,19 +72,34 @@ def test_translate_sentence_is_greedy_decoding(model):
     assert torch.allclose(seen.sum(-1), torch.ones(1)) and not seen.requires_grad
 
 
-@pytest.mark.parametrize("change", [{"num_epochs": "eight"}, {"warmup": None}])
-def test_an_old_configuration_with_a_fault_is_refused_by_name(change):
-    post = {
-        "batch_size": 32, "distributed": False, "num_epochs": 8, "accum_iter": 10,
-        "base_lr": 1.0, "max_padding": 72, "warmup": 3000, "file_prefix": "model_",
-    }  # fmt: skip
-    assert TrainingConfig.of(post).epochs == 8
-    with pytest.raises(DataError, match=next(iter(change))):
-        TrainingConfig.of(post | change)
-    with pytest.raises(DataError, match="accum_iter.*missing"):
-        TrainingConfig.of({"num_epochs": 8, "batch_size": 1, "distributed": False})
-    with pytest.raises(DataError, match="epochs=0"):
-        TrainingConfig.of(post | {"num_epochs": 0})
+POST = {
+    "batch_size": 32, "distributed": False, "num_epochs": 8, "accum_iter": 10,
+    "base_lr": 1.0, "max_padding": 72, "warmup": 3000, "file_prefix": "model_",
+}  # fmt: skip
+
+
+def test_the_dictionary_of_2022_is_understood():
+    config = TrainingConfig.of(POST)
+    assert (config.epochs, config.accum_iter, config.warmup) == (8, 10, 3000)
+    assert (config.max_tokens, config.batch_tokens) == (72, 32 * 72)
+    assert (config.N, config.d_model, config.schedule) == (6, 512, "inverse_sqrt")
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        (POST | {"num_epochs": "eight"}, "num_epochs"),
+        (POST | {"warmup": None}, "warmup"),
+        (POST | {"num_epochs": 0}, "epochs=0"),
+        (
+            {"num_epochs": 8, "batch_size": 1, "distributed": False},
+            "accum_iter.*missing",
+        ),
+    ],
+)
+def test_an_old_configuration_with_a_fault_is_refused_by_name(config, words):
+    with pytest.raises(DataError, match=words):
+        TrainingConfig.of(config)
 
 
 def test_a_checkpoint_of_2022_loads_without_its_table_of_positions():
@@ -99,14 +114,9 @@ def test_a_checkpoint_of_2022_loads_without_its_table_of_positions():
 
 def test_the_trained_model_keeps_its_attention_unasked():
     model = at.load_trained_model()
-    src = torch.randint(4, 100, (1, 5))
-    model.encode(src, torch.ones(1, 1, 5))
-    assert at.get_encoder(model, 0).shape == (
-        1,
-        model.encoder.layers[0].self_attn.h,
-        5,
-        5,
-    )
+    model.encode(torch.randint(4, 100, (1, 5)), torch.ones(1, 1, 5))
+    heads = model.encoder.layers[0].self_attn.h
+    assert at.get_encoder(model, 0).shape == (1, heads, 5, 5)
 
 
 def renamed() -> list[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import math
 import re
 from contextlib import ExitStack, contextmanager
@@ -28,12 +27,12 @@ from small_runs import (
 )
 
 import annotated_transformer as at
-from annotated_transformer import CHANGES, END, PAD, START, DataError
+from annotated_transformer import CHANGES, END, PAD, START
 from transformer_workshop import runs
 from transformer_workshop.runs import schedule_of
 
 ROOT = Path(__file__).resolve().parent.parent
-SUBSETS = [s for n in range(6) for s in itertools.combinations(CHANGES, n)]
+SUBSETS = [s for n in (0, 1, 5) for s in itertools.combinations(CHANGES, n)]
 near = {"rtol": 0, "atol": 1e-9}
 
 
@@ -44,15 +43,11 @@ def spread(model: nn.Module, by: float = 0.3) -> nn.Module:
     return model.double().eval()
 
 
-def some_model(changes=CHANGES, groups=0, where=("self_attn", "src_attn"), **options):
-    """Return a small model; with groups, its attentions in `where` share keys."""
+def some_model(changes=CHANGES, groups=0, **options):
+    """Return a small model; with groups, heads share keys in all of its attentions."""
     torch.manual_seed(0)
     model = at.make_model(12, 12, 2, 16, 32, 4, **options)
-    for layer in [*model.encoder.layers, *model.decoder.layers]:
-        for name in where if groups else ():
-            if hasattr(layer, name):
-                setattr(layer, name, at.ModernAttention(4, 16, groups=groups))
-    if changes:
+    if changes or groups:
         at.modernize(model, changes, groups=groups or None)
     return spread(model)
 
@@ -115,13 +110,6 @@ def test_rms_norm_is_torchs():
     torch.testing.assert_close(ours(tiny), theirs(tiny))
 
 
-def test_rms_norm_of_centered_vectors_is_layer_norm():
-    x = 3 * heads() + 1
-    centered = x - x.mean(-1, keepdim=True)
-    found = at.RMSNorm(8).double()(centered)
-    torch.testing.assert_close(found, at.LayerNorm(8).double()(x))
-
-
 # --- rotary positions --------------------------------------------------------
 
 
@@ -135,64 +123,32 @@ def turned(x, positions):
     return torch.cat([z.real, z.imag], dim=-1)
 
 
-@pytest.mark.parametrize("d_k", [2, 8])
-@pytest.mark.parametrize("length", [5, 6, 60])
+@pytest.mark.parametrize("d_k, length", [(8, 5), (8, 60), (2, 60)])
 def test_rotations_are_products_of_complex_numbers(d_k, length):
     x = heads(d_k=d_k)
     found = at.RotaryEmbedding(d_k, max_len=60)(x, length)
     expected = turned(x, range(length - 5, length))
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
-    torch.testing.assert_close(found.norm(dim=-1), x.norm(dim=-1), rtol=1e-5, atol=0)
-
-
-@given(st.integers(0, 99), st.integers(0, 99), st.integers(0, 300))
-def test_scores_depend_on_the_offset_alone(m, n, shift):
-    rotary = at.RotaryEmbedding(8)
-    query, key = heads(1, 1, 1), heads(1, 1, 1, seed=1)
-
-    def score(m, n):
-        return (rotary(query, m + 1) * rotary(key, n + 1)).sum().item()
-
-    assert score(m + shift, n + shift) == pytest.approx(score(m, n), abs=2e-4)
-    assert abs(score(m, n) - score(m, n + 1)) > 1e-3
 
 
 def test_too_many_positions_and_odd_widths_are_refused():
     rotary = at.RotaryEmbedding(4, max_len=8)
     rotary(heads(L=8, d_k=4), 8)
-    for length in (9, 12):
-        with pytest.raises(ValueError, match=f"{length} positions.*max_len={length}"):
-            rotary(heads(L=2, d_k=4), length)
+    with pytest.raises(ValueError, match="9 positions.*max_len=9"):
+        rotary(heads(L=2, d_k=4), 9)
     with pytest.raises(ValueError, match="d_k=5 is odd"):
         at.RotaryEmbedding(5)
 
 
-def rotary_attention():
-    """Return rotary attention with 3 heads of width 8, and vectors (2, 5, 24)."""
+def test_rotary_attention_is_attention_on_rotated_vectors():
     torch.manual_seed(0)
     attn = at.ModernAttention(3, 24, 0.0, rotary=at.RotaryEmbedding(8)).double()
-    return attn, torch.randn(2, 5, 24).double()
-
-
-def test_rotary_attention_is_attention_on_rotated_vectors():
-    attn, x = rotary_attention()
+    x = torch.randn(2, 5, 24).double()
     q, k, v = at.MultiHeadedAttention.project(attn, x, x, x)
     q, k = (turned(each, range(5)) for each in (q, k))
     expected = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     found = attn(x, x, x, at.subsequent_mask(5))
     torch.testing.assert_close(found, attn.linears[3](attn.join(expected)))
-    assert attn.attn.shape == (2, 3, 5, 5)
-
-
-@torch.no_grad()
-def test_a_query_is_rotated_alike_with_and_without_a_cache():
-    attn, x = rotary_attention()
-    whole = attn.project(x, x, x)
-    for t in range(5):
-        attn.start = t
-        newest = attn.project(*[x[:, [t]]] * 3)
-        for one, all_of_them in zip(newest, whole):
-            torch.testing.assert_close(one[:, :, 0], all_of_them[:, :, t], **near)
 
 
 # --- SwiGLU ------------------------------------------------------------------
@@ -203,13 +159,12 @@ def test_swiglu_is_its_formula():
     w, v, out = ours.gate, ours.w_1, ours.w_2
     inner = F.silu(F.linear(x, w.weight, w.bias)) * F.linear(x, v.weight, v.bias)
     torch.testing.assert_close(ours(x), F.linear(inner, out.weight, out.bias))
-    half, many = at.SwiGLU(8, 12, dropout=0.5), torch.randn(50, 8)
-    assert not torch.equal(half(many), half(many))
+    dropping, many = at.SwiGLU(8, 12, dropout=0.5), torch.randn(50, 8)
+    assert not torch.equal(dropping(many), dropping(many))
 
 
-@pytest.mark.parametrize("d_model, d_ff", [(96, 192), (128, 256), (256, 512)])
-def test_swiglu_has_as_many_weights_as_what_it_replaces(d_model, d_ff):
-    model = at.make_model(5, 5, 1, d_model, d_ff, 4)
+def test_swiglu_has_as_many_weights_as_what_it_replaces():
+    model = at.make_model(5, 5, 1, 128, 256, 4)
     before = at.count_parameters(model.encoder.layers[0].feed_forward)
     at.modernize(model, ["swiglu"])
     after = at.count_parameters(model.encoder.layers[0].feed_forward)
@@ -219,46 +174,19 @@ def test_swiglu_has_as_many_weights_as_what_it_replaces(d_model, d_ff):
 # --- query-key norm ----------------------------------------------------------
 
 
-@given(st.integers(0, 999), st.floats(-3, 3), st.integers(1, 20))
-def test_no_score_exceeds_the_root_of_d_k(seed, exponent, half):
-    torch.manual_seed(seed)
-    attn = at.ModernAttention(2, 4 * half, qk_norm=True).double()
-    query, key = 10**exponent * torch.randn(2, 2, 5, 4 * half).double()
-    found, _ = scores(*attn.project(query, key, key))
-    assert found.abs().max() <= math.sqrt(2 * half) * (1 + 1e-9)
-
-
 def test_scores_of_normalized_vectors():
     attn = at.ModernAttention(2, 16, qk_norm=True).double()
-    for linear in attn.linears:
-        linear.bias.data.zero_()
     x = torch.randn(2, 2, 5, 16).double()
-    query, key, value = at.MultiHeadedAttention.project(attn, *x, x[1])
+    query, key, _ = at.MultiHeadedAttention.project(attn, *x, x[1])
     found, _ = scores(*attn.project(*x, x[1]))
-    expected = math.sqrt(8) * F.cosine_similarity(
-        query.unsqueeze(-2), key.unsqueeze(-3), dim=-1
-    )
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    scaled, _ = scores(*attn.project(50 * x[0], x[1], x[1]))
-    torch.testing.assert_close(scaled, found, rtol=1e-4, atol=1e-4)
+    cosine = F.cosine_similarity(query.unsqueeze(-2), key.unsqueeze(-3), dim=-1)
+    torch.testing.assert_close(found, math.sqrt(8) * cosine, rtol=1e-4, atol=1e-4)
     attn.query_norm.weight.data *= 3
     attn.key_norm.weight.data *= 5
     torch.testing.assert_close(scores(*attn.project(*x, x[1]))[0], 15 * found)
 
 
 # --- grouped queries ---------------------------------------------------------
-
-
-def group_by_group(attn, groups, query, memory, allowed):
-    """Compute grouped-query attention head by head; `allowed` is (B, L, S)."""
-    w_q, w_k, w_v, w_o = attn.linears
-    q, k, v, found = w_q(query), w_k(memory), w_v(memory), []
-    for head in range(attn.h):
-        group = head // (attn.h // groups)
-        own, shared = (slice(i * attn.d_k, (i + 1) * attn.d_k) for i in (head, group))
-        score = q[..., own] @ k[..., shared].mT / math.sqrt(attn.d_k)
-        found.append(score.masked_fill(~allowed, -1e9).softmax(-1) @ v[..., shared])
-    return w_o(torch.cat(found, dim=-1))
 
 
 MASKS = {
@@ -273,15 +201,12 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
 @torch.no_grad()
-def test_grouped_queries_are_a_loop_and_torchs(groups, mask):
+def test_grouped_queries_are_torchs(groups, mask):
     torch.manual_seed(0)
     attn = at.ModernAttention(6, 24, 0.0, groups=groups).double()
     query, memory = torch.randn(2, 2, 5, 24).double()
     found = attn(query, memory, memory, mask)
     allowed = torch.ones(2, 5, 5).bool() if mask is None else mask.expand(2, 5, 5)
-    expected = group_by_group(attn, groups, query, memory, allowed)
-    torch.testing.assert_close(found, expected, **near)
-
     pairs = zip(attn.linears, (query, memory, memory), strict=False)
     q, k, v = (linear(x).view(2, 5, -1, 4).transpose(1, 2) for linear, x in pairs)
     theirs = F.scaled_dot_product_attention(
@@ -294,31 +219,16 @@ def test_grouped_queries_are_a_loop_and_torchs(groups, mask):
     torch.testing.assert_close(attn.attn.sum(-1), torch.ones(2, 6, 5).double())
 
 
-@torch.no_grad()
-def test_a_group_for_each_head_is_chapter_1s_attention():
-    torch.manual_seed(0)
-    plain, x = at.MultiHeadedAttention(4, 16).eval(), torch.randn(2, 5, 16)
-    grouped = at.ModernAttention(4, 16).eval()
-    grouped.load_state_dict(plain.state_dict())
-    for mask in MASKS.values():
-        torch.testing.assert_close(grouped(x, x, x, mask), plain(x, x, x, mask))
-        torch.testing.assert_close(grouped.attn, plain.attn)
-
-
 @pytest.mark.parametrize("groups", [-2, 0, 3, 8])
 def test_groups_that_do_not_fit_are_refused(groups):
     with pytest.raises(ValueError, match=f"h=4 heads .* {groups} equal groups"):
         at.ModernAttention(4, 16, groups=groups)
 
 
-PLACES = [["self_attn"], ["src_attn"], ["self_attn", "src_attn"]]
-
-
-@pytest.mark.parametrize("where", PLACES, ids="+".join)
 @pytest.mark.parametrize("changes", [(), CHANGES], ids=["2017", "2026"])
 @torch.no_grad()
-def test_grouped_queries_decode_with_a_cache(changes, where):
-    model, batch = some_model(changes, groups=2, where=where), some_batch()
+def test_grouped_queries_decode_with_a_cache(changes):
+    model, batch = some_model(changes, groups=2), some_batch()
     whole = in_one_pass(model, batch)
     torch.testing.assert_close(step_by_step(model, batch), whole, **near)
     src, mask = batch.src, batch.src_mask
@@ -343,20 +253,23 @@ def kinds(model):
     return [type(module).__name__ for module in model.modules()]
 
 
+PARTS = {  # what a change brings, and what it replaces
+    "rms_norm": ("RMSNorm", "LayerNorm"),
+    "swiglu": ("SwiGLU", "PositionwiseFeedForward"),
+    "rotary": ("RotaryEmbedding", "PositionalEncoding"),
+}
+
+
 @pytest.mark.parametrize("changes", SUBSETS, ids=lambda s: "+".join(s) or "none")
 def test_any_choice_of_changes_trains_decodes_and_loads(changes):
     torch.manual_seed(0)
     model = at.make_model(12, 12, 2, 16, 32, 4)
     at.modernize(model, changes)
-    parts = {"rms_norm": "RMSNorm", "swiglu": "SwiGLU", "rotary": "RotaryEmbedding"}
-    found = [type(layer.sublayer[0].norm).__name__ for layer in model.encoder.layers]
-    found += [n for n in kinds(model) if n in parts.values() and n != "RMSNorm"]
-    assert {parts[c] for c in changes if c in parts} == set(found) - {"LayerNorm"}
+    for change, (new, old) in PARTS.items():
+        assert (old in kinds(model)) == (change not in changes)
+        assert new in kinds(model) or change not in changes
     norms = {type(getattr(attn, "query_norm", None)) for attn in attentions(model)}
     assert (norms == {at.RMSNorm}) == ("qk_norm" in changes)
-    replaced = {"rms_norm": "LayerNorm", "swiglu": "PositionwiseFeedForward",
-                "rotary": "PositionalEncoding"}  # fmt: skip
-    assert not {replaced.get(c) for c in changes} & set(kinds(model))
     biases = [m.bias is None for m in model.modules() if isinstance(m, nn.Linear)]
     assert set(biases) == {"no_bias" in changes}
 
@@ -364,34 +277,20 @@ def test_any_choice_of_changes_trains_decodes_and_loads(changes):
     loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
-    at.run_epoch([batch], model, loss, optimizer, constant)
-    same = [n for n, p in model.named_parameters() if torch.equal(p, before[n])]
-    assert not same
     first, _ = at.run_epoch([batch], model, loss, None, None, "eval")
     at.run_epoch([batch] * 3, model, loss, optimizer, constant)
     assert at.run_epoch([batch], model, loss, None, None, "eval")[0] < first
+    assert not [n for n, p in model.named_parameters() if torch.equal(p, before[n])]
 
     spread(model)
     with torch.no_grad():
         whole = in_one_pass(model, batch)
         torch.testing.assert_close(step_by_step(model, batch), whole, **near)
-    place = (batch.src, batch.src_mask, 9, START)
-    greedy = at.greedy_decode(model, *place, end_symbol=END).tolist()
-    cached = at.beam_search(model, *place, end_symbol=END, beam_size=1)
-    for (_, *row), (ids, _) in zip(greedy, cached, strict=True):
-        assert ids == (row[: row.index(END)] if END in row else row)
 
     twin = at.make_model(12, 12, 2, 16, 32, 4)
     at.modernize(twin, changes)
     twin.double().eval().load_state_dict(model.state_dict())
     assert twin(*inputs(batch)).equal(model(*inputs(batch)))
-
-
-def test_changes_may_come_from_an_iterator():
-    one, two = (at.make_model(9, 9, 1, 8, 16, 2) for _ in range(2))
-    at.modernize(one, iter(CHANGES))
-    at.modernize(two, CHANGES)
-    assert kinds(one) == kinds(two)
 
 
 def test_an_unknown_change_is_refused_before_anything_changes():
@@ -413,57 +312,23 @@ def test_tied_tables_stay_tied(tie):
     assert tgt.std().item() == pytest.approx(64**-0.5, rel=0.03)
 
 
-@torch.no_grad()
 def test_post_norm_stays_post_norm():
     """Expect no norm after the last layer, whose own norm is the last word."""
     model = some_model(norm_first=False)
     assert type(model.encoder.norm) is type(model.decoder.norm) is nn.Identity
-    batch = some_batch()
-    whole = in_one_pass(model, batch)
-    torch.testing.assert_close(step_by_step(model, batch), whole, **near)
 
 
-@pytest.mark.parametrize("max_tokens", [128, 5001])
-def test_rotary_positions_reach_as_far_as_the_sentences(max_tokens):
+def test_rotary_positions_reach_as_far_as_the_sentences():
     vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
-    config = at.TrainingConfig(
-        block="2026", N=1, d_model=4, d_ff=8, h=2, max_tokens=max_tokens
-    )
-    model = at.build_model(config, vocab, vocab)
-    one, attn = torch.randn(1, 1, 4), model.encoder.layers[0].self_attn
-    attn.start = max_tokens - 1
-    attn(one, one, one)
-    attn.start = max_tokens
-    with pytest.raises(ValueError, match=f"{max_tokens + 1} positions"):
-        attn(one, one, one)
+    config = at.TrainingConfig(block="2026", N=1, d_model=4, d_ff=8, h=2, max_tokens=9)
+    attn = at.build_model(config, vocab, vocab).encoder.layers[0].self_attn
+    attn(*[torch.randn(1, 9, 4)] * 3)
+    with pytest.raises(ValueError, match="10 positions"):
+        attn(*[torch.randn(1, 10, 4)] * 3)
 
 
 def functions(model):
     return [attn.attention_function for attn in attentions(model)]
-
-
-@pytest.mark.parametrize("groups", [0, 2])
-@torch.no_grad()
-def test_fast_and_plain_variants_compute_the_same(groups):
-    plain, batch = some_model(groups=groups).float(), some_batch()
-    fast = copy.deepcopy(plain)
-    at.optimize_for_cpu(fast)
-    assert functions(plain) == [at.attention] * 6
-    assert functions(fast) == [at.fused_attention] * 6
-    assert list(plain.state_dict()) == list(fast.state_dict())
-    close = {"rtol": 1e-4, "atol": 1e-4}
-    steps = step_by_step(plain, batch)
-    torch.testing.assert_close(step_by_step(fast, batch), steps, **close)
-    expected = plain(*inputs(batch))
-    torch.testing.assert_close(fast(*inputs(batch)), expected, **close)
-    assert all(each.attn is None for each in attentions(fast))
-    with at.plain_attention(fast):
-        assert functions(fast) == functions(plain)
-        torch.testing.assert_close(fast(*inputs(batch)), expected, **close)
-    for ours, theirs in zip(attentions(fast), attentions(plain), strict=True):
-        assert ours.attn.size(1) == 4
-        torch.testing.assert_close(ours.attn, theirs.attn, **close)
-    assert functions(fast) == [at.fused_attention] * 6
 
 
 # --- one stack for both languages --------------------------------------------
@@ -477,7 +342,7 @@ def sees(s_mask, t_mask, i, j, S):
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.booleans(), st.integers(0, 999))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_prefix_mask_is_a_loop(S, L, one, seed):
     draw = torch.Generator().manual_seed(seed)
     src_mask = torch.randint(2, (3, 1, S), generator=draw).bool()
@@ -517,9 +382,8 @@ def test_padding_has_no_influence():
         alone = model.decoder(x, torch.tensor([seen]))[0, S:]
         torch.testing.assert_close(together[row, :L], alone, rtol=0, atol=1e-5)
         greedy = {"max_len": 9, "start_symbol": START, "end_symbol": END}
-        one = at.greedy_decode(model, src[None], torch.ones(1, 1, S).bool(), **greedy)[
-            0
-        ].tolist()
+        mask = torch.ones(1, 1, S).bool()
+        one = at.greedy_decode(model, src[None], mask, **greedy)[0].tolist()
         many = at.greedy_decode(model, batch.src, batch.src_mask, **greedy)[row]
         assert many.tolist() == one + [PAD] * (len(many) - len(one))
 
@@ -546,45 +410,17 @@ def test_the_target_sees_no_future_and_the_source_all_of_the_source():
         assert (moved > 1e-6).all()
 
 
-def test_only_the_target_is_predicted():
-    model, batch = decoder_only(), some_batch()
-    out = model(*inputs(batch))
-    assert out.shape == (*batch.tgt.shape, 16)
+def test_one_stack_learns_what_it_is_shown():
+    model, batch = at.make_decoder_only(12, 2, 32, 64, 4, dropout=0.0), some_batch()
+    batch.tgt_y[batch.tgt == PAD] = PAD
     loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
-    total, node = loss(out, batch.tgt_y, batch.ntokens)
-    log_p = F.log_softmax(F.linear(out, model.tgt_embed[0].lut.weight), dim=-1)
-    nll = -log_p.gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
-    expected = nll[batch.tgt_y != PAD].sum().item()
-    assert total == pytest.approx(expected) == node.item() * batch.ntokens
-
-
-def strings_to_reverse(batches, rows, seed):
-    """Yield batches of 3 to 5 symbols from 3 to 9, and the same from behind."""
-    draw = torch.Generator().manual_seed(seed)
-    for _ in range(batches):
-        length = torch.randint(3, 6, (rows, 1), generator=draw)
-        src = torch.randint(3, 10, (rows, 5), generator=draw)
-        place = torch.arange(6)
-        back = src.gather(1, (length - 1 - place).clamp(min=0))
-        back[place == length], back[place > length] = END, PAD
-        src[place[:5] >= length] = PAD
-        yield at.Batch(src, F.pad(back, (1, 0), value=START))
-
-
-def test_one_stack_learns_to_reverse():
-    torch.manual_seed(0)
-    model = at.make_decoder_only(10, 2, 32, 64, 4, dropout=0.0)
-    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(10, PAD))
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: at.linear_rate(step + 1, 1.0, 20, 200)
-    )
-    training = strings_to_reverse(200, 40, seed=0)
-    at.run_epoch(training, model, loss, optimizer, schedule, max_norm=1.0)
-    [test] = strings_to_reverse(1, 100, seed=1)
-    found = at.greedy_decode(model, test.src, test.src_mask, 7, START, end_symbol=END)
-    right = (found[:, 1:] == test.tgt_y[:, : found.size(1) - 1]).all(1).sum().item()
-    assert found.size(1) == 7 and right >= 90, right
+    constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
+    at.run_epoch([batch] * 60, model, loss, optimizer, constant, max_norm=1.0)
+    length = batch.tgt.size(1) + 1
+    found = at.greedy_decode(model, batch.src, batch.src_mask, length, START)
+    answers = batch.tgt_y != PAD
+    assert torch.equal(found[:, 1:][answers], batch.tgt_y[answers])
 
 
 # --- sampling ----------------------------------------------------------------
@@ -595,7 +431,7 @@ def test_one_stack_learns_to_reverse():
     top_k=st.none() | st.integers(1, 14),
     top_p=st.floats(0, 1),
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_what_is_kept_is_the_nucleus(weights, top_k, top_p):
     total, kept, mass = sum(weights), [], Fraction(0)
     for weight in sorted(weights, reverse=True)[:top_k]:
@@ -618,19 +454,19 @@ def test_each_row_is_restricted_alone():
         assert found[index].argmax() == log_p[index].argmax()
 
 
-@pytest.mark.parametrize("top_k", [None, 8000])
-def test_a_share_of_one_restricts_nothing(top_k):
+def test_a_share_of_one_restricts_nothing():
     """Take as many tokens as a real vocabulary has, in float32, as a model does."""
     torch.manual_seed(0)
     log_p = (3 * torch.randn(4, 8000)).log_softmax(-1)
-    assert at.restrict(log_p, top_k, 1.0).equal(log_p)
+    assert at.restrict(log_p, None, 1.0).equal(log_p)
+    assert at.restrict(log_p, 8000, 1.0).equal(log_p)
 
 
 def small_vocabulary():
     """Return a model of 5 tokens and one source, repeated."""
     torch.manual_seed(0)
     model = spread(at.make_model(12, 5, 2, 16, 32, 4), 0.1)
-    src = ragged([5]).expand(10000, -1)
+    src = ragged([5]).expand(5000, -1)
     return model, src, (src != PAD).unsqueeze(1)
 
 
@@ -687,59 +523,47 @@ def test_nearly_without_chance_sampling_is_greedy(settings):
 
 def test_rows_end_and_are_filled_up():
     model, src, mask = small_vocabulary()
+    runs = []
     for training in (True, False):
         model.train(training)
         torch.manual_seed(0)
-        found = at.sample(model, src[:60], mask[:60], 12, 0, end_symbol=END, pad=4)
+        drawn = at.sample(model, src[:60], mask[:60], 12, 0, end_symbol=END, pad=4)
+        runs.append(drawn.tolist())
         assert model.training == training and torch.is_grad_enabled()
+    assert runs[0] == runs[1]
     lengths = set()
-    for first, *row in found.tolist():
+    for first, *row in runs[0]:
         assert first == START
         end = row.index(END) if END in row else len(row)
         assert set(row[end + 1 :]) <= {4}
         lengths.add(end)
-    assert len(lengths) > 3 and found.size(1) <= 12
-    torch.manual_seed(0)
-    again = at.sample(model, src[:60], mask[:60], 12, 0, end_symbol=END, pad=4)
-    assert torch.equal(found, again)
+    assert len(lengths) > 3 and max(lengths) <= 11
     model.generator.proj.bias.data[END] = 1e4
     ended = at.sample(model, src[:2], mask[:2], 12, START, end_symbol=END)
     assert ended.tolist() == [[START, END]] * 2
-    alone = at.sample(model, src[:2], mask[:2], 1, START, end_symbol=END)
-    assert alone.tolist() == [[START]] * 2
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0])
 def test_a_temperature_that_is_not_positive_is_refused(temperature):
     model, src, mask = small_vocabulary()
+    src, mask = src[:1], mask[:1]
     with pytest.raises(ValueError, match=f"temperature={temperature}"):
-        at.sample(
-            model, src[:1], mask[:1], 3, 0, end_symbol=END, temperature=temperature
-        )
+        at.sample(model, src, mask, 3, 0, end_symbol=END, temperature=temperature)
 
 
 # --- a schedule that waits ---------------------------------------------------
 
 
-@given(st.integers(1, 50), st.integers(51, 500), st.floats(0.01, 1))
-def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, decay):
-    steps = range(warmup, total + 2)
-    rates = {step: at.linear_rate(step, 2.0, warmup, total, decay) for step in steps}
-    falling = max(min(decay * total, total + 1 - warmup), 1)
-    for step, rate in rates.items():
-        assert rate == pytest.approx(2.0 * min((total + 1 - step) / falling, 1))
-    assert rates[warmup] == 2.0 and rates[total] > 0 == rates[total + 1]
-    for step in range(1, warmup):
-        rate = at.linear_rate(step, 2.0, warmup, total, decay)
-        assert rate == pytest.approx(2.0 * step / warmup)
-
-
-@given(st.integers(1, 50), st.integers(1, 99), st.integers(1, 120))
-def test_a_share_of_one_is_the_old_schedule(warmup, total, step):
-    old = min(step / warmup, (total + 1 - step) / max(total + 1 - warmup, 1))
-    for decay in ((), (1.0,)):
-        rate = at.linear_rate(step, 2.0, warmup, total, *decay)
-        assert rate == pytest.approx(2.0 * max(old, 0.0))
+@given(st.integers(1, 50), st.integers(51, 300), st.floats(0.01, 1) | st.none())
+@settings(max_examples=30)
+def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, share):
+    """Without a share, it falls from its peak to zero, as if that were 1."""
+    given = () if share is None else (share,)
+    falling = max(min((share or 1) * total, total + 1 - warmup), 1)
+    for step in range(1, total + 2):
+        rate = at.linear_rate(step, 2.0, warmup, total, *given)
+        expected = min(step / warmup, (total + 1 - step) / falling, 1)
+        assert rate == pytest.approx(2.0 * expected)
 
 
 def test_the_share_reaches_the_optimizer():
@@ -757,59 +581,47 @@ def test_the_share_reaches_the_optimizer():
 # --- block 2026 in a run -----------------------------------------------------
 
 
-@pytest.fixture
-def tiny(tmp_path):
-    return small_run(tmp_path, block="2026", decay=0.5)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a configuration of block 2026 and its text, and the run's folder."""
+    tiny = small_run(tmp_path_factory.mktemp("2026"), block="2026", decay=0.5)
+    return tiny, train(tiny)
 
 
-def test_a_run_of_2026_is_saved_loaded_and_resumed(tiny, tmp_path, monkeypatch):
-    folder = train(tiny)
+def test_a_run_of_2026_is_saved_loaded_and_explained(finished, tmp_path):
+    (config, _), folder = finished
     translator = at.load_translator(folder, "cpu")
     assert "RotaryEmbedding" in kinds(translator.model)
-    assert translator.config == tiny[0]
+    assert translator.config == config
     sentences = ["Ein Hund läuft.", "Zwei Hunde schlafen heute."]
+    said = translator.translate(sentences, 2)
     plain = at.load_translator(folder, "cpu", optimize=False)
-    assert plain.translate(sentences, 2) == translator.translate(sentences, 2)
+    assert plain.translate(sentences, 2) == said
     at.save_translator(tmp_path / "copy", translator)
-    loaded = at.load_translator(tmp_path / "copy", "cpu")
-    assert loaded.translate(sentences, 1) == translator.translate(sentences, 1)
+    assert at.load_translator(tmp_path / "copy", "cpu").translate(sentences, 2) == said
     for each in at.explain(translator, sentences[0]).recordings:
-        torch.testing.assert_close(
-            each.weights.sum(-1), torch.ones(each.weights.shape[:-1])
-        )
+        sums = each.weights.sum(-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
 
-    again = small_run(tmp_path, **vars(tiny[0]) | {"run_dir": str(tmp_path / "again")})
+
+def test_a_run_of_2026_is_resumed(finished, tmp_path, monkeypatch):
+    (config, _), folder = finished
+    again = small_run(tmp_path, **vars(config) | {"run_dir": str(tmp_path / "again")})
     train_until(again, monkeypatch, ((runs, "save_tensors"), 6))
     broken_off = repeatable(tmp_path / "again")
     assert 0 < len(broken_off) < len(repeatable(folder))
     assert_same_run(train(again), folder)
 
 
-def test_a_run_of_2026_in_bfloat16_learns(tiny):
-    losses = [e["valid_nll"] for e in repeatable(train(tiny, precision="bfloat16"))]
-    assert losses[-1] < losses[0]
+def test_a_run_of_2026_in_bfloat16_learns(tmp_path):
+    tiny = small_run(tmp_path, block="2026", precision="bfloat16", epochs=2)
+    first, last = (record["valid_nll"] for record in repeatable(train(tiny)))
+    assert last < first
 
 
-def test_a_folder_older_than_the_settings_is_one_of_2017(tmp_path):
-    tiny = small_run(tmp_path)
-    folder = train(tiny, epochs=1)
-    before = at.load_translator(folder, "cpu").translate(["Ein Hund."], 1)
-    settings = json.loads((folder / "config.json").read_text())
-    for name in ("block", "decay"):
-        del settings["config"][name]
-    (folder / "config.json").write_text(json.dumps(settings))
-    old = at.load_translator(folder, "cpu")
-    assert (old.config.block, old.config.decay) == ("2017", 1.0)
-    assert old.translate(["Ein Hund."], 1) == before
-    with pytest.raises(DataError, match=r"block \('?2017'? there, '?2026'? now\)"):
-        train(tiny, epochs=1, block="2026")
-    train(tiny, epochs=1)
-
-
-def test_export_refuses_block_2026_in_one_line(tiny, capfd):
-    folder = train(tiny, epochs=1)
-    capfd.readouterr()
-    engine = folder.parent / "engine"
+def test_export_refuses_block_2026_in_one_line(finished, tmp_path, capfd):
+    _, folder = finished
+    engine = tmp_path / "engine"
     argv = ["--to", "ctranslate2", "--model", str(folder), "--out", str(engine)]
     assert "block 2026" in refused(capfd, "export", *argv)
     assert not engine.exists()
@@ -817,8 +629,9 @@ def test_export_refuses_block_2026_in_one_line(tiny, capfd):
 
 def test_the_table_of_the_chapter_was_measured():
     page = (ROOT / "notebooks" / "06_since_2017.md").read_text("utf-8")
-    stored = at.read_json(ROOT / "results" / "since_2017.json")
-    rows = {row["name"]: row for row in stored["trainings"] if "interval" in row}
+    stored = at.read_json(ROOT / "results" / "since_2017.json")["trainings"]
+    assert all(len(row["nats"]) == 3 for row in stored)
+    rows = {row["name"]: row for row in stored if "interval" in row}
     number = r"([+−]\d+\.\d)"
     line = rf"^\| ([^|]+) \| [^|]* \| {number} \({number} to {number}\)"
     found = {
@@ -854,21 +667,10 @@ def test_the_intervals_take_students_t_and_the_pooled_spread(monkeypatch):
             assert row["interval"] == pytest.approx(expected, abs=0.02), row["name"]
 
 
-def test_the_results_are_from_three_seeds_each():
-    stored = at.read_json(ROOT / "results" / "since_2017.json")
-    assert all(len(row["nats"]) == 3 for row in stored["trainings"])
-
-
 # --- what chapters and workshop do to attention, in pairs --------------------
 
 
-BUILT = {
-    "plain": {"changes": ()},
-    "norm": {"changes": ("qk_norm",)},
-    "rotation": {"changes": ("rotary",)},
-    "groups": {"changes": (), "groups": 2},
-    "all": {"changes": CHANGES, "groups": 2},
-}
+BUILT = {"2017": {"changes": ()}, "2026": {"groups": 2}}
 WAYS = ("fused", "recording", "silencing", "cache")
 
 
@@ -904,35 +706,13 @@ def test_ways_to_attend_combine_and_come_off_again(built, pair):
         expected = plain.generator(plain(*inputs(batch)))
         whole = model.generator(model(*inputs(batch)))
         torch.testing.assert_close(whole, expected, **near)
-        recorded = [attn.attn is not None for attn in attentions(model)]
-        assert set(recorded) == {"recording" in pair or "fused" not in pair}
+        for ours, theirs in zip(attentions(model), attentions(plain), strict=True):
+            if "recording" in pair or "fused" not in pair:
+                torch.testing.assert_close(ours.attn, theirs.attn, **near)
+            else:
+                assert ours.attn is None
         if "cache" in pair:
             found, expected = step_by_step(model, batch), in_one_pass(plain, batch)
             torch.testing.assert_close(found, expected, **near)
     assert functions(model) == before[1]
     assert all(map(torch.equal, model.state_dict().values(), before[0].values()))
-
-
-class NoLookBack(at.DecoderLayer):
-    """A decoder layer that leaves out cross-attention."""
-
-    def forward(self, x, memory, src_mask, tgt_mask):
-        x = self.sublayer[0](x, lambda u: self.self_attn(u, u, u, tgt_mask))
-        return self.sublayer[2](x, self.feed_forward)
-
-
-@pytest.mark.parametrize("built", BUILT)
-@torch.no_grad()
-def test_a_changed_layer_changes_all_decoders_alike(built):
-    model, batch = some_model(**BUILT[built]), some_batch()
-    before = in_one_pass(model, batch)
-    for layer in model.decoder.layers:
-        layer.__class__ = NoLookBack
-    whole = in_one_pass(model, batch)
-    assert (whole - before).abs().max() > 0.1
-    torch.testing.assert_close(step_by_step(model, batch), whole, **near)
-    place = (batch.src, batch.src_mask, 12, START)
-    greedy = at.greedy_decode(model, *place, end_symbol=END)[:, 1:].tolist()
-    beam = at.beam_search(model, *place, end_symbol=END, beam_size=1)
-    ended = [row[: row.index(END)] if END in row else row for row in greedy]
-    assert [ids for ids, _ in beam] == ended

@@ -41,17 +41,14 @@ def fixed_batches() -> list[at.Batch]:
 # --- batches -----------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 8), min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("lengths", [[1], [5, 8, 1], [4, 4]])
 def test_batch_shifts_by_one_and_counts_answers(lengths):
     rows = ragged(lengths)
     batch = at.Batch(rows, rows)
-    assert torch.equal(batch.tgt, rows[:, :-1]) and torch.equal(
-        batch.tgt_y, rows[:, 1:]
-    )
+    assert torch.equal(batch.tgt, rows[:, :-1])
+    assert torch.equal(batch.tgt_y, rows[:, 1:])
     assert batch.ntokens == sum(lengths)
-    assert batch.src_mask.shape == (len(lengths), 1, rows.size(1))
-    assert torch.equal(batch.src_mask.squeeze(1), rows != PAD)
+    assert torch.equal(batch.src_mask, (rows != PAD).unsqueeze(1))
     allowed = batch.tgt_mask
     assert allowed.dtype == torch.bool and not allowed.triu(1).any()
     for b, n in enumerate(lengths):
@@ -66,14 +63,11 @@ def test_a_batch_of_padding_only_is_refused():
     assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is allowed
 
 
-# --- modes ---------------------------------------------------------------------
-
-
 # --- criterion ---------------------------------------------------------------
 
 
 @given(st.integers(4, 9), st.floats(0, 0.9), st.integers(0, 2**31))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15)
 def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed):
     torch.manual_seed(seed)
     criterion = at.LabelSmoothing(size, 1, smoothing)
@@ -95,66 +89,25 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     )
 
 
-def test_the_loss_is_zero_at_the_smoothed_target_and_nowhere_else():
-    torch.manual_seed(0)
-    criterion, target = at.LabelSmoothing(7, 0, 0.2), torch.tensor([3, 6])
-    criterion(torch.zeros(2, 7), target)
-    goal = criterion.true_dist.double().clamp_min(1e-30).log()
-    assert criterion(goal, target).abs() < 1e-6
-    for scale in (0.01, 0.1, 1.0, 10.0):
-        other = (goal + scale * torch.randn(2, 7)).log_softmax(-1)
-        assert criterion(other, target) > 0
-
-
-def test_the_floor_of_smoothed_cross_entropy():
-    """Check that criterion plus the target's entropy is the cross-entropy."""
-    torch.manual_seed(0)
-    V, smoothing = 9, 0.1
-    criterion = at.LabelSmoothing(V, 0, smoothing)
-    x, target = torch.randn(5, V).double().log_softmax(-1), torch.randint(1, V, (5,))
-    loss = criterion(x, target)
-    entropy = -(
-        (1 - smoothing) * math.log(1 - smoothing)
-        + smoothing * math.log(smoothing / (V - 2))
-    )
-    cross_entropy = -(criterion.true_dist.double() * x).sum()
-    assert torch.allclose(loss + 5 * entropy, cross_entropy, atol=1e-5)
-
-
-def test_label_smoothing_gradient_is_exact():
-    criterion = at.LabelSmoothing(6, 0, 0.3)
-    x = torch.randn(4, 6).double().requires_grad_()
-    target = torch.tensor([1, 0, 5, 3])
-    assert torch.autograd.gradcheck(
-        lambda x: 0.7 * criterion(x.log_softmax(-1), target), [x]
-    )
-
-
 def test_relation_to_torchs_label_smoothing():
     """Derive ours from theirs, a cross-entropy that spreads over all V words."""
     V, smoothing = 8, 0.2
-    x = torch.randn(5, V).double()
-    target = torch.randint(1, V, (5,))
+    x, target = torch.randn(5, V).double(), torch.randint(1, V, (5,))
     ours = at.LabelSmoothing(V, 0, smoothing)(x.log_softmax(-1), target)
-    entropy = (1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(
-        smoothing / (V - 2)
-    )
-    rest = smoothing / (
-        V - 2
-    )  # theirs, with another strength and without the pad's share
-    strength = V * rest / (1 - smoothing - rest + V * rest)
+    correct, rest = 1 - smoothing, smoothing / (V - 2)
+    entropy = correct * math.log(correct) + smoothing * math.log(rest)
+    scale = correct - rest + V * rest
     weight = torch.ones(V).double()
-    weight[0] = 0
+    weight[0] = 0  # the pad's share
     theirs = F.cross_entropy(
-        x, target, weight=weight, label_smoothing=strength, reduction="sum"
+        x, target, weight=weight, label_smoothing=V * rest / scale, reduction="sum"
     )
-    scale = 1 - smoothing - rest + V * rest
     assert torch.allclose(ours, scale * theirs + 5 * entropy)
 
 
 @given(st.integers(4, 9), st.floats(0, 0.9), st.booleans(), st.integers(0, 2**31))
 @example(5, 0.0, False, 0)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20)
 def test_the_lean_criterion_is_the_plain_one(size, smoothing, double, seed):
     """Compare value and gradient, as far as a float's digits go."""
     torch.manual_seed(seed)
@@ -172,9 +125,10 @@ def test_lean_criterion_stores_nothing_of_its_own_size_for_backward():
     N, V = 50, 400
     log_p = torch.randn(N, V).log_softmax(-1).requires_grad_()
     saved = []
-    with torch.autograd.graph.saved_tensors_hooks(
-        lambda t: saved.append(t) or t, lambda t: t
-    ):
+    store = torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+    )
+    with store:
         at.LeanLabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
     own = [t.numel() for t in saved if t.data_ptr() != log_p.data_ptr()]
     assert max(own) <= 2 * N
@@ -183,16 +137,6 @@ def test_lean_criterion_stores_nothing_of_its_own_size_for_backward():
 def test_criterion_of_another_size_is_refused():
     with pytest.raises(ValueError, match="of 7 words for a criterion of size 8"):
         at.LabelSmoothing(8, 0, 0.1)(torch.zeros(2, 7), torch.zeros(2).long())
-
-
-def test_without_smoothing_the_loss_is_the_nll():
-    generator = at.Generator(8, 12).double()
-    x, y = torch.randn(2, 3, 8).double(), torch.tensor([[4, 5, PAD], [6, PAD, PAD]])
-    compute = at.SimpleLossCompute(generator, at.LabelSmoothing(12, PAD))
-    total, node = compute(x, y, 7.0)
-    assert math.isclose(total / 7, node.item())
-    right = generator(x).gather(2, y.unsqueeze(2)).squeeze(2)
-    assert math.isclose(total, -right[y != PAD].sum().item())
 
 
 def test_padding_gets_no_gradient_and_more_of_it_changes_nothing():
@@ -262,21 +206,23 @@ def test_accumulation_is_one_large_batch(make, max_norm):
     assert state.tokens == sum(b.ntokens for b in pieces)
 
 
-def test_the_callback_is_called_after_each_update():
-    seen = []
-    weights_after(fixed_batches(), 2, callback=lambda s: seen.append(vars(s).copy()))
-    assert [(state["accum_step"], state["step"]) for state in seen] == [
-        (1, 2), (2, 4), (3, 5),
-    ]  # fmt: skip
+def test_the_callback_gets_the_state_after_each_update():
+    """Hand a state over, which counts on from one epoch to the next."""
+    seen, state = [], at.TrainState()
+    for _ in range(2):
+        *_, returned = weights_after(
+            fixed_batches(), 2, train_state=state,
+            callback=lambda s: seen.append((s.accum_step, s.step)),
+        )  # fmt: skip
+    assert returned is state
+    assert seen == [(1, 2), (2, 4), (3, 5), (4, 7), (5, 9), (6, 10)]
 
 
-@given(st.floats(-1e6, 1e6), st.integers(1, 6), st.sampled_from([None, 0.05]))
-@example(math.nan, 2, None)
-@settings(max_examples=15, deadline=None)
-def test_gradients_left_in_a_model_do_not_influence_an_epoch(stale, size, max_norm):
-    batches = fixed_batches()
-    used, *_ = weights_after(batches, size, stale=stale, max_norm=max_norm)
-    fresh, *_ = weights_after(batches, size, max_norm=max_norm)
+@pytest.mark.parametrize("max_norm", [None, 0.05])
+@pytest.mark.parametrize("stale", [1e6, math.nan])
+def test_gradients_left_in_a_model_do_not_influence_an_epoch(stale, max_norm):
+    used, *_ = weights_after(fixed_batches(), 2, stale=stale, max_norm=max_norm)
+    fresh, *_ = weights_after(fixed_batches(), 2, max_norm=max_norm)
     assert torch.equal(used, fresh)
 
 
@@ -323,15 +269,6 @@ def test_evaluation_changes_nothing_and_reports_nll():
     assert math.isclose(runs[0][0], nll / state.tokens)
 
 
-def test_states_are_not_shared_between_runs():
-    _, _, first = weights_after(fixed_batches(), 1)
-    _, _, second = weights_after(fixed_batches(), 1)
-    assert first is not second and second.accum_step == 5
-    _, _, third = weights_after(fixed_batches(), 1, train_state=second)
-    assert third is second and second.accum_step == 10
-    assert second.tokens == 2 * first.tokens and second.step == 2 * first.step
-
-
 @pytest.mark.parametrize("max_norm", [None, 1.0])
 def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
     """Spoil the gradient of the second update, whose loss is an ordinary number."""
@@ -358,11 +295,8 @@ def test_unknown_mode_is_refused():
 
 
 def test_log_mode_prints_lines(capsys):
-    model = tiny()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
-    batches = [b for _ in range(16) for b in fixed_batches()]
-    at.run_epoch(batches, model, compute, optimizer, constant(optimizer), "train+log")
+    batches = 16 * fixed_batches()
+    weights_after(batches, 1, mode="train+log")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines] == ["40", "80"]
 
@@ -376,26 +310,6 @@ def test_rate_is_equation_3():
         assert math.isclose(at.rate(step, 512, 1.0, 4000), expected)
     assert at.rate(0, 512, 1.0, 4000) == at.rate(1, 512, 1.0, 4000)
     assert math.isclose(at.rate(1, 512, 1.0, 4000), 1.747e-7, rel_tol=1e-3)
-
-
-@given(st.integers(2, 1000), st.sampled_from([64, 512]))
-def test_the_peak_of_the_rate_and_half_of_it(warmup, size):
-    peak = at.rate(warmup, size, 1.0, warmup)
-    assert math.isclose(peak, (size * warmup) ** -0.5)
-    assert peak >= max(at.rate(warmup + k, size, 1.0, warmup) for k in (-1, 1))
-    assert math.isclose(at.rate(4 * warmup, size, 1.0, warmup), peak / 2)
-    assert math.isclose(at.rate(2 * warmup, size, 1.0, 4 * warmup), peak / 4)
-    tail = at.rate(5 * warmup, size, 1.0, 4 * warmup)  # a longer warm-up, the same tail
-    assert math.isclose(tail, at.rate(5 * warmup, size, 1.0, warmup))
-
-
-@given(st.integers(1, 50), st.integers(51, 500))
-def test_linear_rate_rises_to_its_peak_and_falls_to_zero(warmup, total):
-    rates = [at.linear_rate(step, 2.0, warmup, total) for step in range(1, total + 3)]
-    assert max(rates) == rates[warmup - 1] == 2.0
-    assert rates[:warmup] == sorted(rates[:warmup])
-    assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
-    assert rates[total - 1] > 0 == rates[total]
 
 
 # --- greedy decoding ---------------------------------------------------------
@@ -427,12 +341,6 @@ def test_greedy_decoding_stops_row_by_row_and_equals_one_by_one():
         assert end not in alone[1:-1] and (alone[-1] == end or len(alone) == 12)
 
 
-def test_without_an_end_symbol_greedy_decoding_runs_to_max_len():
-    src = ragged([3, 4])
-    out = at.greedy_decode(tiny(), src, (src != PAD).unsqueeze(1), 9, 0)
-    assert out.shape == (2, 9)
-
-
 def test_greedy_decoding_takes_the_likeliest_word():
     model, src = tiny().eval(), ragged([5])
     mask = torch.ones(1, 1, src.size(1))
@@ -445,9 +353,9 @@ def test_the_search_ends_when_every_row_has_ended():
     src = ragged([4]).repeat(2, 1)  # equal rows end together
     mask = torch.ones(2, 1, src.size(1))
     free = at.greedy_decode(tiny(), src, mask, 9, 0)
+    assert free.shape == (2, 9)  # without an end symbol, as long as it may be
     out = at.greedy_decode(tiny(), src, mask, 9, 0, end_symbol=free[0, 1].item())
     assert torch.equal(out, free[:, :2])
-    assert at.greedy_decode(tiny(), src, mask, 1, 0).shape == (2, 1)
 
 
 # --- learning ----------------------------------------------------------------
@@ -462,30 +370,10 @@ def test_copy_data_starts_with_1_and_never_pads():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_without_warm_up_the_copy_task_is_not_learned(seed):
-    """Repeat section 2.8 from more than one start."""
-    torch.manual_seed(100)
-    held_out = next(at.data_gen(11, 500, 1))
-    nll = {}
-    for warmup in (1, 100):
-        torch.manual_seed(seed)
-        model = at.make_model(11, 11, 1, 32, 64, 2, 0.0)
-        optimizer = torch.optim.Adam(model.parameters(), 1.0, (0.9, 0.98), 1e-9)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step, warmup=warmup: at.rate(step + 1, 32, 0.7, warmup)
-        )
-        compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0))
-        at.run_epoch(at.data_gen(11, 80, 300), model, compute, optimizer, scheduler)
-        nll[warmup], _ = at.run_epoch([held_out], model, compute, None, None, "eval")
-    assert nll[100] < 0.1 < 1.5 < nll[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("norm_first", [True, False])
-def test_the_copy_task_is_learned(norm_first):
+def test_the_copy_task_is_learned_with_post_norm_too():
+    """Train as chapter 2 does, whose cells use pre-norm."""
     torch.manual_seed(0)
-    model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=norm_first)
+    model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=False)
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
     )
@@ -493,10 +381,7 @@ def test_the_copy_task_is_learned(norm_first):
         optimizer, lambda step: at.rate(step + 1, 32, 0.7, 100)
     )
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
-    first, _ = at.run_epoch(at.data_gen(11, 80, 1), model, compute, None, None, "eval")
-    at.run_epoch(at.data_gen(11, 80, 500), model, compute, optimizer, scheduler)
+    at.run_epoch(at.data_gen(11, 20, 300), model, compute, optimizer, scheduler)
     fresh = next(at.data_gen(11, 200, 1))
     out = at.greedy_decode(model, fresh.src, fresh.src_mask, 10, 1)
     assert (out == fresh.src).all(-1).float().mean() >= 0.95
-    last, _ = at.run_epoch([fresh], model, compute, None, None, "eval")
-    assert last < 0.1 * first
