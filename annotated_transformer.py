@@ -537,10 +537,12 @@ class Batch:
     into tgt (B, L), what the decoder reads, and tgt_y (B, L), what it must
     predict. tgt_mask is (B, L, L), src_mask (B, 1, S); True in a mask = may
     attend. ntokens counts the answers that are not padding. Raises ValueError
-    if there are none.
+    if there are none, or if src and tgt differ in their number of rows.
     """
 
     def __init__(self, src: Tensor, tgt: Tensor | None = None, pad: int = 2):
+        if tgt is not None and len(src) != len(tgt):
+            raise ValueError(f"{len(src)} source rows for {len(tgt)} target rows")
         self.src = src
         self.src_mask = (src != pad).unsqueeze(-2)
         if tgt is not None:
@@ -572,6 +574,8 @@ class LabelSmoothing(nn.Module):
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
@@ -691,6 +695,8 @@ def run_epoch(
                     print(f"update {state.accum_step:5}  loss {loss_sum / tokens:.2f}")
                 if callback is not None:
                     callback(state)
+    if not tokens and train_state is None:
+        raise ValueError("data_iter is empty; a used iterator must be made anew")
     return loss_sum / max(tokens, 1), state
 
 
@@ -879,17 +885,18 @@ def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
     return WordTokenizer("de"), WordTokenizer("en")
 
 
-# Quotation marks: straight ones, the low one that opens in German, and the two high
-# ones. The first of these opens in English and closes in German.
-_OPENING = '["\u201e\u201c]'
-_CLOSING = '["\u201c\u201d]'
+# Quotation marks: straight ones, the low one that opens in German, the two high ones,
+# of which the first opens in English and closes in German, and guillemets, which point
+# either way.
+_OPENING = '["\u201e\u201c«»]'
+_CLOSING = '["\u201c\u201d«»]'
 _REJOIN = [
     # " Stop ! " -> "Stop !"
     (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
     # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
     (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
-    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7
-    (re.compile(r"([(\[{$#]) "), r"\1"),
+    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7   ¿ Cómo -> ¿Cómo
+    (re.compile(r"([(\[{$#¿¡]) "), r"\1"),
     # half - empty -> half-empty
     (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
 ]
@@ -1156,19 +1163,25 @@ def train(
         )
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Return sacreBLEU with signature and 95% bootstrap interval, and chrF.
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> dict[str, Any]:
+    """Return sacreBLEU with signature and 95% bootstrap interval, chrF, and chrF++.
 
-    Both lists hold detokenized, cased sentences. Raises DataError if their
-    lengths differ or they are empty.
+    Both lists hold detokenized, cased sentences. ``tokenize`` names sacreBLEU's
+    tokenizer; 13a is for languages that put spaces between words. Raises DataError
+    if the lists differ in length or are empty.
     """
     if len(hypotheses) != len(references) or not hypotheses:
         what = f"{len(hypotheses)} translations for {len(references)} references"
         raise DataError("score", what, "Give one translation for each reference.")
     sacrebleu = optional_import("sacrebleu")
-    metric = sacrebleu.BLEU()
+    metric = sacrebleu.BLEU(tokenize=tokenize)
     bleu = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
-    chrf = sacrebleu.CHRF().corpus_score(hypotheses, [references])
+    chrf, plus = (
+        sacrebleu.CHRF(word_order=n).corpus_score(hypotheses, [references]).score
+        for n in (0, 2)
+    )
     # The mean of the resampled scores and half the interval's width. sacreBLEU keeps
     # them in private attributes; its public interface only prints them.
     bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
@@ -1176,7 +1189,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any
         "bleu": round(bleu.score, 2),
         "signature": str(metric.get_signature()),
         "interval": [round(min(max(bound, 0), 100), 2) for bound in bounds],
-        "chrf": round(chrf.score, 2),
+        "chrf": round(chrf, 2),
+        "chrf++": round(plus, 2),
         "sentences": len(references),
     }
 
@@ -1462,7 +1476,7 @@ def beam_search(
     model: EncoderDecoder,
     src: Tensor,
     src_mask: Tensor,
-    max_len: int,
+    max_len: int | Sequence[int],
     start_symbol: int,
     *,
     end_symbol: int,
@@ -1472,16 +1486,17 @@ def beam_search(
     """Return the best output found for each row of src (B, S) (paper, 6.1).
 
     Each is (ids without start and end, score). As in ``greedy_decode``,
-    ``max_len`` counts the start symbol; an output that has not ended there is cut
-    and competes as it is.
+    ``max_len`` counts the start symbol; it may be a list with a number for each row.
+    An output that has not ended there is cut and competes as it is.
     """
+    limits = [max_len] * len(src) if isinstance(max_len, int) else max_len
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
     sentences = list(range(len(src)))  # the B that are still searched
     ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
     sums = torch.zeros(len(src), 1, device=src.device)  # (B, width)
     with in_mode(model, training=False), torch.inference_mode():
         cache = BeamCache(model, src, src_mask)
-        for length in range(1, max_len):
+        for length in range(1, max(limits)):
             # 1) each hypothesis with each of its best next words, best first
             log_p = decode_step(model, cache, ys)
             B, width, vocab = log_p.shape
@@ -1509,14 +1524,20 @@ def beam_search(
             parent, token = parent.gather(1, others), token.gather(1, others)
             ys = torch.cat([written[parent], token.unsqueeze(-1)], dim=-1)
 
-            # 4) a sentence is dropped when none of its unfinished ones can win
+            # 4) a sentence is dropped when none of its unfinished ones can win, and at
+            # its limit, where the best of these is cut
             open_rows = []
             for row, value in enumerate(sums[:, 0].tolist()):
+                sentence, last = sentences[row], limits[sentences[row]] - 1
                 now = length_normalized(value, length, length_penalty)
-                last = length_normalized(value, max_len - 1, length_penalty)
-                # the bound is `last`, or `now` for a negative length penalty
-                if _may_win(finished[sentences[row]], now, max(now, last), beam_size):
+                # the bound is `now` for a negative length penalty
+                bound = max(now, length_normalized(value, last, length_penalty))
+                if not _may_win(finished[sentence], now, bound, beam_size):
+                    continue
+                if length < last:
                     open_rows.append(row)
+                else:
+                    finished[sentence].append((now, ys[row, 0, 1:].tolist()))
             if not open_rows:
                 break
             if len(open_rows) < B:
@@ -1524,10 +1545,6 @@ def beam_search(
             cache.follow(parent[open_rows].flatten().tolist())
             ys, sums = ys[open_rows], sums[open_rows]
             sentences = [sentences[row] for row in open_rows]
-        else:  # no break: what is unfinished at max_len is cut, and scored as it is
-            for sentence, value, ids in zip(sentences, sums[:, 0].tolist(), ys[:, 0]):
-                normalized = length_normalized(value, max_len - 1, length_penalty)
-                finished[sentence].append((normalized, ids[1:].tolist()))
     return [(ids, normalized) for normalized, ids in map(max, finished)]
 
 

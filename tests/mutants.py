@@ -195,7 +195,8 @@ def main(words: list[str]) -> int:
     chosen = [
         mutant
         for mutant in MUTANTS
-        if not words or any(word in f"{mutant.row} {mutant.fault}" for word in words)
+        if not words
+        or any(word in f"{mutant.row} {mutant.fault} {mutant.tests}" for word in words)
     ]
     if not chosen:
         raise Stop(f"no fault is called {' or '.join(words)}")

@@ -3,8 +3,9 @@
     python tools/make_student.py
 
 The copy works by itself. It holds the chapters as notebooks and as text, the module,
-images, data, weights, the exercises' checks, and the list of packages; it holds no
-solutions, no tests, and no tools. Links to what is not there become plain words.
+the workshop, images, data, weights, the exercises' checks, and the list of packages; it
+holds no solutions, no tests, and no tools. Links to what is not there become plain
+words.
 """
 
 import re
@@ -27,7 +28,13 @@ FILES = (
     "notebooks/glossary.md",
     "notebooks/jupytext.toml",
 )
-FOLDERS = ("images", "data/captions", "models", "results")
+FOLDERS = (
+    "transformer_workshop",
+    "images",
+    "data/captions",
+    "models",
+    "results",
+)
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw*.py")
 README = """\
 # The Annotated Transformer: your copy

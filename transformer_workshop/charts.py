@@ -456,7 +456,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
             raise DataError("sentence", "is blank", "Give one with words.")
         ids = translator.check(sentence)
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
-        if doubt := translator.doubt(confidence):
+        if doubt := translator.doubt(confidence, translator.fault(ids, words)):
             log(f"sentence {number}: {doubt}")
         examples = [(ids, [START, *words, END])]
         batch = make_batch(examples, [0], translator.device)

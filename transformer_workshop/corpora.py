@@ -126,7 +126,7 @@ def _report_unknown(examples: Sequence[Example]) -> None:
         if share > _MANY_UNKNOWN:
             log(
                 f"valid: {share:.1%} of the {side} tokens are unknown words (<unk>). "
-                "Perplexity looks better than it is; try --bpe-size 4000, or more text."
+                "Perplexity looks better than it is; use subwords, or more text."
             )
 
 

@@ -224,22 +224,26 @@ class ExportedTranslator(Translator):
         Scores the hypotheses with chapter 4's length penalty.
         """
         number = 1 if beam_size == 1 else 2 * beam_size
+        longest = max(self.limit(row) for row in rows) - 1
         results = self.model.translate_batch(
             [self.text.vocab_src.tokens(row[1:-1]) for row in rows],
             beam_size=beam_size, num_hypotheses=number, patience=number / beam_size,
             return_scores=True, length_penalty=0.0, max_input_length=0,
-            min_decoding_length=0, max_decoding_length=self.config.max_tokens - 1,
+            min_decoding_length=0, max_decoding_length=longest,
         )  # fmt: skip
+
+        def length(tokens: list[str]) -> int:
+            return min(len(tokens) + 1, longest)  # the end, too, if it was not cut
 
         def rating(hypothesis: tuple[float, list[str]]) -> float:
             value, tokens = hypothesis
-            return length_normalized(value, self.length(tokens), length_penalty)
+            return length_normalized(value, length(tokens), length_penalty)
 
         found = []
         for result in results:
             ended = zip(result.scores, result.hypotheses, strict=True)
             value, tokens = max(ended, key=rating)
-            confidence = math.exp(value / self.length(tokens))
+            confidence = math.exp(value / length(tokens))
             found.append((self.text.vocab_tgt(tokens), confidence))
         return found
 

@@ -60,6 +60,7 @@ from transformer_workshop.files import (
     write_json,
 )
 from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.own_data import report_worth
 from transformer_workshop.processes import (
     SharedLoss,
     SharedState,
@@ -80,7 +81,7 @@ from transformer_workshop.speed import (
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.translator import build_model
+from transformer_workshop.translator import Translator, build_model
 
 _RUN_FILES = """
     config.json vocabulary.json confidence.json metrics.jsonl
@@ -560,19 +561,23 @@ def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
     return lambda step: rate(step, config.d_model, peak, warmup)
 
 
-def train_resumably(config: TrainingConfig, text: Text) -> None:
+def train_resumably(config: TrainingConfig, text: Text, report: bool = False) -> None:
     """Train in an open folder, from where the run stopped, alone or as one of several.
 
-    Writes metrics, checkpoints, and the model to config.run_dir.
+    Writes metrics, checkpoints, and the model to config.run_dir. ``report``: say at the
+    end what the model is worth.
     """
     torch.set_num_threads(config.threads)
     keep_freed_memory()
     with process_group(choose_device(config.device)) as place:
-        _train(config, text, place)
+        _train(config, text, place, report)
 
 
 def _train(
-    config: TrainingConfig, text: Text, place: tuple[torch.device, int, int]
+    config: TrainingConfig,
+    text: Text,
+    place: tuple[torch.device, int, int],
+    report: bool,
 ) -> None:
     """Train on this process's share of each batch."""
     device, rank, _ = place
@@ -635,7 +640,7 @@ def _train(
                 own = own_batches(valid_examples, valid_groups, place)
                 loss = SharedLoss(valid_loss, valid)
                 run_epoch(own, model, loss, None, None, "eval", train_state=valid)
-                perplexity = math.exp(min(valid.criterion, 700))  # more overflows
+                perplexity = _perplexity(valid.criterion)
                 record = {
                     "epoch": epoch + 1,
                     "step": state.accum_step,
@@ -655,6 +660,15 @@ def _train(
             if device.type == "cuda":
                 meter.say("; ".join(gpu_report()))
     run.finish()
+    if report and rank == 0:
+        batches = own_batches(valid_examples, valid_groups, (device, 0, 1))
+        nats, _ = run_epoch(batches, model, valid_loss, None, None, "eval")
+        translator = Translator(model, text, config)
+        report_worth(translator, examples, valid_examples, _perplexity(nats))
+
+
+def _perplexity(nats: float) -> float:
+    return math.exp(min(nats, 700))  # more overflows
 
 
 def train_run(
@@ -662,6 +676,7 @@ def train_run(
     text: Text,
     restart: bool = False,
     processes: int | None = None,
+    report: bool = False,
 ) -> None:
     """Train a configuration's model in its folder, from where the run stopped.
 
@@ -669,15 +684,16 @@ def train_run(
     this machine: by default one per GPU, or two without GPUs. They see the batches that
     a single process would, so the model is the same, apart from rounding and from
     dropout. Under torchrun this process does its share. Does nothing if the run is
-    finished; restart: delete it first. Raises DataError, and FloatingPointError.
+    finished; restart: delete it first; report: say at the end what the model is worth.
+    Raises DataError, and FloatingPointError.
     """
     with claim_folder(Path(config.run_dir)):
         if not restart and is_finished(config):
             return
         open_run_folder(config, restart)
         if not config.distributed or is_launched():
-            train_resumably(config, text)
+            train_resumably(config, text, report)
             return
         on_gpu = choose_device(config.device).type == "cuda"
         count = processes or (torch.cuda.device_count() if on_gpu else 2)
-        run_in_processes(count, train_resumably, config, text)
+        run_in_processes(count, train_resumably, config, text, report)

@@ -10,7 +10,7 @@ import functools
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def _setting(default: Any, about: str, *allowed: Any, may_change: bool = False) -> Any:
@@ -46,6 +46,9 @@ class TrainingConfig:
     valid_src: str | None = _setting(None, "validation sentences, for choices only")
     valid_tgt: str | None = _setting(None, "their translations")
     store: str | None = _setting(None, "folder of a corpus written by `prepare`")
+    source_language: str | None = _free(
+        None, "code of the source language, such as fr: for its sentence ends"
+    )
     bpe_size: int = _setting(0, "size of the subword vocabulary; 0: words", 0, 10**6)
     min_freq: int = _setting(2, "how often a word must occur to get an id", 1, 10**6)
     max_tokens: int = _setting(128, "longest sentence, with <s> and </s>", 3, 10**5)
@@ -223,13 +226,46 @@ CONFIGS = {
 }
 
 
+class Scale(NamedTuple):
+    """Settings for a text of one's own, of up to ``pairs`` pairs."""
+
+    pairs: float
+    bpe_size: int  # fewer if there are less than 20 characters for each
+    N: int
+    d_model: int
+    d_ff: int
+    h: int
+    dropout: float
+    batch_tokens: int
+    base_lr: float
+    threads: int
+    updates: int  # of the whole run; they set the epochs and the warm-up
+
+
+SCALES = (
+    Scale(1_000, 500, 2, 96, 192, 4, 0.1, 500, 3e-3, 1, 1_000),
+    Scale(10_000, 2000, 2, 128, 256, 4, 0.2, 1000, 3e-3, 1, 2_000),
+    Scale(100_000, 8000, 3, 256, 512, 8, 0.25, 1500, 1.5e-3, 2, 8_000),
+    # not measured by us: twice the depth, then the paper's base model
+    Scale(1_000_000, 16000, 6, 256, 1024, 8, 0.1, 4000, 1e-3, 2, 40_000),
+    Scale(float("inf"), 32000, 6, 512, 2048, 8, 0.1, 25000, 7e-4, 2, 100_000),
+)
+FILES = {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}
+
+
+def scale_for(pairs: int) -> Scale:
+    """Return the row of SCALES for so many training pairs."""
+    return next(scale for scale in SCALES if pairs <= scale.pairs)
+
+
 def choose_config(preset: str | None = None, **given: Any) -> TrainingConfig:
     """Return a preset, changed by the given settings, as the command `train` does.
 
     Files or a store of one's own make the data set "files". Without a preset, it is
-    tiny for the captions, else small. The run's folder is named after the two.
+    tiny for the captions, else small; the command goes on to ``fit_to_data`` then. The
+    run's folder is named after the two.
     """
-    if given.keys() & {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}:
+    if given.keys() & FILES:
         given.setdefault("dataset", "files")
     toy = given.get("dataset", "captions") == "captions"
     name = preset or ("tiny" if toy else "small")

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from transformer_workshop import __version__
-from transformer_workshop.settings import CONFIGS, TrainingConfig, default_model
+from transformer_workshop.settings import CONFIGS, SCALES, TrainingConfig, default_model
 
 VERSION = __version__
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingConfig)}
+_TOKENIZERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char")
+_BY_SIZE = {*SCALES[0]._fields, "epochs", "warmup", "average"}
 _CORPUS = ("train_src", "train_tgt", "store", "bpe_size", "min_freq", "max_tokens")
 
 
@@ -30,6 +32,8 @@ def _value_in(presets: Iterable[str], name: str) -> str:
     values = {preset: getattr(CONFIGS[preset], name) for preset in presets}
     if name == "run_dir":
         return " [runs/DATASET-PRESET]"
+    if "tiny" in values and name in _BY_SIZE:
+        values["own text"] = "from the data"
     if len(set(values.values())) > 1:
         return f" [{', '.join(f'{key}: {value}' for key, value in values.items())}]"
     return "".join(f" [{value}]" for value in set(values.values()) - {None})
@@ -109,10 +113,16 @@ def _command_line() -> _CommandLine:
     more = "[In brackets: the value that is used, by preset where these differ.]"
     train = add("train", "Train a model or resume a run", more=more)
     train.usage = "%(prog)s [OPTION ...]"  # not every setting
-    about = f"one of {', '.join(CONFIGS)} [captions: tiny, other text: small]"
+    train.formatter_class = argparse.RawTextHelpFormatter
+    rows = [SCALES[0]._fields, *([f"{s.pairs:,.0f}", *s[1:]] for s in SCALES)]
+    table = ("  " + " ".join(f"{each:>12}" for each in row) for row in rows)
+    train.epilog = "\n".join(["own text, by the number of pairs (up to):", *table])
+    about = f"one of {', '.join(CONFIGS)} [captions: tiny, multi30k: small]"
     train.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(train, _FIELDS, presets=("tiny", "small"))
     train.add_argument("--restart", action="store_true", help="delete the run first")
+    about = "say which settings it would choose, and stop"
+    train.add_argument("--dry-run", action="store_true", help=about)
 
     more = "Takes the other flags of `train`, too, and ignores them."
     prepare = add("prepare", "Write a corpus to disk as ids", more=more)
@@ -132,7 +142,11 @@ def _command_line() -> _CommandLine:
     about = "exit with status 1 if a translation is not to be relied on"
     translate.add_argument("--strict", action="store_true", help=about)
 
-    add("evaluate", "Score a model as JSON", search, pairs)
+    evaluate = add("evaluate", "Score a model as JSON", search, pairs)
+    about = f"sacreBLEU's: {', '.join(_TOKENIZERS)} [by the references' script]"
+    options: dict[str, Any] = {"metavar": "NAME", "choices": _TOKENIZERS}
+    evaluate.add_argument("--tokenize", help=about, **options)
+    evaluate.add_argument("--out", help="file for the translations, one a line")
     purpose = "Choose, with 100 pairs or more, when translate warns of a translation"
     add("calibrate", purpose, search, pairs)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import time
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +46,7 @@ from transformer_workshop.files import (
     read_json,
     reported,
     save_tensors,
+    write_atomically,
     write_json,
 )
 from transformer_workshop.machine import choose_device, describe_environment
@@ -117,32 +122,51 @@ def build_model(
 
 
 @functools.cache
-def _sentencizer() -> Any:
-    """Return spaCy's rules for sentence ends; German abbreviations don't end one."""
-    language = optional_import("spacy").blank("de")
-    language.add_pipe("sentencizer")
-    return language
+def _sentencizer(language: str) -> Any:
+    """Return spaCy's rules for sentence ends; abbreviations don't end one."""
+    spacy = optional_import("spacy")
+    try:
+        rules = spacy.blank(language)
+    except ImportError:  # unknown, or it needs a package of its own
+        rules = spacy.blank("xx")  # for any language
+    rules.add_pipe("sentencizer")
+    return rules
 
 
-def split_sentences(line: str) -> list[str]:
-    """Split a line at its sentence ends; a blank line has no sentences."""
-    if not re.search(r"[.!?]\S{0,9}\s+\S", line):
-        return [line] if line.strip() else []
-    sentences = (sentence.text for sentence in _sentencizer()(line).sents)
-    return [sentence for sentence in sentences if sentence.strip()]
+# A Chinese or Japanese sentence ends without a space, except before a closing bracket.
+_FULL_STOP = re.compile(r"(?<=[。！？])(?![。！？」』）”])")
+
+
+def split_sentences(line: str, language: str = "de") -> list[str]:
+    """Split a line at its sentence ends; a blank line has no sentences.
+
+    Ends are those of spaCy's rules for the language, and 。！？ in any.
+    """
+    found: list[str] = []
+    for part in _FULL_STOP.split(line):
+        if re.search(r"[.!?…؟।॥۔።]\S{0,9}\s+\S", part):
+            opening = ""  # spaCy counts it among the marks that end the one before
+            for each in _sentencizer(language)(part).sents:
+                text = opening + each.text
+                found.append(text.rstrip(" ¿¡„«“‚‘(["))
+                opening = text[len(found[-1]) :].lstrip()
+        else:
+            found.append(part)
+    return [sentence for sentence in found if sentence.strip()]
 
 
 _TYPED = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü", "ss": "ß"}
 _WORD = r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # letters and combining marks
 
 
-def respell(sentence: str, text: Text) -> str:
+def respell(sentence: str, text: Text, language: str = "de") -> str:
     """Return a sentence in the spelling that the model's vocabulary knows best.
 
-    If the sentence is all capitals, or has none, each word gets ordinary case. German
-    umlauts and ß that were typed as ae, oe, ue, and ss come back. Whatever the
-    vocabulary knows as it is stays as it is.
+    If the sentence is all capitals, or has none, each word gets ordinary case. In
+    German, umlauts and ß that were typed as ae, oe, ue, and ss come back. Whatever
+    the vocabulary knows as it is stays as it is.
     """
+    typed_as = _TYPED if language == "de" else {}
     recase = sentence.isupper() or sentence.islower()
 
     def cost(word: str) -> tuple[int, int, int]:
@@ -152,7 +176,7 @@ def respell(sentence: str, text: Text) -> str:
     def best(match: re.Match[str]) -> str:
         word = match[0]
         spellings = {word, word.lower(), word.capitalize()} if recase else {word}
-        for typed, letter in _TYPED.items():
+        for typed, letter in typed_as.items():
             spellings |= {spelling.replace(typed, letter) for spelling in spellings}
         if spellings == {word}:
             return word
@@ -183,6 +207,21 @@ class Translation(NamedTuple):
 
     text: str
     confidence: float  # geometric mean of the tokens' probabilities; 1 if blank
+    fault: str = ""  # what is wrong with it, however sure the model is
+
+
+_LONGEST = 3, 20  # an output has at most 3 times its source's tokens, and 20 more
+
+
+def _repeats(tokens: Sequence) -> bool:
+    """Return whether one to three tokens come three times running, or more twice."""
+    for width in range(1, min(30, len(tokens) // 2) + 1):
+        equal, needed = 0, width * (2 if width < 4 else 1)
+        for before, now in zip(tokens, tokens[width:]):
+            equal = equal + 1 if before == now else 0
+            if equal == needed:
+                return True
+    return False
 
 
 @dataclasses.dataclass
@@ -193,6 +232,12 @@ class Translator:
     text: Text
     config: TrainingConfig
     threshold: float | None = None  # don't rely on a translation less confident
+
+    @property
+    def language(self) -> str:
+        """The code of the source language; xx if it is unknown."""
+        known = "xx" if self.config.dataset == "files" else "de"
+        return self.config.source_language or known
 
     def check(self, sentence: str, line: int | None = None) -> list[int]:
         """Return a sentence's ids; DataError if the model can't take that many.
@@ -222,7 +267,9 @@ class Translator:
         self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[Translation]:  # fmt: skip
-        """Return what ``translate`` does, with confidences."""
+        """Return what ``translate`` does, with confidences and faults."""
+        if isinstance(lines, str):
+            raise TypeError("lines is one string; give a list of lines: [line]")
         encoded = [
             [self.check(sentence, number) for sentence in self.sentences(line)]
             for number, line in enumerate(lines, 1)
@@ -231,7 +278,8 @@ class Translator:
 
     def sentences(self, line: str) -> list[str]:
         """Split a line, and spell its sentences as the model knows them."""
-        return [respell(sentence, self.text) for sentence in split_sentences(line)]
+        parts = split_sentences(line, self.language)
+        return [respell(sentence, self.text, self.language) for sentence in parts]
 
     def translate_ids(
         self, lines: Sequence[list[list[int]]],
@@ -248,15 +296,35 @@ class Translator:
             parts = list(islice(decoded, len(line)))
             text = " ".join(self.text.decode(ids) for ids, _ in parts)
             confidence = min((confidence for _, confidence in parts), default=1.0)
-            found.append(Translation(text, confidence))
+            faults = (
+                self.fault(row, ids) for row, (ids, _) in zip(line, parts, strict=True)
+            )
+            fault = next(filter(None, faults), "")
+            found.append(Translation(text, confidence, fault))
         return found
 
-    def doubt(self, confidence: float) -> str | None:
+    def fault(self, src: Sequence[int], output: Sequence[int]) -> str:
+        """Return what shows that an output isn't a translation of src, or ""."""
+        if _repeats(output) and not _repeats(src):
+            return "it repeats itself"
+        if len(output) >= self.limit(src) - 1:
+            return f"it was cut after {len(output)} tokens"
+        if 3 * len(output) < len(src) - 2:
+            return "much of the source is missing"
+        return ""
+
+    def doubt(self, confidence: float, fault: str = "") -> str | None:
         """Return why not to rely on a translation, or None if there is no reason."""
-        if self.threshold is None or confidence >= self.threshold:
-            return None
-        limit = f"{confidence:.3f}, below {self.threshold:.3f}"
-        return f"don't rely on this translation (confidence {limit})"
+        why = fault
+        if not why and self.threshold is not None and confidence < self.threshold:
+            shown = math.floor(1000 * confidence) / 1000  # below the threshold, too
+            why = f"confidence {shown:.3f}, below {self.threshold:.3f}"
+        return f"don't rely on this translation ({why})" if why else None
+
+    def limit(self, src: Sequence[int]) -> int:
+        """Return how long an output for the ids src may be, with its start symbol."""
+        factor, more = _LONGEST
+        return min(factor * len(src) + more, self.config.max_tokens)
 
     def decode(
         self, rows: Sequence[list[int]],
@@ -268,6 +336,8 @@ class Translator:
         """
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
+        if beam < 1:
+            raise ValueError(f"beam_size={beam} must be 1 or more")
         work = functools.partial(
             self.decode_batch, beam_size=beam, length_penalty=alpha
         )
@@ -299,36 +369,74 @@ class Translator:
         self, rows: list[list[int]], beam_size: int, length_penalty: float
     ) -> list[Decoded]:
         """Do what ``decode`` does with all rows at once."""
-        found, src = [], padded(rows).to(self.device)
-        for ids, rating in beam_search(
-            self.model, src, (src != PAD).unsqueeze(-2), self.config.max_tokens, START,
+        src, limits = padded(rows).to(self.device), [self.limit(row) for row in rows]
+        outputs = beam_search(
+            self.model, src, (src != PAD).unsqueeze(-2), limits, START,
             end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
-        ):  # fmt: skip
-            n = self.length(ids)
+        )  # fmt: skip
+        found = []
+        for (ids, rating), limit in zip(outputs, limits, strict=True):
+            n = min(len(ids) + 1, limit - 1)  # tokens chosen: the end, too, if not cut
             # the rating is sum / penalty; dividing by n / penalty leaves the mean
             mean = rating / length_normalized(n, n, length_penalty)
             found.append((ids, math.exp(mean)))
         return found
 
-    def length(self, ids: Sequence) -> int:
-        """Return how many tokens a search chose: the end, too, unless it was cut."""
-        return min(len(ids) + 1, self.config.max_tokens - 1)
+
+def choose_tokenizer(references: Sequence[str]) -> str:
+    """Return sacreBLEU's tokenizer for the script in which most letters are.
+
+    13a, for words between spaces; zh; ja-mecab and ko-mecab if their packages are
+    installed; char for what is left of the languages without spaces.
+    """
+    letters = [c for c in itertools.chain.from_iterable(references) if c.isalpha()]
+    scripts = Counter(unicodedata.name(c, "?").split()[0] for c in letters)
+    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
+    most = len(letters) / 2
+    if kana + scripts["CJK"] > most:
+        chosen = "ja-mecab" if kana > len(letters) / 20 else "zh"
+    elif scripts["HANGUL"] > most:
+        chosen = "ko-mecab"
+    else:
+        unspaced = sum(scripts[s] for s in ("THAI", "LAO", "KHMER", "MYANMAR"))
+        return "char" if unspaced > most else "13a"
+    return chosen if _can_use(chosen) else "char"
+
+
+def _can_use(tokenizer: str) -> bool:
+    """Return whether the package that a tokenizer of sacreBLEU needs is installed."""
+    package = {"ja-mecab": "MeCab", "ko-mecab": "mecab_ko"}.get(tokenizer)
+    return package is None or find_spec(package) is not None
 
 
 def evaluate(
     translator: Translator, pairs: Sequence[tuple[str, str]],
     beam_size: int | None = None, length_penalty: float | None = None,
+    tokenize: str | None = None, out: str | Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Translate the source side of pairs and score it against the target side.
 
-    Return what ``score`` returns, plus the seconds spent translating.
+    ``tokenize`` names sacreBLEU's tokenizer; without it, ``choose_tokenizer`` does.
+    ``out``: a file for the translations, one a line. Return what ``score`` returns,
+    plus the seconds spent translating. Raises DataError if a package is missing.
     """
+    if tokenize and not _can_use(tokenize):
+        do = f'Install it: pip install "sacrebleu[{tokenize[:2]}]".'
+        raise DataError(f"tokenize={tokenize}", "needs a package that is missing", do)
     started = time.perf_counter()
     sources = [src for src, _ in pairs]
     translations = translator.translate(sources, beam_size, length_penalty)
     seconds = time.perf_counter() - started
-    scores = score(translations, [tgt for _, tgt in pairs])
+    if out is not None:
+        lines = (" ".join(line.split()) + "\n" for line in translations)
+        write_atomically(out, "".join(lines).encode())
+    references = [tgt for _, tgt in pairs]
+    scores = score(translations, references, tokenize or choose_tokenizer(references))
     return {**scores, "seconds": round(seconds, 1)}
+
+
+_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
+_PERFECT_CHRF = 99
 
 
 def calibrate(
@@ -337,8 +445,9 @@ def calibrate(
     """Choose the confidence below which a translation is not to be relied on.
 
     A ``share`` of the translations of pairs falls below it. Return it together with
-    chrF below and above it, which differ if the confidence means something.
-    Raises DataError for fewer than 100 pairs.
+    chrF below and above it. Raises DataError where a threshold would mislead: for
+    fewer than 100 pairs, for a model whose translations are nearly all right or nearly
+    all wrong, and if those below it are no worse than the others.
     """
     if len(pairs) < 100:
         what = f"{len(pairs)} pairs are too few to choose a threshold"
@@ -346,15 +455,31 @@ def calibrate(
     found = translator.translations([src for src, _ in pairs])
     ranked = sorted(translation.confidence for translation in found)
     threshold = math.floor(1000 * ranked[int(share * len(ranked))]) / 1000
-    outputs: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for translation, (_, reference) in zip(found, pairs, strict=True):
-        below = translation.confidence < threshold
-        outputs[below].append((translation.text, reference))
-    chrf = {
-        name: score(*map(list, zip(*some)))["chrf"] if some else None
-        for name, some in (
-            ("chrf_below", outputs[True]),
-            ("chrf_above", outputs[False]),
+    judged = list(zip(found, (reference for _, reference in pairs), strict=True))
+    chrf = []
+    for is_below in (True, False):
+        some = [(t, r) for t, r in judged if (t.confidence < threshold) == is_below]
+        outputs, references = [t.text for t, _ in some], [r for _, r in some]
+        chrf.append(score(outputs, references)["chrf"] if some else None)
+    below, above = chrf
+    at_hand, do = f"chrF {below} below {threshold}, {above} above", ""
+    if above is None or above < _GOOD_CHRF:
+        at_hand, do = (
+            f"the model translates too badly (chrF {above})",
+            "Train it longer.",
         )
-    }
-    return {"threshold": threshold, "share": share, "sentences": len(pairs), **chrf}
+    elif below is None:
+        at_hand, do = "all translations are equally confident", "No note can help here."
+    elif min(below, above) > _PERFECT_CHRF:
+        at_hand, do = (
+            f"these translations are all right (chrF {above})",
+            "Use harder pairs.",
+        )
+    elif below >= above:
+        do = "Confidence says nothing about this model's translations."
+    if do:
+        raise DataError("calibrate", f"chooses no threshold: {at_hand}", do)
+    return {
+        "threshold": threshold, "share": share, "sentences": len(pairs),
+        "chrf_below": below, "chrf_above": above,
+    }  # fmt: skip

@@ -1,0 +1,305 @@
+"""A text of one's own: settings and scores that fit it, and nothing in silence."""
+
+import json
+import math
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+import annotated_transformer as at
+from transformer_workshop import own_data, translator
+from transformer_workshop.settings import SCALES, choose_config
+from transformer_workshop.terminal import main
+from transformer_workshop.translator import (
+    Translator,
+    choose_tokenizer,
+    load_translator,
+    split_sentences,
+)
+
+
+def sentences(count):
+    """Return pairs of a toy language, all different."""
+    draw = random.Random(0)
+    words = [f"w{i}" for i in range(40)]
+    return [
+        (" ".join(draw.choices(words, k=6)) + ".", " ".join(draw.choices(words, k=5)))
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Write 120 training and 12 validation pairs; return their flags as settings."""
+    folder = tmp_path_factory.mktemp("text")
+    given = {}
+    for split, pairs in (("train", sentences(120)), ("valid", sentences(132)[120:])):
+        for side, lines in zip(("src", "tgt"), zip(*pairs, strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            given[f"{split}_{side}"] = str(path)
+    return given
+
+
+def flags(given):
+    """Return settings as the flags of `train`."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+
+
+# settings that fit
+
+
+def test_settings_come_from_the_number_of_pairs(files, capsys):
+    """The updates are about those of the scale, and the warm-up a tenth of them."""
+    config, text = own_data.fit_to_data(files)
+    scale = SCALES[0]
+    assert (config.N, config.d_model, config.dropout) == (2, 96, scale.dropout)
+    examples = at.load_examples(config, "train", text)
+    updates = at.count_updates(examples, config.batch_tokens, config.epochs)
+    assert updates == pytest.approx(scale.updates, rel=0.2)
+    assert config.warmup == pytest.approx(updates / 10, rel=0.2)
+    said = capsys.readouterr().err
+    assert "120 training pairs" in said
+    assert f"--epochs {config.epochs}\n" in said
+
+
+def test_what_is_given_stays(files, capsys):
+    """A short run gets a short warm-up, and a given setting isn't announced."""
+    given = files | {"epochs": 1, "d_model": 32, "bpe_size": 0}
+    config, text = own_data.fit_to_data(given)
+    assert (config.epochs, config.d_model, config.tie) == (1, 32, "none")
+    assert isinstance(text.tokenizer_src, at.WordTokenizer)
+    examples = at.load_examples(config, "train", text)
+    assert config.warmup <= at.count_updates(examples, config.batch_tokens, 1)
+    assert "--d-model" not in capsys.readouterr().err
+
+
+def test_few_characters_get_few_subwords(files):
+    """Each subword stands for 20 characters of the training text at least."""
+    text = own_data.fit_to_data(files)[1]
+    characters = sum(len(side) for pair in sentences(120) for side in pair)
+    assert len(text.vocab_src) <= max(260, characters // 20)
+
+
+def test_a_larger_corpus_gets_no_smaller_model():
+    for small, large in zip(SCALES, SCALES[1:], strict=False):
+        for name in ("pairs", "bpe_size", "N", "d_model", "d_ff", "h", "updates"):
+            assert getattr(small, name) <= getattr(large, name)
+
+
+def test_a_dry_run_writes_nothing(files, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "--dry-run", f"--run-dir={run}", *flags(files)]) == 0
+    assert "--epochs" in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_a_refused_call_leaves_no_folder(files, tmp_path, capsys):
+    run, missing = tmp_path / "run", files | {"valid_src": str(tmp_path / "no.txt")}
+    assert main(["train", f"--run-dir={run}", *flags(missing)]) == 2
+    assert "no.txt" in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, capsys):
+    """After two updates, nothing is recommended; without files, it is the same run."""
+    run = f"--run-dir={tmp_path}"
+    short = ["--epochs=1", "--d-model=16", "--d-ff=16", "--batch-tokens=4000"]
+    assert main(["train", run, *short, *flags(files)]) == 0
+    said = capsys.readouterr().err
+    assert "not usable yet" in said
+    assert said.count("→") == 3
+    assert main(["train", run]) == 0
+    assert "this run is finished" in capsys.readouterr().err
+
+
+def test_unigram_perplexity_by_hand():
+    """Three of four answers are 5; one more of each of the ten words is counted."""
+    train = [([0, 1], [0, 5, 5, 5, 1])]
+    expected = math.exp(-(2 * math.log(4 / 14) + math.log(2 / 14)) / 3)
+    found = own_data.unigram_perplexity(train, [([0, 1], [0, 5, 5, 1])], 10)
+    assert found == pytest.approx(expected)
+
+
+# scores
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Ein Hund läuft.", "13a"),
+        ("Собака бежит.", "13a"),
+        ("一只狗在跑。", "zh"),
+        ("หมาวิ่ง", "char"),
+        ("... 123", "13a"),
+    ],
+)
+def test_the_tokenizer_follows_the_script(line, expected):
+    assert choose_tokenizer([line]) == expected
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_japanese_and_korean_need_a_package(monkeypatch, package):
+    found = (lambda name: object()) if package else (lambda name: None)
+    monkeypatch.setattr(translator, "find_spec", found)
+    expected = ["ja-mecab", "ko-mecab"] if package else ["char", "char"]
+    lines = "犬が走っている。", "개가 달린다."
+    assert [choose_tokenizer([line]) for line in lines] == expected
+
+
+def test_perfect_japanese_is_perfect():
+    """Under 13a, which takes a sentence for a word, four words are too few for BLEU."""
+    lines = ["犬が走っている。", "私は本を読みます。"]
+    assert at.score(lines, lines, choose_tokenizer(lines))["bleu"] == 100
+    assert at.score(lines, lines)["bleu"] < 5
+
+
+# nothing vanishes
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "parts"),
+    [
+        ("犬が走る。猫が寝る。", "ja", ["犬が走る。", "猫が寝る。"]),
+        ("「行く。」と言った。本当？", "ja", ["「行く。」と言った。", "本当？"]),
+        ("他来了！你呢？", "xx", ["他来了！", "你呢？"]),
+        ("كيف حالك؟ أنا بخير.", "ar", ["كيف حالك؟", "أنا بخير."]),
+        ("वह आया। वह गया।", "hi", ["वह आया।", "वह गया।"]),
+        ("Das ist z. B. ein Hund. Er läuft.", "de", None),
+        ("¿Qué? ¡No!", "es", ["¿Qué?", "¡No!"]),
+        ("Un. Deux.", "no-such-language", ["Un.", "Deux."]),
+        ("  ", "ja", []),
+    ],
+)
+def test_sentences_end_by_the_language(line, language, parts):
+    found = split_sentences(line, language)
+    assert "".join("".join(found).split()) == "".join(line.split())
+    if parts is not None:
+        assert [part.strip() for part in found] == parts
+
+
+def test_only_german_gets_umlauts():
+    text = load_translator("models/captions", "cpu").text
+    assert at.respell("Ein Maedchen", text) == "Ein Mädchen"
+    assert at.respell("Ein Maedchen", text, "fr") == "Ein Maedchen"
+
+
+def test_spanish_and_guillemets_are_joined():
+    tokenizer = at.WordTokenizer("en")
+    for line in ("¿Cómo estás?", "¡Hola!", "Er sagt »ja« und «nein»."):
+        assert tokenizer.detokenize(tokenizer.tokenize(line)) == line
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return the captions model; its texts are short."""
+    return load_translator("models/captions", "cpu")
+
+
+def test_wrong_calls_are_answered_in_words(small):
+    ids = torch.ones(2, 4, dtype=torch.long)
+    batch = at.data_gen(11, 2, 1)
+    model = at.make_model(11, 11, N=1, d_model=16, d_ff=16, h=2)
+    loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0))
+    epoch = (batch, model, loss, None, None, "eval")
+    assert at.run_epoch(*epoch)[0] > 0
+    for call, error, words in (
+        (lambda: small.translate("Ein Hund"), TypeError, "a list"),
+        (lambda: small.translate(["Ein Hund."], 0), ValueError, "beam_size=0"),
+        (lambda: at.Batch(ids, ids[:1]), ValueError, "2 source rows for 1 target"),
+        (lambda: at.LabelSmoothing(12, 2, 1.5), ValueError, "smoothing=1.5"),
+        (lambda: at.run_epoch(*epoch), ValueError, "data_iter is empty"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+# a translation that ran away
+
+
+def test_an_output_stops_by_its_own_sources_length(small):
+    """A model that never ends is cut at each row's limit, whatever the batch."""
+
+    class Endless(Translator):
+        def limit(self, src):
+            return 4 if len(src) < 6 else 7
+
+    endless = Endless(small.model, small.text, replace(small.config, max_tokens=30))
+    rows = [small.check(line) for line in ("Ein Hund.", "Ein Mann kocht eine Suppe.")]
+    together = endless.decode_batch(rows, 3, 1.0)
+    alone = [endless.decode_batch([row], 3, 1.0)[0] for row in rows]
+    assert [ids for ids, _ in together] == [ids for ids, _ in alone]
+    for (ids, _), limit in zip(together, (4, 7), strict=True):
+        assert len(ids) <= limit - 1
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "fault"),
+    [
+        ([5, 6, 7], [5, 6, 7], ""),
+        ([5, 6, 7], [5, 5, 5], "repeats"),
+        ([5, 5, 5], [6, 6, 6], ""),  # as the source does
+        ([5, 6, 7], [4, 5, 4, 5], ""),
+        ([5, 6, 7], [4, 5, 6, 7, 4, 5, 6, 7], "repeats"),
+        (list(range(4, 16)), [5, 6, 7], "missing"),
+        ([5, 6, 7], list(range(100)), "cut"),
+    ],
+)
+def test_faults_need_no_threshold(small, source, output, fault):
+    unsure = replace(small, threshold=None)
+    found = unsure.fault([at.START, *source, at.END], output)
+    assert (fault in found) if fault else not found
+    assert bool(unsure.doubt(1.0, found)) == bool(fault)
+
+
+def test_a_runaway_translation_is_noted(capfdbinary, monkeypatch):
+    monkeypatch.chdir(at.project_folder())
+    assert main(["translate", "Guten Morgen, wie geht es dir?"]) == 0
+    assert b"don't rely on this translation" in capfdbinary.readouterr().err
+
+
+# calibration
+
+
+def test_a_note_shows_a_confidence_below_the_threshold(small):
+    note = replace(small, threshold=0.896).doubt(0.8959)
+    assert "confidence 0.895, below 0.896" in note
+
+
+@pytest.mark.parametrize(
+    ("outputs", "confidences", "why"),
+    [
+        (["A dog runs."] * 100, [i / 100 for i in range(100)], "all right"),
+        (["A dog ran by."] * 100, [0.5] * 100, "equally confident"),
+        (["Zzz."] * 100, [i / 100 for i in range(100)], "too badly"),
+        (
+            ["A dog runs."] * 5 + ["A dog ran by."] * 95,
+            [i / 100 for i in range(100)],
+            "says nothing",
+        ),
+    ],
+)
+def test_calibration_refuses_to_mislead(small, monkeypatch, outputs, confidences, why):
+    found = [at.Translation(*each) for each in zip(outputs, confidences, strict=True)]
+    monkeypatch.setattr(Translator, "translations", lambda *_: found)
+    with pytest.raises(at.DataError, match=why):
+        at.calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
+
+
+def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(at.project_folder())
+    for name, line in (("a", "Ein Hund schläft.\n"), ("b", "A dog is sleeping.\n")):
+        (tmp_path / name).write_text(line, encoding="utf-8")
+    out = tmp_path / "out.txt"
+    command = f"evaluate --model models/captions --src {tmp_path}/a --ref {tmp_path}/b"
+    assert main([*command.split(), f"--out={out}", "--tokenize=char"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert "tok:char" in scores["signature"]
+    assert out.read_text(encoding="utf-8") == "A dog is sleeping.\n"
+    assert scores["chrf++"] == 100
+
+
+def test_choose_config_is_the_commands(files):
+    assert choose_config(**files).dataset == "files"

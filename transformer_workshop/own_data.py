@@ -1,0 +1,115 @@
+"""Which settings suit a text of one's own, and what is the trained model worth?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from annotated_transformer import (
+    SPECIALS,
+    BytePairEncoding,
+    Example,
+    Text,
+    encode_pairs,
+    lengths_of,
+    prepare_text,
+    score,
+)
+from transformer_workshop.corpora import load_pairs, load_text, open_store
+from transformer_workshop.files import log
+from transformer_workshop.processes import is_main_process
+from transformer_workshop.settings import TrainingConfig, choose_config, scale_for
+from transformer_workshop.translator import Translator
+
+_SAMPLE = 2000  # pairs from which lengths are estimated
+_CHARACTERS = 20  # of training text for each subword, at least
+
+
+def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
+    """Choose settings by the size of a text of one's own, and prepare the text.
+
+    ``given``: settings that are fixed, among them the files. The rest comes from
+    ``SCALES`` and is reported. A scale's updates set the epochs and, with a tenth of
+    them but at most 400, the warm-up; the last fifth of the epochs is averaged.
+    """
+    config = choose_config(**given)
+    if config.store:
+        text = load_text(config.store)
+        stored = open_store(config, text)
+        count, sample = len(stored), list(islice(stored, _SAMPLE))
+        subwords = isinstance(text.tokenizer_src, BytePairEncoding)
+        scale, bpe_size = scale_for(count), len(text.vocab_src) if subwords else 0
+    else:
+        pairs = load_pairs(config, "train")
+        count, scale = len(pairs), scale_for(len(pairs))
+        characters = sum(len(side) for pair in pairs for side in pair)
+        few = max(len(SPECIALS) + 256, characters // _CHARACTERS)
+        bpe_size = given.get("bpe_size", min(scale.bpe_size, few))
+        text = prepare_text(pairs, bpe_size, config.min_freq)
+        some = pairs[:: -(-count // _SAMPLE)]
+        sample, _ = encode_pairs(some, text, config.max_tokens)
+    chosen = scale._asdict() | {"bpe_size": bpe_size} | given
+    positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
+    window = chosen["batch_tokens"] * given.get("accum_iter", 1)
+    updates = max(1, math.ceil(positions / window))  # of an epoch
+    epochs = chosen.setdefault("epochs", max(1, round(scale.updates / updates)))
+    chosen.setdefault("warmup", max(1, min(400, epochs * updates // 10)))
+    chosen.setdefault("average", max(1, min(5, epochs // 5)))
+    chosen.setdefault("tie", "all" if bpe_size else "none")
+    chosen.setdefault("length_penalty", 1.0)
+    del chosen["pairs"], chosen["updates"]
+    if is_main_process():
+        log(f"{count:,} training pairs; settings chosen by their number:")
+        for name in (name for name in chosen if name not in given):
+            log(f"  --{name.replace('_', '-')} {chosen[name]}")
+    return replace(config, **chosen), text
+
+
+_JUDGED = 100  # validation pairs that are translated
+_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
+
+
+def unigram_perplexity(
+    train: Sequence[Example], valid: Sequence[Example], vocab_size: int
+) -> float:
+    """Return the perplexity of validation for a model that knows only frequencies.
+
+    It counts target tokens in the training pairs (of many, the first 100,000), each of
+    the vocabulary once more.
+    """
+    counts = Counter(token for _, tgt in islice(train, 100_000) for token in tgt[1:])
+    total = counts.total() + vocab_size
+    tokens = [token for _, tgt in valid for token in tgt[1:]]
+    nats = -sum(math.log((counts[token] + 1) / total) for token in tokens)
+    return math.exp(nats / len(tokens))
+
+
+def report_worth(
+    translator: Translator,
+    train: Sequence[Example],
+    valid: Sequence[Example],
+    perplexity: float,
+) -> None:
+    """Say on standard error what a trained model is worth, with three translations."""
+    text, some = translator.text, valid[:_JUDGED]
+    guess = unigram_perplexity(train, valid, len(text.vocab_tgt))
+    found = translator.decode([src for src, _ in some], beam_size=1)
+    outputs = [text.decode(ids) for ids, _ in found]
+    references = [text.decode(tgt[1:-1]) for _, tgt in some]
+    chrf = score(outputs, references)["chrf"]
+    log(
+        f"On validation: perplexity {perplexity:.2f} (from word frequencies alone: "
+        f"{guess:.1f}); chrF {chrf:.1f} of 100 for {len(some)} greedy translations, as"
+    )
+    for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
+        source = text.vocab_src.tokens(some[i][0][1:-1])
+        log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
+    if chrf < _GOOD_CHRF or perplexity > guess:
+        log(
+            "So it is not usable yet: most of its translations are wrong. Train it "
+            "longer (--epochs), or on more pairs."
+        )
