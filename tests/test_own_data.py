@@ -1,15 +1,20 @@
 """A text of one's own: settings and scores that fit it, and nothing in silence."""
 
+import csv
+import gzip
+import io
 import json
 import math
 import random
 from dataclasses import replace
 
+import datasets
 import pytest
 import torch
 
 import annotated_transformer as at
 from transformer_workshop import own_data, translator
+from transformer_workshop.corpora import read_pairs
 from transformer_workshop.settings import SCALES, choose_config
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
@@ -303,3 +308,61 @@ def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
 
 def test_choose_config_is_the_commands(files):
     assert choose_config(**files).dataset == "files"
+
+
+# files as people have them
+
+
+TABLE = [("Ein Hund.", "A dog."), ('Er sagt "ja", oft.', "He often\nsays yes.")]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "csv.gz", "folder"])
+def test_pairs_from_a_table(tmp_path, ending):
+    """A field may have quotation marks, commas, and (but in a .tsv) line breaks."""
+    rows = [(de, en.replace("\n", " ")) for de, en in TABLE]
+    path = tmp_path / f"text.{ending}"
+    if ending == "tsv":
+        lines = ["de\ten", *("\t".join(row) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    elif ending == "jsonl":
+        records = (json.dumps({"de": de, "en": en}) for de, en in TABLE)
+        path.write_text("\n".join(records), encoding="utf-8")
+    elif ending == "folder":
+        columns = {"de": [de for de, _ in TABLE], "en": [en for _, en in TABLE]}
+        datasets.Dataset.from_dict(columns).save_to_disk(str(path))
+    else:
+        written = io.StringIO()
+        csv.writer(written).writerows([("de", "en"), *TABLE])
+        data = written.getvalue().encode()
+        path.write_bytes(gzip.compress(data) if ending == "csv.gz" else data)
+    assert read_pairs(f"{path}:de", f"{path}:en") == rows
+    if ending == "tsv":  # a table without names
+        path.write_text("".join(f"{de}\t{en}\n" for de, en in rows), encoding="utf-8")
+        assert read_pairs(f"{path}:1", f"{path}:2") == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "words"),
+    [
+        ("de,en\na,b\n", "fr", r"row 1: has no text in column 'fr' \(columns: de, en\)"),
+        ("de,en\na,b\nc\n", "en", r"row 2: has no text"),
+        ("de,en\na,b\nc,\n", "en", "row 2: is blank"),
+        ("de,en\n", "en", "is empty"),
+    ],
+)
+def test_a_faulty_table_is_named(tmp_path, text, column, words):
+    path = tmp_path / "text.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(at.DataError, match=words):
+        read_pairs(f"{path}:de", f"{path}:{column}")
+
+
+def test_one_text_is_not_two(files, tmp_path, capsys):
+    source = files["train_src"]
+    with pytest.raises(at.DataError, match="given for both languages"):
+        read_pairs(source, source)
+    twice = files | {
+        n.replace("train", "valid"): files[n] for n in files if "train" in n
+    }
+    assert main(["train", f"--run-dir={tmp_path}/run", *flags(twice)]) == 2
+    assert "for training and for validation" in capsys.readouterr().err

@@ -25,10 +25,15 @@ from annotated_transformer import (
     decode_line,
     prepare_text,
     project_folder,
-    read_parallel,
 )
 from transformer_workshop.charts import explain
-from transformer_workshop.corpora import load_pairs, load_text, prepare_store
+from transformer_workshop.corpora import (
+    load_pairs,
+    load_text,
+    prepare_store,
+    read_pairs,
+    refuse_training_text,
+)
 from transformer_workshop.engine import (
     export_to_ctranslate2,
     is_exported,
@@ -106,6 +111,7 @@ def _prepare_run(
     config: TrainingConfig, given: dict[str, Any], preset: str | None
 ) -> tuple[TrainingConfig, Text]:
     """Return a new run's settings and text; whatever can fail fails here."""
+    refuse_training_text(config)
     load_pairs(config, "valid")
     if config.dataset == "files" and not preset:
         config, text = fit_to_data(given)
@@ -251,7 +257,7 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
     if arguments.dataset:
         return load_pairs(TrainingConfig(arguments.dataset), arguments.split)
     if arguments.src and arguments.ref:
-        return read_parallel(arguments.src, arguments.ref)
+        return read_pairs(arguments.src, arguments.ref)
     given = arguments.src or arguments.ref
     what = "names only one file" if given else "there is nothing to evaluate on"
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -76,6 +77,97 @@ def load_text(folder: str | Path) -> Text:
         return Text(source, target, bpe, bpe)
 
 
+_TABLES = (".tsv", ".csv", ".jsonl")
+
+
+def _column_of(name: str | Path) -> tuple[str, str] | None:
+    """Return file and column of a name like text.csv:german; None if it has none."""
+    file, _, column = str(name).rpartition(":")
+    plain = file.removesuffix(".gz")
+    return (file, column) if plain.endswith(_TABLES) or os.path.isdir(plain) else None
+
+
+def _fields(file: str, number: int, row: Any, column: str) -> str:
+    """Return a row's text in a column; DataError if there is none."""
+    try:
+        text = row[int(column) - 1 if isinstance(row, list) else column]
+    except (IndexError, KeyError, TypeError, ValueError):
+        text = None
+    if isinstance(text, str):
+        return " ".join(text.split("\n"))
+    names = ", ".join(row) if isinstance(row, dict) else f"1 to {len(row)}"
+    what = f"has no text in column {column!r} (columns: {names})"
+    raise DataError(f"{file}, row {number}", what, "Name another as FILE:COLUMN.")
+
+
+def stream_text(name: str | Path) -> Iterator[str]:
+    """Yield the lines of a text file, or the texts in a column of a table.
+
+    A column is FILE:COLUMN. The file is .tsv, .csv, or .jsonl, also .gz, or a folder
+    that Hugging Face's datasets wrote. Columns have the names in the first row, or
+    numbers from 1, which make the first row one like the others. Raises DataError as
+    ``stream_lines`` does, and for a row without text in the column.
+    """
+    if (found := _column_of(name)) is None:
+        yield from stream_lines(name)
+        return
+    file, column = found
+    kind = Path(file.removesuffix(".gz")).suffix
+    rows: Iterable[Any]
+    if kind == ".jsonl":
+        rows = (_parsed(file, i, line) for i, line in enumerate(stream_lines(file), 1))
+    elif kind in _TABLES:
+        lines = (f"{line}\n" for line in stream_lines(file))  # a field may hold several
+        tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}  # quotes mean nothing
+        options: dict[str, Any] = tabs if kind == ".tsv" else {}
+        rows = csv.reader(lines, **options)
+        if not column.isdecimal():
+            names = next(rows, [])
+            rows = (dict(zip(names, row)) for row in rows)
+    else:
+        with reported(
+            Exception, file, "can't be read ({})", "Name one split's folder."
+        ):
+            rows = _datasets().load_from_disk(file)
+    for number, row in enumerate(rows, 1):
+        yield _fields(file, number, row, column)
+
+
+def _parsed(file: str, number: int, line: str) -> Any:
+    with reported(
+        ValueError, f"{file}, line {number}", "is not JSON ({})", "Correct it."
+    ):
+        return json.loads(line)
+
+
+def read_pairs(src: str | Path, tgt: str | Path) -> list[tuple[str, str]]:
+    """Return the pairs of two text files or columns (``stream_text``), line by line.
+
+    Raises DataError as ``read_parallel`` does, and if the two are the same.
+    """
+    if _same(src, tgt):
+        what = "is given for both languages"
+        raise DataError(src, what, "Name the file of the translations, too.")
+    if _column_of(src) or _column_of(tgt):
+        return list(stream_parallel(src, tgt))
+    return read_parallel(src, tgt)
+
+
+def _same(one: str | Path | None, other: str | Path | None) -> bool:
+    """Return whether two names mean the same file and column."""
+    return None not in (one, other) and os.path.abspath(str(one)) == os.path.abspath(
+        str(other)
+    )
+
+
+def refuse_training_text(config: TrainingConfig) -> None:
+    """Raise DataError if validation is the training text."""
+    if _same(config.train_src, config.valid_src):
+        what = "is given for training and for validation"
+        do = "Keep some pairs apart: a model knows those that it was trained on."
+        raise DataError(str(config.valid_src), what, do)
+
+
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     """Return the pairs in a split: train, valid, or test.
 
@@ -85,7 +177,7 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     src = getattr(config, f"{split}_src", None)
     tgt = getattr(config, f"{split}_tgt", None)
     if src and tgt:
-        return read_parallel(src, tgt)
+        return read_pairs(src, tgt)
     if src or tgt or config.dataset == "files":
         what = "has no files" if src is tgt is None else "has one file instead of two"
         do = f"Set {split}_src and {split}_tgt (--{split}-src and --{split}-tgt)."
@@ -151,20 +243,21 @@ def digest_of(examples: Iterable[Example]) -> str:
 def stream_parallel(
     src_file: str | Path, tgt_file: str | Path
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of ``read_parallel`` one at a time, with the same errors."""
+    """Yield the pairs of ``read_pairs`` one at a time, with the same errors."""
     files, number = (src_file, tgt_file), 0
-    for number, (src, tgt) in enumerate(zip_longest(*map(stream_lines, files)), 1):
+    for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
         for file, line in zip(files, (src, tgt), strict=True):
             if not line.strip():
                 do = "Remove this line from both files."
-                raise DataError(f"{file}, line {number}", "is blank", do)
+                place = "row" if _column_of(file) else "line"
+                raise DataError(f"{file}, {place} {number}", "is blank", do)
         yield src, tgt
     else:
         if number:
             return
-    counts = [sum(1 for _ in stream_lines(file)) for file in files]
+    counts = [sum(1 for _ in stream_text(file)) for file in files]
     if 0 in counts:
         file = files[counts.index(0)]
         raise DataError(file, "is empty", "Give a file with sentences.")
@@ -250,7 +343,7 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
     sizes, do = [], "Check its name and place."
     for file in (config.train_src, config.train_tgt):
         with reported(OSError, file, "can't be read ({})", do):
-            sizes.append(os.path.getsize(file))
+            sizes.append(os.path.getsize((_column_of(file) or [file])[0]))
     names = ("train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens")
     return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
 

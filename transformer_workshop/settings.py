@@ -41,7 +41,9 @@ class TrainingConfig:
         "multi30k",
         "files",
     )
-    train_src: str | None = _setting(None, "your own training sentences, one a line")
+    train_src: str | None = _setting(
+        None, "your own training sentences: a file with one a line, or TABLE:COLUMN"
+    )
     train_tgt: str | None = _setting(None, "their translations, line by line")
     valid_src: str | None = _setting(None, "validation sentences, for choices only")
     valid_tgt: str | None = _setting(None, "their translations")

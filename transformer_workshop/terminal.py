@@ -104,7 +104,7 @@ def _command_line() -> _CommandLine:
     search = _CommandLine(add_help=False, parents=[model])
     _add_settings(search, ["beam_size", "length_penalty", "device"])
     pairs = _CommandLine(add_help=False)
-    pairs.add_argument("--src", help="file of sentences to translate, one per line")
+    pairs.add_argument("--src", help="file of sentences, one per line, or TABLE:COLUMN")
     pairs.add_argument("--ref", help="file of reference translations, line by line")
     pairs.add_argument("--dataset", help="multi30k or captions, instead of two files")
     splits, about = ("valid", "test"), "part of the dataset [valid]"
