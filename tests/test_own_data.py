@@ -120,6 +120,31 @@ def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, cap
     assert "this run is finished" in capsys.readouterr().err
 
 
+def test_a_run_is_extended_and_another_begins_with_its_weights(files, tmp_path, capsys):
+    """More epochs continue; a new run on other text begins below an untrained model."""
+    whole = {"d_model": 16, "d_ff": 16, "epochs": 40, "threads": 1}
+    first, second = (f"--run-dir={tmp_path}/{name}" for name in ("first", "second"))
+    assert main(["train", first, *flags(files | whole)]) == 0
+    assert main(["train", first, "--epochs=42"]) == 0
+    records = at.read_metrics(tmp_path / "first")
+    assert [record["epoch"] for record in records] == [*range(1, 43)]
+    assert "epoch 42/42: loss" in capsys.readouterr().err
+    init = f"--init={tmp_path}/first"
+    assert main(["train", second, init, "--epochs=1", *flags(files)]) == 0
+    fresh, begun = (at.read_metrics(tmp_path / name)[0] for name in ("first", "second"))
+    assert begun["valid_nll"] < fresh["valid_nll"]
+    texts = [(tmp_path / name / "vocabulary.json") for name in ("first", "second")]
+    assert texts[0].read_bytes() == texts[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"), [("--batch-size=4", "--batch-tokens"), ("--lr=1", "--base-lr")]
+)
+def test_other_programs_flags_lead_to_ours(flag, hint, capsys):
+    assert main(["train", flag]) == 2
+    assert hint in capsys.readouterr().err
+
+
 def test_unigram_perplexity_by_hand():
     """Three of four answers are 5; one more of each of the ten words is counted."""
     train = [([0, 1], [0, 5, 5, 5, 1])]
@@ -344,7 +369,11 @@ def test_pairs_from_a_table(tmp_path, ending):
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("de,en\na,b\n", "fr", r"row 1: has no text in column 'fr' \(columns: de, en\)"),
+        (
+            "de,en\na,b\n",
+            "fr",
+            r"row 1: has no text in column 'fr' \(columns: de, en\)",
+        ),
         ("de,en\na,b\nc\n", "en", r"row 2: has no text"),
         ("de,en\na,b\nc,\n", "en", "row 2: is blank"),
         ("de,en\n", "en", "is empty"),

@@ -23,7 +23,6 @@ from annotated_transformer import (
     DataError,
     Text,
     decode_line,
-    prepare_text,
     project_folder,
 )
 from transformer_workshop.charts import explain
@@ -33,6 +32,7 @@ from transformer_workshop.corpora import (
     prepare_store,
     read_pairs,
     refuse_training_text,
+    text_of,
 )
 from transformer_workshop.engine import (
     export_to_ctranslate2,
@@ -52,6 +52,7 @@ from transformer_workshop.runs import (
 )
 from transformer_workshop.settings import (
     INSTALLED_MODEL,
+    SIZES,
     TrainingConfig,
     choose_config,
     load_config,
@@ -75,6 +76,9 @@ def given_settings(arguments: Namespace) -> dict[str, Any]:
 def train_command(arguments: Namespace) -> int:
     """Train, or resume the run in the folder; return the exit status."""
     restart, given = arguments.restart, given_settings(arguments)
+    if "init" in given:
+        sizes = vars(load_config(given["init"]))
+        given = {name: sizes[name] for name in SIZES} | given
     config = choose_config(arguments.config, **given)
     folder = Path(config.run_dir)
     choose_device(config.device)  # an error if there is no such device
@@ -93,8 +97,11 @@ def train_command(arguments: Namespace) -> int:
         return 0
     if begun and saved_steps(folder / "resume"):
         text = load_text(folder)
+    elif begun or arguments.config or config.dataset != "files":
+        text = _prepare_text(config)
     else:
-        config, text = _prepare_run(config, given, arguments.config)
+        config, text = fit_to_data(given)
+    build_model(config, text.vocab_src, text.vocab_tgt)  # an error if there is none
     if arguments.dry_run:
         return 0
     try:
@@ -107,21 +114,13 @@ def train_command(arguments: Namespace) -> int:
     return 0
 
 
-def _prepare_run(
-    config: TrainingConfig, given: dict[str, Any], preset: str | None
-) -> tuple[TrainingConfig, Text]:
-    """Return a new run's settings and text; whatever can fail fails here."""
+def _prepare_text(config: TrainingConfig) -> Text:
+    """Return a new run's text; what is wrong with the files is found here."""
     refuse_training_text(config)
     load_pairs(config, "valid")
-    if config.dataset == "files" and not preset:
-        config, text = fit_to_data(given)
-    elif config.store:
-        text = load_text(config.store)
-    else:
-        pairs = load_pairs(config, "train")
-        text = prepare_text(pairs, config.bpe_size, config.min_freq)
-    build_model(config, text.vocab_src, text.vocab_tgt)
-    return config, text
+    if config.store:
+        return load_text(config.store)
+    return text_of(config, load_pairs(config, "train"))
 
 
 def prepare_command(arguments: Namespace) -> int:

@@ -191,6 +191,13 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     return read_parallel(*files)
 
 
+def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]]) -> Text:
+    """Return a new run's text: that of ``config.init``, or learned from the pairs."""
+    if config.init:
+        return load_text(config.init)
+    return prepare_text(pairs, config.bpe_size, config.min_freq)
+
+
 def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
     """Return a split as ids: a list or, from ``config.store``, on disk (chapter 92).
 

@@ -16,13 +16,22 @@ from annotated_transformer import (
     Text,
     encode_pairs,
     lengths_of,
-    prepare_text,
     score,
 )
-from transformer_workshop.corpora import load_pairs, load_text, open_store
+from transformer_workshop.corpora import (
+    load_pairs,
+    load_text,
+    open_store,
+    refuse_training_text,
+    text_of,
+)
 from transformer_workshop.files import log
 from transformer_workshop.processes import is_main_process
-from transformer_workshop.settings import TrainingConfig, choose_config, scale_for
+from transformer_workshop.settings import (
+    TrainingConfig,
+    choose_config,
+    scale_for,
+)
 from transformer_workshop.translator import Translator
 
 _SAMPLE = 2000  # pairs from which lengths are estimated
@@ -37,6 +46,8 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     them but at most 400, the warm-up; the last fifth of the epochs is averaged.
     """
     config = choose_config(**given)
+    refuse_training_text(config)
+    load_pairs(config, "valid")  # what is wrong with it is found before the work
     if config.store:
         text = load_text(config.store)
         stored = open_store(config, text)
@@ -49,7 +60,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         characters = sum(len(side) for pair in pairs for side in pair)
         few = max(len(SPECIALS) + 256, characters // _CHARACTERS)
         bpe_size = given.get("bpe_size", min(scale.bpe_size, few))
-        text = prepare_text(pairs, bpe_size, config.min_freq)
+        text = text_of(replace(config, bpe_size=bpe_size), pairs)
         some = pairs[:: -(-count // _SAMPLE)]
         sample, _ = encode_pairs(some, text, config.max_tokens)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given

@@ -117,7 +117,8 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     if restart or not any(path.suffix == ".safetensors" for path in files):
         return []
     there = asdict(TrainingConfig()) | settings["config"]
-    free = MAY_CHANGE | ({"epochs"} if config.schedule != "linear" else set())
+    more = config.epochs > there["epochs"]  # a linear schedule's rate then rises again
+    free = MAY_CHANGE | ({"epochs"} if more or config.schedule != "linear" else set())
     differ = [
         f"{name} ({there[name]} there, {value} now)"
         for name, value in asdict(config).items()
@@ -487,6 +488,7 @@ def _explain_errors(
 
 _WARM_UP = 5  # updates before a run's speed is measured
 _TIMED = 20  # seconds of training over which to measure it
+_SILENT = 5  # seconds between two lines about epochs, at least
 
 
 class _Meter:
@@ -500,6 +502,7 @@ class _Meter:
         self.state, self.tokens, self.epochs = state, tokens, epochs  # tokens an epoch
         self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
         self.updates = 0  # made by this process
+        self.begun, self.said = (time.perf_counter(), self.trained()), -math.inf
         self.bar = optional_import("tqdm").tqdm(
             total=tokens * epochs,
             initial=self.trained(),
@@ -518,6 +521,25 @@ class _Meter:
         if is_main_process():
             self.bar.write(message, file=sys.stderr)
 
+    def say_epoch(self, record: dict[str, Any]) -> None:
+        """Write a line about an epoch; none about some of those that take a moment."""
+        now, (begun, tokens) = time.perf_counter(), self.begun
+        if now - self.said < _SILENT and record["epoch"] < self.epochs:
+            return
+        self.said = now
+        done = self.trained()
+        rest = (
+            (now - begun) / max(1, done - tokens) * (self.tokens * self.epochs - done)
+        )
+        left = f", {_duration(rest)} left" if rest else ""
+        valid, perplexity = record["valid_nll"], record["perplexity"]
+        self.say(
+            f"epoch {record['epoch']}/{self.epochs}: "
+            f"loss {record['train_criterion']:.3f}, "
+            f"validation {valid:.3f} (perplexity {perplexity:.2f}), "
+            f"{record['tokens_per_second']:,.0f} tokens/s{left}"
+        )
+
     def update(self) -> None:
         """Show the update that was just made."""
         now, done = time.perf_counter(), self.trained()
@@ -529,15 +551,21 @@ class _Meter:
             self.warm = now, done
         if self.warm and now - self.warm[0] >= _TIMED:
             speed = (done - self.warm[1]) / (now - self.warm[0])
-            minutes = math.ceil((self.tokens * self.epochs - done) / speed / 60)
+            rest = (self.tokens * self.epochs - done) / speed
             self.warm = None
-            if minutes > 1:  # a minute is not worth mentioning
-                hours, rest = divmod(minutes, 60)
-                duration = f"{hours} h {rest} min" if hours else f"{rest} min"
+            if rest > 60:  # a minute is not worth mentioning
                 self.say(
-                    f"{speed:,.0f} target tokens a second: about {duration} to the end "
-                    f"of epoch {self.epochs}"
+                    f"{speed:,.0f} target tokens a second: about {_duration(rest)} to "
+                    f"the end of epoch {self.epochs}"
                 )
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in whole minutes, and hours if there are any; or in seconds."""
+    if seconds <= 60:
+        return f"{math.ceil(seconds)} s"
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def build_losses(
@@ -585,7 +613,11 @@ def _train(
     precision = choose_precision(config.precision, device)
     examples = load_examples(config, "train", text)
     valid_examples = load_examples(config, "valid", text)
-    model = build_model(config, text.vocab_src, text.vocab_tgt).to(device)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    if config.init:
+        path = Path(config.init, "model.safetensors")
+        load_state(model, load_tensors(path), path)
+    model.to(device)
     optimize_for_cpu(model)
     shared = distribute(model)
     torch.manual_seed(config.seed + rank)  # dropout differs between processes
@@ -653,10 +685,8 @@ def _train(
                     "lr": float(scheduler.get_last_lr()[0]),
                 }
                 run.save(record)
-            if seconds > _TIMED:
-                meter.say(
-                    f"epoch {epoch + 1}: perplexity {perplexity:.2f} on validation"
-                )
+            if report:
+                meter.say_epoch(record)
             if device.type == "cuda":
                 meter.say("; ".join(gpu_report()))
     run.finish()

@@ -66,6 +66,9 @@ class TrainingConfig:
     )
     tie: str = _setting("none", "tables that share weights", "none", "target", "all")
     block: str = _setting("2017", "a layer's parts; 2026: chapter 6's", "2017", "2026")
+    init: str | None = _setting(
+        None, "folder of a model whose text, sizes, and weights to begin with"
+    )
     # learning
     batch_tokens: int = _setting(
         1500, "positions per batch, counted on the longer side", 1, 10**8
@@ -252,6 +255,7 @@ SCALES = (
     Scale(1_000_000, 16000, 6, 256, 1024, 8, 0.1, 4000, 1e-3, 2, 40_000),
     Scale(float("inf"), 32000, 6, 512, 2048, 8, 0.1, 25000, 7e-4, 2, 100_000),
 )
+SIZES = "N d_model d_ff h norm_first positions tie block bpe_size max_tokens".split()
 FILES = {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}
 
 

@@ -23,6 +23,14 @@ from transformer_workshop.settings import CONFIGS, SCALES, TrainingConfig, defau
 VERSION = __version__
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingConfig)}
 _TOKENIZERS = ("13a", "zh", "ja-mecab", "ko-mecab", "char")
+_ALSO_KNOWN = {  # other programs' names
+    "--batch-size": "--batch-tokens",
+    "--lr": "--base-lr",
+    "--learning-rate": "--base-lr",
+    "--layers": "--N",
+    "--heads": "--h",
+    "--vocab-size": "--bpe-size",
+}
 _BY_SIZE = {*SCALES[0]._fields, "epochs", "warmup", "average"}
 _CORPUS = ("train_src", "train_tgt", "store", "bpe_size", "min_freq", "max_tokens")
 
@@ -75,7 +83,8 @@ class _CommandLine(argparse.ArgumentParser):
     def refuse(self, unknown: list[str]) -> typing.NoReturn:
         """Suggest the flags most like those that are unknown."""
         flags = re.findall(r"--[A-Za-z][\w-]*", self.format_help())
-        close = [difflib.get_close_matches(a.split("=")[0], flags, 1) for a in unknown]
+        names = (_ALSO_KNOWN.get(a.split("=")[0], a.split("=")[0]) for a in unknown)
+        close = [difflib.get_close_matches(name, flags, 1) for name in names]
         suggested = " or ".join(sum(close, []))
         hint = f" (did you mean {suggested}?)" if suggested else ""
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
