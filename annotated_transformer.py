@@ -1545,7 +1545,8 @@ def beam_search(
             cache.follow(parent[open_rows].flatten().tolist())
             ys, sums = ys[open_rows], sums[open_rows]
             sentences = [sentences[row] for row in open_rows]
-    return [(ids, normalized) for normalized, ids in map(max, finished)]
+    best = (max(ended, default=(0.0, [])) for ended in finished)  # max_len may be 1
+    return [(ids, normalized) for normalized, ids in best]
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:

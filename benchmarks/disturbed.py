@@ -51,7 +51,7 @@ def as_typed(translator: at.Translator, lines: list[str]) -> list[str]:
     config, rows = translator.config, [translator.text.encode(line) for line in lines]
     fitting = [[ids] if len(ids) <= config.max_tokens else [] for ids in rows]
     found = translator.translate_ids(fitting, config.beam_size, config.length_penalty)
-    return [text for text, _ in found]
+    return [translation.text for translation in found]
 
 
 def measure(

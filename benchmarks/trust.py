@@ -42,7 +42,7 @@ def labeled(
         labels = table(f"{kind}.{model}.tsv")
         for row, label in zip(table(f"{kind}.tsv"), labels, strict=True):
             number = int(row["number"])
-            text, confidence = found[number - 1]
+            text, confidence, fault = found[number - 1]
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             if label.get("output", text) != text or (
                 label.get("output_sha256", digest) != digest
@@ -52,7 +52,7 @@ def labeled(
                 raise at.DataError(file, what, "Label the new output.")
             rows.append({
                 "group": kind, "half": row["half"], "label": label["label"],
-                "confidence": round(confidence, 4),
+                "confidence": round(confidence, 4), "fault": fault,
             })  # fmt: skip
     return rows
 
@@ -63,13 +63,13 @@ def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     german = [row["german"] for row in table("sentences.tsv")]
     captions = translator.translations([src for src, _ in pairs])
     rows = labeled(folder.name, translator.translations(german), captions)
-    ranked = sorted(confidence for _, confidence in captions)
+    ranked = sorted(translation.confidence for translation in captions)
 
     def flagged(threshold: float) -> dict[str, Any]:
         held = [r for r in rows if r["half"] == "held-out"]
         groups = {
             f"{label} {group}": [
-                r["confidence"] < threshold for r in held
+                bool(r["fault"]) or r["confidence"] < threshold for r in held
                 if (r["group"], r["label"]) == (group, label)
             ] for group in ("sentences", "captions") for label in ("bad", "good")
         }  # fmt: skip

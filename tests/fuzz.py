@@ -16,6 +16,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import string
@@ -661,6 +662,11 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
         return f"still running after {LIMIT} s", ""
     except BaseException as error:  # a traceback, had it been a process
         return f"{type(error).__name__}: {error}", ""
+    # a model that was hardly trained repeats itself
+    said = re.sub(r"(?m)^.*: don't rely on this translation.*\n", "", said)
+    said = re.sub(
+        r"(?m)^(Settings chosen|  --).*\n", "", said
+    )  # by `train`, one a line
     last = said.splitlines()[-1] if said else ""
     own = last  # without what it repeats from the command
     given = [part for word in case.argv for part in (word, word.partition("=")[2])]

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import os
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -42,14 +43,17 @@ def write_text(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
 
 
 def small_config(folder: Path, pairs: list[tuple[str, str]], **own) -> TrainingConfig:
-    """Configure training on these pairs, validated on them, too; `own` settings win."""
+    """Configure training on these pairs, validated on copies; `own` settings win."""
     german, english = write_text(folder, pairs)
+    copies = [
+        shutil.copy(path, path.replace("text.", "valid.")) for path in (german, english)
+    ]
     settings = dict(
         dataset="files",
         train_src=german,
         train_tgt=english,
-        valid_src=german,
-        valid_tgt=english,
+        valid_src=copies[0],
+        valid_tgt=copies[1],
         bpe_size=280,
         N=1,
         d_model=16,

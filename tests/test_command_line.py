@@ -151,7 +151,7 @@ def help_of(capsys, command):
 
 def test_help_shows_the_values_that_are_used(capsys):
     shown = help_of(capsys, "train")
-    assert "[captions: tiny, other text: small]" in shown["config"]
+    assert "[captions: tiny, multi30k: small]" in shown["config"]
     for argv, preset in (((), "tiny"), (("--dataset", "multi30k"), "small")):
         for name, value in dataclasses.asdict(config_of(*argv)).items():
             if name == "run_dir":
@@ -299,7 +299,7 @@ def test_a_line_is_as_trustworthy_as_its_least_certain_sentence(captions):
     assert both.text == f"{first.text} {second.text}"
     assert both.confidence == pytest.approx(second.confidence)
     assert second.confidence < first.confidence
-    assert blank == ("", 1.0)
+    assert blank == ("", 1.0, "")
 
 
 @pytest.mark.parametrize(
@@ -344,13 +344,18 @@ def test_no_sentence_of_multi30k_is_respelled():
             assert at.respell(src, text) == src
 
 
+def serious(err):
+    """Return the notes of `translate`, but for those on what a raw model writes."""
+    return [x for x in err.decode().splitlines() if "don't rely on" not in x]
+
+
 def test_one_line_out_for_one_line_in(model, feed, capfdbinary):
     feed("Ein Hund läuft.\n\nZwei Hunde.\r\n   \nEin Kind.".encode())
     assert main(["translate", "--model", str(model)]) == 0
     out, err = capfdbinary.readouterr()
     lines = out.split(b"\n")
     assert len(lines) == 6 and lines[1] == lines[3] == lines[5] == b""
-    assert lines[0] and lines[2] and lines[4] and err == b""
+    assert lines[0] and lines[2] and lines[4] and serious(err) == []
     translator = at.load_translator(model, "cpu")
     alone = translator.translate(["Zwei Hunde."])[0]
     assert lines[2].decode() == " ".join(alone.split())
@@ -417,18 +422,16 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     translator = at.load_translator(folder, "cpu")
     assert translator.threshold == printed["threshold"]
     found = translator.translations([src for src, _ in pairs], beam_size=1)
-    below = sum(confidence < printed["threshold"] for _, confidence in found)
+    below = sum(each.confidence < printed["threshold"] for each in found)
     assert below == pytest.approx(0.05 * len(pairs), abs=2)
     assert printed["chrf_below"] < printed["chrf_above"]
     assert "mean little" not in err
 
 
-def test_calibrating_a_bad_model_says_that_it_means_little(model, tmp_path, capfd):
-    folder = shutil.copytree(model, tmp_path / "bad")
+def test_a_bad_model_is_not_calibrated(model, tmp_path, capfd):
     files = write_reference(tmp_path, [("Ein Hund.", "A dog.")] * 100)
-    flags = ["--model", str(folder), "--beam-size", "1"]
-    assert main(["calibrate", *flags, *files]) == 0
-    assert "mean little: chrF is" in capfd.readouterr().err
+    flags = ["--model", str(model), "--beam-size", "1"]
+    assert "too badly" in refused(capfd, "calibrate", *flags, *files)
 
 
 def test_strict_needs_a_threshold(model, tmp_path, capfd):
@@ -481,7 +484,7 @@ def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
     train(*small_run(tmp_path), "--epochs", "1", "--warmup", "99")
     err = capfd.readouterr().err
     assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
-    assert re.search(r"\(perplexity \d+\.\d\d on validation\)\. Try", err)
+    assert re.search(r"On validation: perplexity \d+\.\d\d ", err)
 
 
 def test_the_front_page_shows_what_translate_prints(capfd):
@@ -510,7 +513,7 @@ def test_a_refused_line_is_an_empty_line_a_note_and_status_1(model, feed, capfdb
     out, err = capfdbinary.readouterr()
     lines = out.split(b"\n")
     assert len(lines) == 5 and lines[1] == lines[2] == b"" and lines[0] and lines[3]
-    first, second = err.decode().splitlines()
+    first, second = serious(err)
     assert "line 2" in first and "UTF-8" in first
     assert "line 3" in second and "40" in second
 
@@ -595,7 +598,8 @@ def test_the_program_is_a_filter_in_any_locale(model):
     text = "schön\n\n".encode() + b"\xff\n"
     done = subprocess.run(command, input=text, capture_output=True, env=environment)
     assert done.returncode == 1 and done.stdout.count(b"\n") == 3
-    assert done.stderr.count(b"\n") == 1 and b"line 3" in done.stderr
+    [note] = serious(done.stderr)
+    assert "line 3" in note
 
 
 def test_the_module_runs_by_its_name_too_and_an_error_is_a_line(tmp_path):
@@ -618,7 +622,7 @@ def test_a_reader_that_goes_away_is_no_error(model):
         process.stdout.close()
         process.stdin.write(b"Ein Kind.\n")
         process.stdin.close()
-        assert process.stderr.read() == b""
+        assert serious(process.stderr.read()) == []
         assert process.wait(timeout=1200) == 141
 
 

@@ -31,7 +31,6 @@ from transformer_workshop.corpora import (
     load_text,
     prepare_store,
     read_pairs,
-    refuse_training_text,
     text_of,
 )
 from transformer_workshop.engine import (
@@ -41,7 +40,8 @@ from transformer_workshop.engine import (
 )
 from transformer_workshop.files import append_line, log, report_unwritable, write_json
 from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.own_data import fit_to_data
+from transformer_workshop.own_data import fit_to_data, list_choices
+from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
     is_finished,
     is_out_of_memory,
@@ -97,11 +97,17 @@ def train_command(arguments: Namespace) -> int:
         return 0
     if begun and saved_steps(folder / "resume"):
         text = load_text(folder)
-    elif begun or arguments.config or config.dataset != "files":
-        text = _prepare_text(config)
     else:
-        config, text = fit_to_data(given)
-    build_model(config, text.vocab_src, text.vocab_tgt)  # an error if there is none
+        chosen = ""
+        if begun or arguments.config or config.dataset != "files":
+            text = _prepare_text(config)
+        else:
+            config, text = fit_to_data(given)
+            chosen = list_choices(config, given)
+        load_pairs(config, "valid")  # whatever can fail does so before anything changes
+        build_model(config, text.vocab_src, text.vocab_tgt)
+        if chosen and is_main_process():
+            log(chosen)
     if arguments.dry_run:
         return 0
     try:
@@ -115,9 +121,7 @@ def train_command(arguments: Namespace) -> int:
 
 
 def _prepare_text(config: TrainingConfig) -> Text:
-    """Return a new run's text; what is wrong with the files is found here."""
-    refuse_training_text(config)
-    load_pairs(config, "valid")
+    """Return a new run's text."""
     if config.store:
         return load_text(config.store)
     return text_of(config, load_pairs(config, "train"))

@@ -208,7 +208,7 @@ def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Ex
         return open_store(config, text)
     pairs = load_pairs(config, split)
     examples, left_out = encode_pairs(pairs, text, config.max_tokens)
-    _report_left_out(split, left_out, len(pairs), config.max_tokens)
+    report_left_out(split, left_out, len(pairs), config.max_tokens)
     if split == "valid":
         _report_unknown(examples)
     return examples
@@ -225,11 +225,12 @@ def _report_unknown(examples: Sequence[Example]) -> None:
         if share > _MANY_UNKNOWN:
             log(
                 f"valid: {share:.1%} of the {side} tokens are unknown words (<unk>). "
-                "Perplexity looks better than it is; use subwords, or more text."
+                "Perplexity looks better than it is; use subwords (--bpe-size), or "
+                "more text."
             )
 
 
-def _report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
+def report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
     """Report how many pairs were too long; raise DataError if none is left."""
     if left_out:
         limit = f"longer than max_tokens={max_tokens}"
@@ -337,7 +338,7 @@ def _write_examples(
             fn_kwargs={"text": text, "max_tokens": config.max_tokens},
         )  # fmt: skip
         left_out = len(pairs) - len(examples)
-        _report_left_out("train", left_out, len(pairs), config.max_tokens)
+        report_left_out("train", left_out, len(pairs), config.max_tokens)
         examples.save_to_disk(folder)
     return len(examples), text
 

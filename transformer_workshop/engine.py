@@ -245,6 +245,9 @@ class ExportedTranslator(Translator):
             value, tokens = max(ended, key=rating)
             confidence = math.exp(value / length(tokens))
             found.append((self.text.vocab_tgt(tokens), confidence))
+        for i, row in enumerate(rows):  # the engine has one limit for a batch
+            if len(found[i][0]) >= self.limit(row) - 1 < longest:
+                found[i] = self.decode_batch([row], beam_size, length_penalty)[0]
         return found
 
 

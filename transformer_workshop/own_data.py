@@ -23,11 +23,12 @@ from transformer_workshop.corpora import (
     load_text,
     open_store,
     refuse_training_text,
+    report_left_out,
     text_of,
 )
 from transformer_workshop.files import log
-from transformer_workshop.processes import is_main_process
 from transformer_workshop.settings import (
+    SCALES,
     TrainingConfig,
     choose_config,
     scale_for,
@@ -42,12 +43,11 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     """Choose settings by the size of a text of one's own, and prepare the text.
 
     ``given``: settings that are fixed, among them the files. The rest comes from
-    ``SCALES`` and is reported. A scale's updates set the epochs and, with a tenth of
+    ``SCALES``. A scale's updates set the epochs and, with a tenth of
     them but at most 400, the warm-up; the last fifth of the epochs is averaged.
     """
     config = choose_config(**given)
     refuse_training_text(config)
-    load_pairs(config, "valid")  # what is wrong with it is found before the work
     if config.store:
         text = load_text(config.store)
         stored = open_store(config, text)
@@ -62,7 +62,9 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         bpe_size = given.get("bpe_size", min(scale.bpe_size, few))
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
         some = pairs[:: -(-count // _SAMPLE)]
-        sample, _ = encode_pairs(some, text, config.max_tokens)
+        sample, left_out = encode_pairs(some, text, config.max_tokens)
+        if not sample:
+            report_left_out("train", left_out, len(some), config.max_tokens)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given
     positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
     window = chosen["batch_tokens"] * given.get("accum_iter", 1)
@@ -73,11 +75,16 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("tie", "all" if bpe_size else "none")
     chosen.setdefault("length_penalty", 1.0)
     del chosen["pairs"], chosen["updates"]
-    if is_main_process():
-        log(f"{count:,} training pairs; settings chosen by their number:")
-        for name in (name for name in chosen if name not in given):
-            log(f"  --{name.replace('_', '-')} {chosen[name]}")
     return replace(config, **chosen), text
+
+
+def list_choices(config: TrainingConfig, given: dict[str, Any]) -> str:
+    """Return the settings that ``fit_to_data`` chose, as flags, a line each, or ""."""
+    names = [*SCALES[0]._fields[1:-1], "epochs", "warmup", "average"]
+    chosen = [name for name in names if name not in given]
+    flags = (f"  --{n.replace('_', '-')} {getattr(config, n)}" for n in chosen)
+    title = "Settings chosen by the number of training pairs:"
+    return "\n".join([title, *flags]) if chosen else ""
 
 
 _JUDGED = 100  # validation pairs that are translated

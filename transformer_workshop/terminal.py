@@ -122,7 +122,7 @@ def _command_line() -> _CommandLine:
     more = "[In brackets: the value that is used, by preset where these differ.]"
     train = add("train", "Train a model or resume a run", more=more)
     train.usage = "%(prog)s [OPTION ...]"  # not every setting
-    train.formatter_class = argparse.RawTextHelpFormatter
+    train.formatter_class = argparse.RawDescriptionHelpFormatter
     rows = [SCALES[0]._fields, *([f"{s.pairs:,.0f}", *s[1:]] for s in SCALES)]
     table = ("  " + " ".join(f"{each:>12}" for each in row) for row in rows)
     train.epilog = "\n".join(["own text, by the number of pairs (up to):", *table])
