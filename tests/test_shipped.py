@@ -215,10 +215,11 @@ def spoil_dataset(run):
 
 
 def spoil_pairs(run):
-    others = run.parent / "others"
-    at.write_atomically(others, b"one\ntwo\n")
     settings = at.read_json(run / "config.json")
-    settings["config"] |= {"train_src": str(others), "train_tgt": str(others)}
+    for side in ("src", "tgt"):
+        others = run.parent / f"others.{side}"
+        at.write_atomically(others, b"one\ntwo\n")
+        settings["config"][f"train_{side}"] = str(others)
     at.write_json(run / "config.json", settings)
 
 
