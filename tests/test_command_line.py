@@ -40,7 +40,7 @@ def write_pairs(folder):
     return flags
 
 
-OWN = {"dataset": "files", "run_dir": "runs/files-small"}  # the data are one's own
+OWN = {"dataset": "files", "run_dir": "runs/files"}  # the data are one's own
 
 
 def small_run(folder, *changes):

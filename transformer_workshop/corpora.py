@@ -87,7 +87,7 @@ def _column_of(name: str | Path) -> tuple[str, str] | None:
     return (file, column) if plain.endswith(_TABLES) or os.path.isdir(plain) else None
 
 
-def _fields(file: str, number: int, row: Any, column: str) -> str:
+def _text_in(file: str, number: int, row: Any, column: str) -> str:
     """Return a row's text in a column; DataError if there is none."""
     try:
         text = row[int(column) - 1 if isinstance(row, list) else column]
@@ -130,10 +130,11 @@ def stream_text(name: str | Path) -> Iterator[str]:
         ):
             rows = _datasets().load_from_disk(file)
     for number, row in enumerate(rows, 1):
-        yield _fields(file, number, row, column)
+        yield _text_in(file, number, row, column)
 
 
 def _parsed(file: str, number: int, line: str) -> Any:
+    """Return what a line of JSON holds; DataError if it holds none."""
     with reported(
         ValueError, f"{file}, line {number}", "is not JSON ({})", "Correct it."
     ):
@@ -155,9 +156,9 @@ def read_pairs(src: str | Path, tgt: str | Path) -> list[tuple[str, str]]:
 
 def _same(one: str | Path | None, other: str | Path | None) -> bool:
     """Return whether two names mean the same file and column."""
-    return None not in (one, other) and os.path.abspath(str(one)) == os.path.abspath(
-        str(other)
-    )
+    if one is None or other is None:
+        return False
+    return os.path.abspath(one) == os.path.abspath(other)
 
 
 def refuse_training_text(config: TrainingConfig) -> None:

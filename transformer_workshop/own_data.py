@@ -33,7 +33,7 @@ from transformer_workshop.settings import (
     choose_config,
     scale_for,
 )
-from transformer_workshop.translator import Translator
+from transformer_workshop.translator import GOOD_CHRF, Translator
 
 _SAMPLE = 2000  # pairs from which lengths are estimated
 _CHARACTERS = 20  # of training text for each subword, at least
@@ -43,8 +43,8 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     """Choose settings by the size of a text of one's own, and prepare the text.
 
     ``given``: settings that are fixed, among them the files. The rest comes from
-    ``SCALES``. A scale's updates set the epochs and, with a tenth of
-    them but at most 400, the warm-up; the last fifth of the epochs is averaged.
+    ``SCALES``. A scale's updates set the epochs. The warm-up is a tenth of them, up to
+    400; the last fifth of the epochs, up to five, is averaged.
     """
     config = choose_config(**given)
     refuse_training_text(config)
@@ -88,7 +88,6 @@ def list_choices(config: TrainingConfig, given: dict[str, Any]) -> str:
 
 
 _JUDGED = 100  # validation pairs that are translated
-_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
 
 
 def unigram_perplexity(
@@ -126,8 +125,5 @@ def report_worth(
     for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
         source = text.vocab_src.tokens(some[i][0][1:-1])
         log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
-    if chrf < _GOOD_CHRF or perplexity > guess:
-        log(
-            "So it is not usable yet: most of its translations are wrong. Train it "
-            "longer (--epochs), or on more pairs."
-        )
+    if chrf < GOOD_CHRF or perplexity > guess:
+        log("It is not usable yet: train it longer (--epochs), or on more pairs.")

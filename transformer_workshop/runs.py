@@ -614,7 +614,7 @@ def _train(
     examples = load_examples(config, "train", text)
     valid_examples = load_examples(config, "valid", text)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
-    if config.init:
+    if config.init and not saved_steps(Path(config.run_dir, "resume")):
         path = Path(config.init, "model.safetensors")
         load_state(model, load_tensors(path), path)
     model.to(device)

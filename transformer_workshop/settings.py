@@ -268,15 +268,17 @@ def choose_config(preset: str | None = None, **given: Any) -> TrainingConfig:
     """Return a preset, changed by the given settings, as the command `train` does.
 
     Files or a store of one's own make the data set "files". Without a preset, it is
-    tiny for the captions, else small; the command goes on to ``fit_to_data`` then. The
-    run's folder is named after the two.
+    tiny for the captions, else small; for a text of one's own, the command goes on to
+    ``fit_to_data`` then. The run's folder is named after data set and preset.
     """
     if given.keys() & FILES:
         given.setdefault("dataset", "files")
     toy = given.get("dataset", "captions") == "captions"
     name = preset or ("tiny" if toy else "small")
     config = TrainingConfig.of(name)
-    folder = f"runs/{given.get('dataset', config.dataset)}-{name}"
+    folder = f"runs/{given.get('dataset', config.dataset)}"
+    if preset or given.get("dataset") != "files":
+        folder += f"-{name}"
     return dataclasses.replace(config, **{"run_dir": folder} | given)
 
 

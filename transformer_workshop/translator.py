@@ -435,7 +435,7 @@ def evaluate(
     return {**scores, "seconds": round(seconds, 1)}
 
 
-_GOOD_CHRF = 30  # a model below it seldom translates a sentence right
+GOOD_CHRF = 30  # a model below it seldom translates a sentence right
 _PERFECT_CHRF = 99
 
 
@@ -463,7 +463,7 @@ def calibrate(
         chrf.append(score(outputs, references)["chrf"] if some else None)
     below, above = chrf
     at_hand, do = f"chrF {below} below {threshold}, {above} above", ""
-    if above is None or above < _GOOD_CHRF:
+    if above is None or above < GOOD_CHRF:
         at_hand, do = (
             f"the model translates too badly (chrF {above})",
             "Train it longer.",
