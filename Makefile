@@ -14,6 +14,8 @@ READY := $(call stamp,ready,requirements.txt pyproject.toml)
 SITE := $(call stamp,site,requirements.txt site/requirements.txt)
 BENCH := $(call stamp,bench,requirements.txt benchmarks/requirements.txt)
 
+ZH = $(if $(IN),-$(IN))
+
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
@@ -47,9 +49,12 @@ quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 notebooks: $(READY)  ## after you edit a chapter: write the module, stale notebooks, translations
 	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
 
-lab: $(READY)  ## open the chapters in JupyterLab (`make lab IN=zh`: the Chinese ones)
-	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
-	notebooks$(if $(IN),-$(IN))/01_architecture.ipynb
+lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; LAB=options of JupyterLab)
+	@mkdir -p my$(ZH)/solutions && cd notebooks$(ZH) && \
+	for file in *.ipynb solutions/*.ipynb *.py glossary.md messages.toml; do \
+	test ! -e $$file -o -e ../my$(ZH)/$$file || cp $$file ../my$(ZH)/$$file; done
+	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" $(LAB) \
+	my$(ZH)/01_architecture.ipynb
 
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     import pandas
     import tokenizers
 
+
+__version__ = "2026.3"
+
 # fmt: off
 _NAMES = [
     # 01_architecture
@@ -1257,7 +1260,7 @@ def data_file(dataset: str, name: str) -> Path:
     if published:
         return _fetch_multi30k(name)
     what = "is in none of " + ", ".join(map(str, folders))
-    do = "Put it there, or name another folder in ANNOTATED_TRANSFORMER_DATA."
+    do = "Name the folder above it in ANNOTATED_TRANSFORMER_DATA, or use a clone."
     raise DataError(f"{dataset}/{name}", what, do)
 
 

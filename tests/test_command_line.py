@@ -165,9 +165,9 @@ def test_help_shows_the_values_that_are_used(capsys):
 
 
 def test_help_of_prepare_lists_what_concerns_it_and_it_takes_the_rest(capsys):
-    listed = help_of(capsys, "prepare").keys() - {"config", "workers"}
+    listed = help_of(capsys, "prepare").keys() - {"config", "workers", "clean"}
     of_text = {"train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"}
-    assert listed == of_text | {"store"}
+    assert listed == of_text | {"store", "valid_src", "valid_tgt"}
     given = _command_line().parse_args(["prepare", "--epochs=3", "--no-norm-first"])
     assert (given.epochs, given.norm_first) == (3, False)
 

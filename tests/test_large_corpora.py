@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import (
     PAIRS,
+    SIX,
     Killed,
     assert_same_run,
     break_off,
@@ -96,6 +97,24 @@ def test_words_too_and_more_workers_than_pairs(tmp_path):
     config = small_config(tmp_path, PAIRS[:3], **own)
     assert prepare_store(config, workers=50) == 3
     assert list(opened(config)) == in_lists(config)[0]
+
+
+def test_a_clean_store_has_no_repetitions_no_validation_no_odd_lengths(
+    tmp_path, capsys
+):
+    odd = ("Hund.", "A dog, and much that no one would say in place of one word.")
+    pairs = [*SIX, SIX[2], odd, ("Ein Hund, der schläft.", "Held out.")]
+    (tmp_path / "valid").mkdir()
+    valid = write_text(tmp_path / "valid", [("Gut aufgehoben.", "Held out.")])
+    files = dict(zip(("valid_src", "valid_tgt"), valid))
+    config = small_config(tmp_path, pairs, store=str(tmp_path / "clean"), **files)
+    assert prepare_store(config, clean=True) == 6
+    said = "train: left out 1 repeated, 1 of odd length, 1 in validation\n"
+    assert said in capsys.readouterr().err
+    expected, _ = at.encode_pairs(SIX, load_text(config.store), config.max_tokens)
+    assert list(opened(config)) == expected
+    with pytest.raises(DataError, match="other settings"):
+        prepare_store(config)
 
 
 def test_large_ids_come_back(config, monkeypatch):

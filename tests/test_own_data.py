@@ -282,10 +282,22 @@ def test_faults_need_no_threshold(small, source, output, fault):
     assert bool(unsure.doubt(1.0, found)) == bool(fault)
 
 
-def test_a_runaway_translation_is_noted(capfdbinary, monkeypatch):
+RUNAWAYS = """Guten Morgen, wie geht es dir?
+Ich liebe dich, ich liebe dich, sagte er immer wieder.
+Eins, zwei, drei, vier, fünf, sechs, sieben.
+Warum hast du mir nicht früher davon erzählt?
+Guten Tag, mein Name ist Schmidt, was kann ich für Sie tun?
+Wenn ich Zeit hätte, würde ich dir helfen.
+Wo ein Wille ist, ist auch ein Weg."""
+
+
+def test_runaway_translations_are_noted(capfdbinary, monkeypatch):
     monkeypatch.chdir(at.project_folder())
-    assert main(["translate", "Guten Morgen, wie geht es dir?"]) == 0
-    assert b"don't rely on this translation" in capfdbinary.readouterr().err
+    lines = io.TextIOWrapper(io.BytesIO(RUNAWAYS.encode()))
+    monkeypatch.setattr("sys.stdin", lines)
+    assert main(["translate"]) == 0
+    notes = capfdbinary.readouterr().err
+    assert notes.count(b"don't rely on this translation (it repeats itself)") == 7
 
 
 # calibration
@@ -327,6 +339,36 @@ def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
     assert "tok:char" in scores["signature"]
     assert out.read_text(encoding="utf-8") == "A dog is sleeping.\n"
     assert scores["chrf++"] == 100
+    assert scores["chrf_source"] < 60
+
+
+def test_swapped_files_are_noticed_by_evaluate(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(at.project_folder())
+    valid = [f"data/captions/valid.{side}" for side in ("de", "en")]
+    for side, file in zip("ab", valid, strict=True):
+        lines = at.read_lines(file)[:20]
+        (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = "evaluate --model models/captions --beam-size 1 --src {} --ref {}"
+    for names, swapped in ((("a", "b"), False), (("b", "a"), True)):
+        files = [tmp_path / name for name in names]
+        assert main(command.format(*files).split()) == 0
+        assert ("are the two swapped?" in capsys.readouterr().err) == swapped
+
+
+def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
+    given = {}
+    for split in ("train", "valid"):
+        for side, language in zip(("src", "tgt"), ("de", "en"), strict=True):
+            lines = at.read_lines(
+                f"{at.project_folder()}/data/captions/{split}.{language}"
+            )
+            path = tmp_path / f"{split}.{language}"
+            path.write_text("\n".join(lines[:200]) + "\n", encoding="utf-8")
+            given[f"{split}_{side}"] = str(path)
+    crossed = given | {"valid_src": given["valid_tgt"], "valid_tgt": given["valid_src"]}
+    for settings, swapped in ((given, False), (crossed, True)):
+        own_data.fit_to_data(settings)
+        assert ("look swapped" in capsys.readouterr().err) == swapped
 
 
 def test_choose_config_is_the_commands(files):

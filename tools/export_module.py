@@ -5,6 +5,7 @@ python tools/export_module.py
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,7 @@ resumable runs, export, charts) is in the package transformer_workshop.
 """
 '''
 ALLOWED = sys.stdlib_module_names | {"torch"}
+WORKSHOP = MODULE.parent / "transformer_workshop/__init__.py"  # knows the version
 RULE = "# " + "-" * 77
 TAIL_IMPORTS = ["from importlib import import_module", "from typing import Any"]
 TAIL = '''
@@ -121,7 +123,8 @@ class _Export:
         if self.typing_imports:
             block = "\n".join(self.typing_imports)
             parts += ["if TYPE_CHECKING:", textwrap.indent(block, "    ")]
-        parts += ["\n# fmt: off", "_NAMES = ["]
+        version = re.search("^__version__ = .*$", WORKSHOP.read_text(), re.M)
+        parts += ["\n", version[0], "\n# fmt: off", "_NAMES = ["]
         for chapter, names in self.names.items():
             listed = " ".join(f'"{n}",' for n in names if not n.startswith("_"))
             block = textwrap.fill(listed, 75)

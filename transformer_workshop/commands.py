@@ -132,7 +132,7 @@ def prepare_command(arguments: Namespace) -> int:
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     config = choose_config(arguments.config, **given_settings(arguments))
-    prepare_store(config, arguments.workers)
+    prepare_store(config, arguments.workers, arguments.clean)
     return 0
 
 
@@ -287,6 +287,11 @@ def evaluate_command(arguments: Namespace) -> int:
             f"BLEU {bleu} and chrF {chrf} are far apart: look at the translations "
             "(--out), and choose the tokenizer with --tokenize if words are not "
             "between spaces."
+        )
+    if (copied := result["chrf_source"]) > chrf:
+        log(
+            f"The translations are more like the sources (chrF {copied}) than like the "
+            f"references ({chrf}): are the two swapped?"
         )
     references = "\n".join(reference for _, reference in pairs)
     results = project_folder() / "results"  # not there if only the package is

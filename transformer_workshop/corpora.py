@@ -10,7 +10,8 @@ import sys
 import tempfile
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
@@ -312,8 +313,43 @@ def _encode_rows(rows: dict[str, list[str]], text: Text, max_tokens: int) -> dic
 _LEARN_FROM = 1_000_000  # the most pairs to learn a vocabulary from
 
 
+_ODD = 3  # times the usual ratio of the two lengths
+
+
+def cleaned(
+    config: TrainingConfig, pairs: Callable[[], Iterator[tuple[str, str]]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that one wants to train on; report how many were left out.
+
+    Left out are pairs that were there before, pairs of which one side is in the
+    validation files, and pairs whose lengths in characters, 10 added to each, differ
+    more than threefold from the usual ratio. ``pairs`` is read twice.
+    """
+    lengths = [0, 0]
+    for pair in pairs():
+        lengths = [sum(both) for both in zip(lengths, map(len, pair))]
+    usual, seen = lengths[0] / lengths[1], set[int]()
+    valid = load_pairs(config, "valid") if config.valid_src else []
+    held_out = {sentence for pair in valid for sentence in pair}
+    left_out = Counter[str]()
+    for pair in pairs():
+        src, tgt = map(len, pair)
+        ratio = (src + 10) / (tgt * usual + 10)
+        if (known := hash(pair)) in seen:
+            left_out["repeated"] += 1
+        elif not held_out.isdisjoint(pair):
+            left_out["in validation"] += 1
+        elif not 1 / _ODD < ratio < _ODD:
+            left_out["of odd length"] += 1
+        else:
+            yield pair
+        seen.add(known)
+    counts = ", ".join(f"{count} {why}" for why, count in left_out.items())
+    log(f"train: left out {counts or 'no pair'}")
+
+
 def _write_examples(
-    folder: Path, config: TrainingConfig, workers: int
+    folder: Path, config: TrainingConfig, workers: int, clean: bool
 ) -> tuple[int, Text]:
     """Write the ids of the training pairs; return how many pairs, and their text."""
     files, datasets = (str(config.train_src), str(config.train_tgt)), _datasets()
@@ -322,8 +358,12 @@ def _write_examples(
     what = "could not be prepared ({})"
     do = "Make room on the disk, or use fewer --workers."
 
+    def pairs_in_files() -> Iterator[tuple[str, str]]:
+        return stream_parallel(*files)
+
     def rows() -> Iterator[dict[str, str]]:
-        return ({"src": src, "tgt": tgt} for src, tgt in stream_parallel(*files))
+        some = cleaned(config, pairs_in_files) if clean else pairs_in_files()
+        return ({"src": src, "tgt": tgt} for src, tgt in some)
 
     with (
         reported(errors, ", ".join(files), what, do),
@@ -344,7 +384,7 @@ def _write_examples(
     return len(examples), text
 
 
-def _store_settings(config: TrainingConfig) -> dict[str, Any]:
+def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     """Return what determines a store's content, including the sizes of the files."""
     if not (config.train_src and config.train_tgt and config.store):
         do = "Give --train-src, --train-tgt and --store."
@@ -353,8 +393,11 @@ def _store_settings(config: TrainingConfig) -> dict[str, Any]:
     for file in (config.train_src, config.train_tgt):
         with reported(OSError, file, "can't be read ({})", do):
             sizes.append(os.path.getsize((_column_of(file) or [file])[0]))
-    names = ("train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens")
-    return {**{name: getattr(config, name) for name in names}, "bytes": sizes}
+    names = ["train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"]
+    chosen = {"clean": True} if clean else {}
+    names += ["valid_src", "valid_tgt"] if clean else []
+    known = {name: getattr(config, name) for name in names}
+    return {**known, **chosen, "bytes": sizes}
 
 
 def _described_store(folder: Path) -> dict[str, Any]:
@@ -368,12 +411,13 @@ def _described_store(folder: Path) -> dict[str, Any]:
     return known
 
 
-def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
+def prepare_store(config: TrainingConfig, workers: int = 1, clean: bool = False) -> int:
     """Write a configuration's training pairs into its store; return their number.
 
-    Raises DataError if the text can't be used or the folder is already taken.
+    clean: without those that ``cleaned`` leaves out. Raises DataError if the text
+    can't be used or the folder is already taken.
     """
-    settings, folder = _store_settings(config), Path(str(config.store))
+    settings, folder = _store_settings(config, clean), Path(str(config.store))
     if (folder / "store.json").exists():
         known = _described_store(folder)
         if known["settings"] != settings:
@@ -382,7 +426,7 @@ def prepare_store(config: TrainingConfig, workers: int = 1) -> int:
         log(f"{folder}: is prepared already.")
         return known["pairs"]
     with atomic_folder(folder.absolute()) as path:
-        count, text = _write_examples(path, config, workers)
+        count, text = _write_examples(path, config, workers, clean)
         write_json(path / "vocabulary.json", pack_text(text))
         about = {"format": "arrow", "pairs": count, "settings": settings}
         write_json(path / "store.json", about)

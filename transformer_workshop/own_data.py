@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -62,6 +62,8 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         bpe_size = given.get("bpe_size", min(scale.bpe_size, few))
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
         some = pairs[:: -(-count // _SAMPLE)]
+        if _are_swapped(some, load_pairs(config, "valid")[:_SAMPLE]):
+            log("valid: its two languages look swapped; compare with the training text")
         sample, left_out = encode_pairs(some, text, config.max_tokens)
         if not sample:
             report_left_out("train", left_out, len(some), config.max_tokens)
@@ -76,6 +78,26 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("length_penalty", 1.0)
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen), text
+
+
+def _are_swapped(
+    train: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]
+) -> bool:
+    """Return whether each side of valid looks more like the other side of train.
+
+    Counted are the letter triples of a side that occur in the training text.
+    """
+
+    def triples(sentences: Iterable[str]) -> Iterator[str]:
+        return (s[i : i + 3] for s in sentences for i in range(len(s) - 2))
+
+    src, tgt = (set(triples(side)) for side in zip(*train))
+    straight = crossed = 0
+    for side, own, other in zip(zip(*valid), (src, tgt), (tgt, src)):
+        found = list(triples(side))
+        straight += sum(each in own for each in found)
+        crossed += sum(each in other for each in found)
+    return crossed > straight
 
 
 def list_choices(config: TrainingConfig, given: dict[str, Any]) -> str:

@@ -32,7 +32,10 @@ _ALSO_KNOWN = {  # other programs' names
     "--vocab-size": "--bpe-size",
 }
 _BY_SIZE = {*SCALES[0]._fields, "epochs", "warmup", "average"}
-_CORPUS = ("train_src", "train_tgt", "store", "bpe_size", "min_freq", "max_tokens")
+_CORPUS = (
+    *("train_src", "train_tgt", "valid_src", "valid_tgt", "store"),
+    *("bpe_size", "min_freq", "max_tokens"),
+)
 
 
 def _value_in(presets: Iterable[str], name: str) -> str:
@@ -140,6 +143,8 @@ def _command_line() -> _CommandLine:
     prepare.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(prepare, _CORPUS, presets=["small"])
     _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
+    about = "leave out pairs that are repeated, in validation, or of odd length"
+    prepare.add_argument("--clean", action="store_true", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
     more = (

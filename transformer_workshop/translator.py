@@ -418,7 +418,8 @@ def evaluate(
 
     ``tokenize`` names sacreBLEU's tokenizer; without it, ``choose_tokenizer`` does.
     ``out``: a file for the translations, one a line. Return what ``score`` returns,
-    plus the seconds spent translating. Raises DataError if a package is missing.
+    plus chrF against the sources, which shows what was only copied, and the seconds
+    spent translating. Raises DataError if a package is missing.
     """
     if tokenize and not _can_use(tokenize):
         do = f'Install it: pip install "sacrebleu[{tokenize[:2]}]".'
@@ -432,7 +433,10 @@ def evaluate(
         write_atomically(out, "".join(lines).encode())
     references = [tgt for _, tgt in pairs]
     scores = score(translations, references, tokenize or choose_tokenizer(references))
-    return {**scores, "seconds": round(seconds, 1)}
+    copied = optional_import("sacrebleu").corpus_chrf(translations, [sources]).score
+    return {
+        **scores, "chrf_source": round(copied, 2), "seconds": round(seconds, 1)
+    }  # fmt: skip
 
 
 GOOD_CHRF = 30  # a model below it seldom translates a sentence right
