@@ -106,7 +106,7 @@ def attention(
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(hidden, 0.0)  # if a whole row is hidden (1.14)
+        weights = weights.masked_fill(hidden, 0.0)  # a whole row may be hidden
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 

@@ -131,7 +131,10 @@ check("1.1", 6.0)
 ```
 """
 WORKSHOP = {
-    "__init__.py": 'FILE_OF = {"shout": "transformer_workshop.printing"}\n',
+    "__init__.py": """\
+__version__ = "1"
+FILE_OF = {"shout": "transformer_workshop.printing"}
+""",
     "printing.py": '''\
 from collections.abc import Iterable
 
@@ -650,6 +653,20 @@ def test_a_class_is_the_modules_class_and_nothing_else_is_in_the_notebook(tree):
     look += "not {'ast', 'Path', '_use_the_modules_definitions'} & set(dir())\nprint("
     edit(tree / ONE, "print(", look)
     assert executed(run(tree)) == ["01_first"]
+
+
+def test_a_rung_may_define_an_earlier_version_of_a_name(tree):
+    rung = '```python tags=["rung"]\ndef double(x):\n    return 0\n```\n\n'
+    use = "```python\nassert double(3) == 0\n```\n\n"
+    edit(
+        tree / ONE,
+        '```python tags=["export"]',
+        rung + use + '```python tags=["export"]',
+    )
+    assert "01_first" in executed(run(tree))
+    edit(tree / ONE, ' tags=["rung"]\ndef double(x):\n', "\ndef double(y):\n")
+    done = run(tree)
+    assert done.status == 1 and "`double` is defined differently" in done.stderr
 
 
 # What a class gets

@@ -34,6 +34,7 @@ from transformer_workshop.translator import Translator, load_translator
 
 if TYPE_CHECKING:
     import altair
+    import pandas
 
 
 CHART_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
@@ -109,6 +110,28 @@ def _record(recording: Recording) -> dict[str, Any]:
         "columns": columns,
         "layers": [[" ".join(map(str, head)) for head in layer] for layer in layers],
     }
+
+
+def scaling_chart(measured: pandas.DataFrame) -> altair.HConcatChart:
+    """Draw what the division by √d_k does (chapter 1): a line with, one without it.
+
+    Columns: d_k, scores, largest weight (of 16), mean gradient, median gradient.
+    """
+    alt = optional_import("altair")
+    color = alt.Color("scores:N", title=None)
+    base = alt.Chart(measured, width=270, height=220).encode(
+        alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
+        color,
+    )
+    largest = alt.Y("largest weight:Q", title="mean over 1,000 queries")
+    typical = alt.Y("median gradient:Q", title="its length, median of 1,000 queries")
+    even = alt.Chart().encode(y=alt.datum(1 / 16))
+    label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
+    weights = base.mark_line(point=True).encode(largest)
+    gradient = base.mark_line(point=True).encode(typical)
+    return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
+        title="The weight of the best of sixteen keys"
+    ) | gradient.properties(title="The gradient that reaches a typical query")
 
 
 def _by_cell(chart: Any) -> Any:
