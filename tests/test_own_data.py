@@ -355,6 +355,25 @@ def test_swapped_files_are_noticed_by_evaluate(tmp_path, capsys, monkeypatch):
         assert ("are the two swapped?" in capsys.readouterr().err) == swapped
 
 
+def test_prepare_learns_as_many_subwords_as_train(files, tmp_path):
+    store = str(tmp_path / "store")
+    command = ["prepare", f"--store={store}"]
+    for name in ("train_src", "train_tgt"):
+        command.append(f"--{name.replace('_', '-')}={files[name]}")
+    assert main(command) == 0
+    plain, stored = (
+        own_data.fit_to_data(given)[1].vocab_src.itos
+        for given in (files, {"store": store} | files)
+    )
+    assert plain == stored
+
+
+def test_a_wrong_choice_is_reported_once(capsys):
+    assert main(["export", "--to=onnx", "--out=x"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("command line") == said.count("--help") == 1
+
+
 def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
     given = {}
     for split in ("train", "valid"):

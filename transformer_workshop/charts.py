@@ -118,13 +118,13 @@ def scaling_chart(measured: pandas.DataFrame) -> altair.HConcatChart:
     Columns: d_k, scores, largest weight (of 16), mean gradient, median gradient.
     """
     alt = optional_import("altair")
-    color = alt.Color("scores:N", title=None)
-    base = alt.Chart(measured, width=270, height=220).encode(
+    color = alt.Color("scores:N", title=None).legend(orient="top")
+    base = alt.Chart(measured, width=240, height=200).encode(
         alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
         color,
     )
-    largest = alt.Y("largest weight:Q", title="mean over 1,000 queries")
-    typical = alt.Y("median gradient:Q", title="its length, median of 1,000 queries")
+    largest = alt.Y("largest weight:Q", title="mean weight")
+    typical = alt.Y("median gradient:Q", title="median length")
     even = alt.Chart().encode(y=alt.datum(1 / 16))
     label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
     weights = base.mark_line(point=True).encode(largest)

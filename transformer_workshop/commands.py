@@ -31,6 +31,7 @@ from transformer_workshop.corpora import (
     load_text,
     prepare_store,
     read_pairs,
+    stream_parallel,
     text_of,
 )
 from transformer_workshop.engine import (
@@ -40,7 +41,7 @@ from transformer_workshop.engine import (
 )
 from transformer_workshop.files import append_line, log, report_unwritable, write_json
 from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.own_data import fit_to_data, list_choices
+from transformer_workshop.own_data import fit_subwords, fit_to_data, list_choices
 from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
     is_finished,
@@ -131,7 +132,12 @@ def prepare_command(arguments: Namespace) -> int:
     """Write the training pairs to the folder that --store names."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
-    config = choose_config(arguments.config, **given_settings(arguments))
+    given = given_settings(arguments)
+    config = choose_config(arguments.config, **given)
+    files = config.train_src, config.train_tgt
+    if not arguments.config and "bpe_size" not in given and all(files):
+        bpe_size = fit_subwords(stream_parallel(*map(str, files)))
+        config = dataclasses.replace(config, bpe_size=bpe_size)
     prepare_store(config, arguments.workers, arguments.clean)
     return 0
 
@@ -218,6 +224,8 @@ def translate_command(arguments: Namespace) -> int:
     for sentence in arguments.sentences:
         if os.path.isfile(sentence):
             do = f"`translate < {sentence}` translates its lines."
+            if sentence.endswith(".gz"):
+                do = f"`zcat {sentence} | annotated-transformer translate` does."
             raise DataError(sentence, "is a file, not a sentence", do)
         if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
             what = "looks like the name of a file, but there is no such file"

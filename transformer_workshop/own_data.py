@@ -57,9 +57,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     else:
         pairs = load_pairs(config, "train")
         count, scale = len(pairs), scale_for(len(pairs))
-        characters = sum(len(side) for pair in pairs for side in pair)
-        few = max(len(SPECIALS) + 256, characters // _CHARACTERS)
-        bpe_size = given.get("bpe_size", min(scale.bpe_size, few))
+        bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
         some = pairs[:: -(-count // _SAMPLE)]
         if _are_swapped(some, load_pairs(config, "valid")[:_SAMPLE]):
@@ -78,6 +76,13 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("length_penalty", 1.0)
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen), text
+
+
+def fit_subwords(pairs: Iterable[tuple[str, str]]) -> int:
+    """Choose the number of subwords by the number of pairs and of characters."""
+    lengths = [len(src) + len(tgt) for src, tgt in pairs]
+    few = max(len(SPECIALS) + 256, sum(lengths) // _CHARACTERS)
+    return min(scale_for(len(lengths)).bpe_size, few)
 
 
 def _are_swapped(
@@ -148,4 +153,7 @@ def report_worth(
         source = text.vocab_src.tokens(some[i][0][1:-1])
         log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
     if chrf < GOOD_CHRF or perplexity > guess:
-        log("It is not usable yet: train it longer (--epochs), or on more pairs.")
+        log(
+            "It is not usable yet: look whether the lines of the two files belong "
+            "together; train it longer (--epochs), or on more pairs."
+        )

@@ -43,6 +43,8 @@ def _value_in(presets: Iterable[str], name: str) -> str:
     values = {preset: getattr(CONFIGS[preset], name) for preset in presets}
     if name == "run_dir":
         return " [runs/DATASET-PRESET]"
+    if name in _BY_SIZE and list(values) == ["small"]:
+        return " [from the data]"
     if "tiny" in values and name in _BY_SIZE:
         values["own text"] = "from the data"
     if len(set(values.values())) > 1:
@@ -76,12 +78,16 @@ def _add_settings(
         parser.add_argument(flag, default=argparse.SUPPRESS, **options)
 
 
+class _Refused(Exception):
+    """A wrong command line; argparse's own exception would be reported twice."""
+
+
 class _CommandLine(argparse.ArgumentParser):
     """A parser that raises its errors."""
 
     def error(self, message: str) -> typing.NoReturn:
         message = f"command line: {message}. See {self.prog} --help."
-        raise argparse.ArgumentError(None, message)
+        raise _Refused(message)
 
     def refuse(self, unknown: list[str]) -> typing.NoReturn:
         """Suggest the flags most like those that are unknown."""
@@ -188,7 +194,7 @@ def main(argv: list[str] | None = None) -> int:
         from transformer_workshop.commands import run
 
         return run(arguments)
-    except argparse.ArgumentError as error:
+    except _Refused as error:
         line = str(error).replace("\n", " ")  # arguments can contain anything
         print(f"error: {line}", file=sys.stderr)
         return 2

@@ -295,6 +295,7 @@ class Translator:
         for line in lines:
             parts = list(islice(decoded, len(line)))
             text = " ".join(self.text.decode(ids) for ids, _ in parts)
+            text = re.sub("(?<=[。！？]) ", "", text)
             confidence = min((confidence for _, confidence in parts), default=1.0)
             faults = (
                 self.fault(row, ids) for row, (ids, _) in zip(line, parts, strict=True)
