@@ -342,6 +342,16 @@ def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
     assert scores["chrf_source"] < 60
 
 
+@pytest.mark.parametrize("column", ["", ":1"])
+def test_evaluate_does_not_write_over_its_input(tmp_path, capsys, column):
+    file = tmp_path / "a.csv"
+    file.write_text("Ein Hund.,A dog.\n", encoding="utf-8")
+    command = ["evaluate", f"--src={file}{column}", f"--ref={file}:2", f"--out={file}"]
+    assert main(command) == 2
+    assert "is one of the files to evaluate on" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "Ein Hund.,A dog.\n"
+
+
 def test_swapped_files_are_noticed_by_evaluate(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(at.project_folder())
     valid = [f"data/captions/valid.{side}" for side in ("de", "en")]

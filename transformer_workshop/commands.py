@@ -285,6 +285,11 @@ _APART = 40  # points between BLEU and chrF; for good models they differ by abou
 
 def evaluate_command(arguments: Namespace) -> int:
     """Score a model on two files or on a split of a data set; count looks at a test."""
+    given = (str(name).rpartition(":") for name in (arguments.src, arguments.ref))
+    inputs = {os.path.abspath(part) for parts in given for part in parts}
+    if arguments.out and os.path.abspath(arguments.out) in inputs:
+        what = "is one of the files to evaluate on"
+        raise DataError(arguments.out, what, "Name another file with --out.")
     pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
     result = evaluate(translator, pairs, tokenize=arguments.tokenize, out=arguments.out)
