@@ -46,12 +46,11 @@ __version__ = "2026.3"
 # fmt: off
 _NAMES = [
     # 01_architecture
-    "attention", "for_all_heads", "clones", "MultiHeadedAttention",
-    "subsequent_mask", "PositionwiseFeedForward", "LayerNorm",
-    "SublayerConnection", "EncoderLayer", "Encoder", "DecoderLayer", "Decoder",
-    "Embeddings", "PositionalEncoding", "check_length", "Generator",
-    "EncoderDecoder", "check_choice", "tie_weights", "initialize",
-    "count_parameters", "make_model", "LearnedPositions",
+    "attention", "for_all_heads", "MultiHeadedAttention", "subsequent_mask",
+    "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
+    "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
+    "PositionalEncoding", "check_length", "Generator", "EncoderDecoder",
+    "initialize", "count_parameters", "make_model", "LearnedPositions",
     # 02_training
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
@@ -64,8 +63,9 @@ _NAMES = [
     "build_optimizer", "train", "score", "prepare_text", "project_folder",
     "data_file", "gpu_report",
     # 04_additional_components
-    "BytePairEncoding", "CachedAttention", "DecoderCache", "decode_step",
-    "length_normalized", "BeamCache", "beam_search", "mean_state", "average",
+    "BytePairEncoding", "tie_weights", "CachedAttention", "DecoderCache",
+    "decode_step", "length_normalized", "BeamCache", "beam_search",
+    "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
     "get_decoder_src", "mtx2df", "attn_map", "visualize_layer", "KINDS",
@@ -126,11 +126,6 @@ def for_all_heads(mask: Tensor | None) -> Tensor | None:
     return (mask if mask.dtype == torch.bool else mask != 0).unsqueeze(1)
 
 
-def clones(module: nn.Module, N: int) -> nn.ModuleList:
-    """Return N independent copies of a module, equal at first."""
-    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
-
-
 class MultiHeadedAttention(nn.Module):
     """Run h attentions side by side (paper, section 3.2.2).
 
@@ -147,7 +142,7 @@ class MultiHeadedAttention(nn.Module):
             )
         self.h = h
         self.d_k = d_model // h
-        self.linears = clones(nn.Linear(d_model, d_model), 4)
+        self.linears = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(4))
         self.dropout = nn.Dropout(dropout)
         self.attention_function: Callable = attention
         self.attn: Tensor | None = None
@@ -239,6 +234,11 @@ class SublayerConnection(nn.Module):
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
+
+
+def clones(module: nn.Module, N: int) -> nn.ModuleList:
+    """Return N independent copies of a module, equal at first."""
+    return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
 
 
 class EncoderLayer(nn.Module):
@@ -398,8 +398,7 @@ class Generator(nn.Module):
         self.proj = nn.Linear(d_model, vocab)
 
     def forward(self, x: Tensor) -> Tensor:
-        precision = torch.promote_types(x.dtype, torch.float32)  # float32 or better
-        return F.log_softmax(self.proj(x), dim=-1, dtype=precision)
+        return F.log_softmax(self.proj(x), dim=-1)
 
 
 class EncoderDecoder(nn.Module):
@@ -433,27 +432,6 @@ class EncoderDecoder(nn.Module):
         return self.decoder(self.tgt_embed(tgt), memory, src_mask, tgt_mask)
 
 
-def check_choice(name: str, value: str, choices) -> None:
-    """Raise ValueError if a setting is none of its choices."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r} is unknown; choose from {list(choices)}")
-
-
-def tie_weights(model: EncoderDecoder, tie: str) -> None:
-    """Let tables share their weights (paper, section 3.4).
-
-    Raises ValueError if vocabularies of different sizes would share a table.
-    """
-    check_choice("tie", tie, ("none", "target", "all"))
-    src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
-    if tie == "all":
-        if src.num_embeddings != tgt.num_embeddings:
-            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
-        src.weight = tgt.weight
-    if tie != "none":
-        model.generator.proj.weight = tgt.weight
-
-
 def initialize(model: nn.Module) -> None:
     """Draw matrices by Xavier's rule, embeddings from N(0, 1/d_model)."""
     for p in model.parameters():
@@ -479,23 +457,17 @@ def make_model(
     dropout: float = 0.1,
     *,
     norm_first: bool = True,
-    positions: str = "sinusoidal",
-    tie: str = "none",
     max_len: int = 5000,
 ) -> EncoderDecoder:
     """Return a Transformer with fresh weights, by default of the paper's base size.
 
-    src_vocab and tgt_vocab are vocabulary sizes; positions is "sinusoidal"
-    or "learned", tie is "none", "target" or "all". Raises ValueError for
-    sizes that do not fit together and for unknown choices.
+    src_vocab and tgt_vocab are vocabulary sizes. Raises ValueError for sizes
+    that do not fit together.
     """
-    check_choice("positions", positions, ("sinusoidal", "learned"))
-    # LearnedPositions is in section 1.14
-    kind = PositionalEncoding if positions == "sinusoidal" else LearnedPositions
     c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
-    position = kind(d_model, dropout, max_len)
+    position = PositionalEncoding(d_model, dropout, max_len)
     encoder_layer = EncoderLayer(
         d_model, c(attn), c(ff), dropout, norm_first=norm_first
     )
@@ -509,7 +481,6 @@ def make_model(
         nn.Sequential(Embeddings(d_model, tgt_vocab), c(position)),
         Generator(d_model, tgt_vocab),
     )
-    tie_weights(model, tie)
     initialize(model)
     return model
 
@@ -521,6 +492,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
         self.table = Embeddings(d_model, max_len)
+        initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the first L positions to x (B, L, d_model)."""
@@ -671,7 +643,8 @@ def run_epoch(
     optimizer nor scheduler). ``max_norm`` clips the gradient's norm before each
     update, and ``callback`` receives the state after it.
     """
-    check_choice("mode", mode, ("train", "train+log", "eval"))
+    if mode not in ("train", "train+log", "eval"):
+        raise ValueError(f"mode={mode!r} is neither 'train', 'train+log', nor 'eval'")
     training = mode != "eval"
     state = TrainState() if train_state is None else train_state
     loss_sum, tokens = 0.0, 0
@@ -1366,6 +1339,24 @@ class BytePairEncoding:
     def from_json(cls, text: str) -> BytePairEncoding:
         """Restore the encoding that ``to_json`` wrote."""
         return cls(optional_import("tokenizers").Tokenizer.from_str(text))
+
+
+def tie_weights(model: EncoderDecoder, tie: str) -> None:
+    """Let tables share their weights (paper, section 3.4).
+
+    ``tie`` is "none", "target" (target embedding and generator), or "all" (the source
+    embedding, too). Raises ValueError for another word, and if vocabularies of different
+    sizes would share a table.
+    """
+    if tie not in ("none", "target", "all"):
+        raise ValueError(f"tie={tie!r} is neither 'none', 'target', nor 'all'")
+    src, tgt = model.src_embed[0].lut, model.tgt_embed[0].lut
+    if tie == "all":
+        if src.num_embeddings != tgt.num_embeddings:
+            raise ValueError("tie='all' needs one joint vocabulary; use tie='target'")
+        src.weight = tgt.weight
+    if tie != "none":
+        model.generator.proj.weight = tgt.weight
 
 
 class CachedAttention(nn.Module):
@@ -2149,7 +2140,8 @@ def make_decoder_only(
 
     It is the encoder of a modernized ``make_model``, with the generator on top.
     """
-    model = make_model(vocab, vocab, N, d_model, d_ff, h, dropout, tie="all")
+    model = make_model(vocab, vocab, N, d_model, d_ff, h, dropout)
+    tie_weights(model, "all")
     modernize(model)
     return DecoderOnly(model.encoder, model.tgt_embed, model.generator)
 

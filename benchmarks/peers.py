@@ -58,9 +58,9 @@ class LabelSmoothing2022(nn.Module):
 def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
     """Build our model with the post's layer norm and attention in place of ours."""
     model = at.make_model(
-        words, words, config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        tie=config.tie,
-    )  # fmt: skip
+        words, words, config.N, config.d_model, config.d_ff, config.h, config.dropout
+    )
+    at.tie_weights(model, config.tie)
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, at.LayerNorm):

@@ -249,10 +249,9 @@ def strings(kind: str, seed: int) -> dict[str, Any]:
     """
     torch.manual_seed(seed)
     vocab, back = 12, 3
-    model: Any = at.make_model(
-        vocab, vocab, 2, 64, 128, 4, 0.0,
-        positions="learned" if kind == "learned" else "sinusoidal", max_len=40,
-    )  # fmt: skip
+    model: Any = at.make_model(vocab, vocab, 2, 64, 128, 4, 0.0, max_len=40)
+    if kind == "learned":
+        model.src_embed[1] = at.LearnedPositions(64, 0.0, max_len=40)
     if kind == "rotary":
         at.modernize(model, ("rotary",))
     if kind == "alibi":

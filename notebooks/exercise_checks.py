@@ -180,7 +180,8 @@ def masks_from_lengths(answer: Any) -> None:
 @exercise("1.5")
 def size_of_a_model(answer: Any) -> None:
     for vocab, N, d_model, d_ff in ((11, 1, 4, 8), (7, 3, 6, 10)):
-        model = at.make_model(vocab, vocab, N, d_model, d_ff, 2, tie="all")
+        model = at.make_model(vocab, vocab, N, d_model, d_ff, 2)
+        at.tie_weights(model, "all")
         count = at.count_parameters(model)
         found = answer(vocab, N, d_model, d_ff)
         given = f"for vocab={vocab}, N={N}, d_model={d_model}, d_ff={d_ff}"

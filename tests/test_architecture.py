@@ -295,7 +295,8 @@ def test_parameter_counts_of_the_paper():
 def test_tying_shares_one_table():
     sizes = {}
     for tie in ("none", "target", "all"):
-        model = at.make_model(12, 12, 1, 8, 8, 2, tie=tie)
+        model = at.make_model(12, 12, 1, 8, 8, 2)
+        at.tie_weights(model, tie)
         src, tgt = model.src_embed[0].lut.weight, model.tgt_embed[0].lut.weight
         assert (model.generator.proj.weight is tgt) == (tie != "none")
         assert (src is tgt) == (tie == "all")
@@ -303,9 +304,27 @@ def test_tying_shares_one_table():
     assert sizes["none"] - sizes["target"] == sizes["target"] - sizes["all"] == 12 * 8
 
 
+@pytest.mark.parametrize(
+    "tie, words", [("both", "tie='both' is neither"), ("all", "one joint vocabulary")]
+)
+def test_tables_that_cannot_be_shared_are_refused(tie, words):
+    with pytest.raises(ValueError, match=words):
+        at.tie_weights(at.make_model(11, 13, 1, 8, 8, 2), tie)
+
+
+def test_four_projections_start_apart():
+    mha = at.MultiHeadedAttention(2, 8)
+    x = torch.randn(1, 5, 8)
+    w_q, w_k, _, _ = mha.linears
+    scores = w_q(x) @ w_k(x).mT
+    assert not torch.allclose(scores, scores.mT, atol=1e-2)  # equal ones: symmetric
+    assert len({linear.weight.sum().item() for linear in mha.linears}) == 4
+
+
 @pytest.mark.parametrize("vocab, tie", [(500, "none"), (5000, "none"), (500, "all")])
 def test_embeddings_start_at_unit_scale_whatever_the_vocabulary(vocab, tie):
-    model = at.make_model(vocab, vocab, 1, 64, 8, 2, tie=tie)
+    model = at.make_model(vocab, vocab, 1, 64, 8, 2)
+    at.tie_weights(model, tie)
     spread = model.tgt_embed[0](torch.arange(vocab)).std().item()
     assert abs(spread - 1) < 0.02
 
@@ -335,9 +354,8 @@ def test_the_first_position_comes_first(kind):
 def paper_model(vocab, **sizes):
     """Return the number of weights of a model with one table, post-norm."""
     with torch.device("meta"):
-        model = at.make_model(
-            vocab, vocab, **sizes, norm_first=False, tie="all", max_len=2
-        )
+        model = at.make_model(vocab, vocab, **sizes, norm_first=False, max_len=2)
+        at.tie_weights(model, "all")
     return at.count_parameters(model)
 
 
@@ -393,9 +411,6 @@ def test_no_vocabulary_fits_both_models_of_the_paper():
     [
         (dict(d_model=10, h=4), "d_model=10 cannot be cut into h=4"),
         (dict(d_model=9, h=3), "d_model=9 is odd"),
-        (dict(positions="rotary"), "positions='rotary' is unknown"),
-        (dict(tie="both"), "tie='both' is unknown"),
-        (dict(tie="all"), "one joint vocabulary"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(arguments, words):
@@ -404,13 +419,12 @@ def test_sizes_that_do_not_fit_are_refused(arguments, words):
         at.make_model(11, 13, **settings)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_one_position_too_many_is_refused(positions):
-    model = at.make_model(9, 9, 1, 8, 8, 2, positions=positions, max_len=6)
-    ids = torch.ones(1, 7, dtype=torch.long)
-    model.encode(ids[:, :6], torch.ones(1, 1, 6))
+@pytest.mark.parametrize("kind", [at.PositionalEncoding, at.LearnedPositions])
+def test_one_position_too_many_is_refused(kind):
+    positions = kind(8, 0.0, max_len=6)
+    positions(torch.ones(1, 6, 8))
     with pytest.raises(ValueError, match="7 positions is longer than the 6.*max_len=7"):
-        model.encode(ids, torch.ones(1, 1, 7))
+        positions(torch.ones(1, 7, 8))
 
 
 def test_an_older_checkpoint_fits():

@@ -88,10 +88,10 @@ def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path):
 @pytest.mark.parametrize(
     "own",
     [
-        {},
-        {"norm_first": False, "positions": "learned", "tie": "none"},
-        {"tie": "target", "h": 4, "seed": 2},
-        {"bpe_size": 0, "tie": "none", "min_freq": 1, "seed": 3},
+        {"seed": 6},
+        {"norm_first": False, "positions": "learned", "tie": "none", "seed": 6},
+        {"tie": "target", "h": 4, "seed": 6},
+        {"bpe_size": 0, "tie": "none", "min_freq": 1, "seed": 6},
     ],
 )
 def test_models_of_all_kinds_write_the_same(tmp_path, own):

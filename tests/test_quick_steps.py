@@ -20,9 +20,11 @@ only_glibc = pytest.mark.skipif(
 )
 
 
-def small_model(**options):
+def small_model(tie="none", **options):
     torch.manual_seed(1)
-    return at.make_model(40, 40, 2, 32, 64, 4, **options)
+    model = at.make_model(40, 40, 2, 32, 64, 4, **options)
+    at.tie_weights(model, tie)
+    return model
 
 
 @pytest.fixture

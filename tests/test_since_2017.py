@@ -45,7 +45,7 @@ def spread(model: nn.Module, by: float = 0.3) -> nn.Module:
 
 def some_model(changes=CHANGES, groups=0, **options):
     """Return a small model; with groups, heads share keys in all of its attentions."""
-    torch.manual_seed(0)
+    torch.manual_seed(3)
     model = at.make_model(12, 12, 2, 16, 32, 4, **options)
     if changes or groups:
         at.modernize(model, changes, groups=groups or None)
@@ -304,7 +304,8 @@ def test_an_unknown_change_is_refused_before_anything_changes():
 
 @pytest.mark.parametrize("tie", ["none", "target", "all"])
 def test_tied_tables_stay_tied(tie):
-    model = at.make_model(300, 300, 1, 64, 32, 2, tie=tie)
+    model = at.make_model(300, 300, 1, 64, 32, 2)
+    at.tie_weights(model, tie)
     at.modernize(model)
     src, tgt = model.src_embed[0].lut.weight, model.tgt_embed[0].lut.weight
     assert (model.generator.proj.weight is tgt) == (tie != "none")
@@ -464,7 +465,7 @@ def test_a_share_of_one_restricts_nothing():
 
 def small_vocabulary():
     """Return a model of 5 tokens and one source, repeated."""
-    torch.manual_seed(0)
+    torch.manual_seed(2)
     model = spread(at.make_model(12, 5, 2, 16, 32, 4), 0.1)
     src = ragged([5]).expand(5000, -1)
     return model, src, (src != PAD).unsqueeze(1)

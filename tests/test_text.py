@@ -253,7 +253,7 @@ def test_a_chapter_defines_before_it_uses(source):
     """Follow what cells use, even indirectly, to the cells that define it.
 
     In the tests, exported names are the module's, which has all of them at once; for
-    a reader they come cell by cell. (make_model looks up LearnedPositions on request.)
+    a reader they come cell by cell.
     """
     cells = [cell for cell in read(source) if cell.cell_type == "code"]
     trees = [ast.parse(cell.source) for cell in cells]
@@ -262,7 +262,7 @@ def test_a_chapter_defines_before_it_uses(source):
         for node in tree.body:
             if isinstance(node, Definition):
                 defined.setdefault(node.name, (number, mentioned(node)))
-    known = {"LearnedPositions"}  # and what is imported
+    known: set[str] = set()  # what is imported
     for number, tree in enumerate(trees):
         for node in tree.body:
             if isinstance(node, ast.ImportFrom):

@@ -290,7 +290,7 @@ def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
 
 
 def test_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="mode='test' is unknown"):
+    with pytest.raises(ValueError, match="mode='test' is neither"):
         at.run_epoch([], tiny(), None, None, None, mode="test")
 
 

@@ -27,6 +27,7 @@ from annotated_transformer import (
     UNK,
     DataError,
     EncoderDecoder,
+    LearnedPositions,
     Text,
     Vocabulary,
     beam_search,
@@ -37,6 +38,7 @@ from annotated_transformer import (
     optional_import,
     padded,
     score,
+    tie_weights,
     token_budget_batches,
 )
 from transformer_workshop.corpora import load_text, pack_text
@@ -113,9 +115,14 @@ def build_model(
     model = make_model(
         len(vocab_src), len(vocab_tgt),
         config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        norm_first=config.norm_first, positions=config.positions,
-        tie=config.tie, max_len=config.max_tokens,
+        norm_first=config.norm_first, max_len=config.max_tokens,
     )  # fmt: skip
+    if config.positions == "learned":
+        for embed in (model.src_embed, model.tgt_embed):
+            embed[1] = LearnedPositions(
+                config.d_model, config.dropout, config.max_tokens
+            )
+    tie_weights(model, config.tie)
     if config.block == "2026":
         modernize(model, max_len=config.max_tokens)
     return model
