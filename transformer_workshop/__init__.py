@@ -54,7 +54,7 @@ _NAMES = {
         load_exported
     """,
     "charts": """
-        CHART_COLORS use_charts scaling_chart attention_grid head_squares
+        CHART_COLORS use_charts attention_grid head_squares
         error_rate_chart
         explorer sentence_pair attention_page readable Explanation explain
     """,

@@ -112,28 +112,6 @@ def _record(recording: Recording) -> dict[str, Any]:
     }
 
 
-def scaling_chart(measured: pandas.DataFrame) -> altair.HConcatChart:
-    """Draw what the division by √d_k does (chapter 1): a line with, one without it.
-
-    Columns: d_k, scores, largest weight (of 16), mean gradient, median gradient.
-    """
-    alt = optional_import("altair")
-    color = alt.Color("scores:N", title=None).legend(orient="top")
-    base = alt.Chart(measured, width=240, height=200).encode(
-        alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
-        color,
-    )
-    largest = alt.Y("largest weight:Q", title="mean weight")
-    typical = alt.Y("median gradient:Q", title="median length")
-    even = alt.Chart().encode(y=alt.datum(1 / 16))
-    label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
-    weights = base.mark_line(point=True).encode(largest)
-    gradient = base.mark_line(point=True).encode(typical)
-    return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
-        title="The weight of the best of sixteen keys"
-    ) | gradient.properties(title="The gradient that reaches a typical query")
-
-
 def _by_cell(chart: Any) -> Any:
     """Let a chart split the ``map`` of its records into one record per cell."""
     cells = "sequence(length(datum.rows) * length(datum.columns))"
