@@ -1344,9 +1344,9 @@ class BytePairEncoding:
 def tie_weights(model: EncoderDecoder, tie: str) -> None:
     """Let tables share their weights (paper, section 3.4).
 
-    ``tie`` is "none", "target" (target embedding and generator), or "all" (the source
-    embedding, too). Raises ValueError for another word, and if vocabularies of different
-    sizes would share a table.
+    ``tie`` is "none", "target" (target embedding and generator), or "all" (the
+    source embedding, too). Raises ValueError for another word, and if vocabularies
+    of different sizes would share a table.
     """
     if tie not in ("none", "target", "all"):
         raise ValueError(f"tie={tie!r} is neither 'none', 'target', nor 'all'")

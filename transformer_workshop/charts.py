@@ -34,7 +34,6 @@ from transformer_workshop.translator import Translator, load_translator
 
 if TYPE_CHECKING:
     import altair
-    import pandas
 
 
 CHART_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
