@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from annotated_transformer import optional_import
@@ -33,6 +34,74 @@ def scaling_chart(measured: pandas.DataFrame) -> altair.HConcatChart:
     return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
         title="The weight of the best of sixteen keys"
     ) | gradient.properties(title="The gradient that reaches a typical query")
+
+
+def _sentence_with_arcs(
+    sentence: str, weights: dict[str, float], query: str
+) -> altair.LayerChart:
+    """Draw one panel of ``arcs``."""
+    alt = optional_import("altair")
+    words, curves, numbers = [], [], []
+    center: dict[str, float] = {}
+    x = 0.0  # in pixels, if letters were as wide as this takes them to be
+    for word in sentence.split():
+        width = sum(4.5 if letter in "fijlrt.,'" else 8.2 for letter in word)
+        center.setdefault(word.strip(".,"), x + width / 2)
+        words.append({"x": x + width / 2, "y": 0, "word": word})
+        x += width + 8
+    for word, weight in weights.items():
+        radius = (center[query] - center[word]) / 2
+        for step in range(41):
+            angle = math.pi * step / 40
+            across = center[word] + radius * (1 - math.cos(angle))
+            up = 14 + 0.5 * abs(radius) * math.sin(angle)
+            curves.append(
+                {"to": word, "weight": weight, "step": step, "x": across, "y": up}
+            )
+        numbers.append({"x": center[word] - 8, "y": 22, "weight": f"{weight:.2f}"})
+
+    def marks(records: list) -> altair.Chart:
+        return alt.Chart(alt.Data(values=records), width=620, height=140).encode(
+            alt.X("x:Q", axis=None).scale(domain=(-10, x)),
+            alt.Y("y:Q", axis=None).scale(domain=(-8, 0.28 * x)),
+        )
+
+    lines = (
+        marks(curves)
+        .mark_line(strokeCap="round")
+        .encode(
+            alt.Size("weight:Q", legend=None).scale(domain=(0, 1), range=(1, 9)),
+            alt.Opacity("weight:Q", legend=None).scale(domain=(0, 1), range=(0.4, 0.9)),
+            detail="to:N",
+            order="step:Q",
+        )
+    )
+    asks = alt.condition(
+        alt.datum.word == query, alt.value("#d55e00"), alt.value("black")
+    )
+    text = marks(words).mark_text(fontSize=14).encode(text="word:N", color=asks)
+    values = marks(numbers).mark_text(fontSize=13, fontWeight="bold", align="right")
+    return alt.layer(
+        lines,
+        text,
+        values.encode(text="weight:N"),
+        view=alt.ViewBackground(stroke=None),
+    )
+
+
+def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConcatChart:
+    """Draw sentences with arcs from one word to others, wider for a larger weight.
+
+    Each sentence has its weights by word: {"The dog …": {"dog": 0.1, "soup": 0.8}}. A
+    word is found where it first occurs.
+    """
+    panels = (_sentence_with_arcs(each, heard[each], query) for each in heard)
+    says = "; ".join(
+        f"{each} {query}: "
+        + ", ".join(f"{word} {w:.2f}" for word, w in weights.items())
+        for each, weights in heard.items()
+    )
+    return optional_import("altair").vconcat(*panels, spacing=8, description=says)
 
 
 # --- chapter 2 -----------------------------------------------------------------------
