@@ -398,6 +398,59 @@ def one_layer(f: Figure, c: int, manner: str, parts: tuple[str, ...]) -> None:
         f.text(c, end - 34, "to the next layer", 13)
 
 
+def shapes() -> Figure:
+    """Draw the soup sentence's way through the base model, in shapes."""
+    f = Figure("shapes", 560, "The shape of every tensor on the way of one sentence")
+    wide = 190
+    sides = ((130, 17, "end"), (400, 16, "start"))  # left edge, words, side of shapes
+
+    def stage(y, side, words, shape, fill):
+        """Draw a box, an arrow that leaves it, and the shape of what it returns."""
+        x, _, anchor = side
+        f.box(x, y, wide, 30, words, fill, 13)
+        beside = x - 16 if anchor == "end" else x + wide + 16
+        f.text(beside, y + 15, shape, 13, anchor, ground=True)
+
+    def up(side, start, end):
+        f.line((side[0] + wide / 2, start), (side[0] + wide / 2, end))
+
+    encoder, decoder = sides
+    f.box(118, 268, 214, 130, "", "group")
+    f.box(388, 172, 214, 226, "", "group")
+    f.text(114, 256, "6 layers", 13, "end", color=LINE)
+    f.text(606, 160, "6 layers", 13, "start", color=LINE)
+    for side, first in ((encoder, "The dog wouldn’t …"), (decoder, "<s> Der Hund …")):
+        x, n, _ = side
+        f.text(x + wide / 2, 540, first, 13)
+        stage(486, side, "ids", f"(1, {n})", "plain")
+        up(side, 486, 460)
+        stage(430, side, "embedding + positions", f"(1, {n}, 512)", "embed")
+        up(side, 430, 392)
+        stage(362, side, "queries, keys, values", f"(1, 8, {n}, 64)", "attention")
+        up(side, 362, 346)
+        stage(316, side, "self-attention weights", f"(1, 8, {n}, {n})", "attention")
+    up(encoder, 316, 304)
+    stage(274, encoder, "feed-forward, inside", "(1, 17, 2048)", "feed")
+    up(encoder, 274, 238)
+    stage(208, encoder, "memory", "(1, 17, 512)", "norm")
+    up(decoder, 316, 304)
+    stage(274, decoder, "queries", "(1, 8, 16, 64)", "attention")
+    up(decoder, 274, 256)
+    stage(226, decoder, "cross-attention weights", "(1, 8, 16, 17)", "attention")
+    f.line((encoder[0] + wide, 223), (360, 223), (360, 241), (400, 241))
+    f.text(352, 197, "keys, values", 13, "end", ground=True)
+    f.text(352, 180, "(1, 8, 17, 64)", 13, "end", ground=True)
+    up(decoder, 226, 208)
+    stage(178, decoder, "feed-forward, inside", "(1, 16, 2048)", "feed")
+    up(decoder, 178, 142)
+    stage(112, decoder, "output", "(1, 16, 512)", "norm")
+    up(decoder, 112, 86)
+    stage(56, decoder, "log-probabilities", "(1, 16, 21)", "output")
+    f.text(encoder[0] + wide / 2, 26, "Encoder, 17 words", 15, bold=True)
+    f.text(decoder[0] + wide / 2, 26, "Decoder, 16 words", 15, bold=True)
+    return f
+
+
 def layers() -> Figure:
     """Draw the encoder and decoder layers, pre-norm and post-norm."""
     f = Figure("layers", 568, "Encoder and decoder layer, pre-norm and post-norm")
@@ -450,7 +503,7 @@ def three_uses() -> Figure:
     f.text(
         360,
         346,
-        "row: the position that asks (query) · column: the position that is read (key)",
+        "a row for each query, a column for each key",
         13,
         color=LINE,
     )
@@ -482,7 +535,7 @@ def masks() -> Figure:
             f.text(50 + 60 * j, 59 + 30 * i, token, 12)
     f.line((326, 74), (412, 74))
     f.text(368, 58, "src != pad", 13)
-    for y, fill, words in ((59, OPEN, "may be read"), (89, HIDDEN, "hidden")):
+    for y, fill, words in ((59, OPEN, "visible"), (89, HIDDEN, "hidden")):
         f.grid(592, y - 8, [[fill]], 16)
         f.text(616, y, words, 13, "start")
     f.text(
@@ -501,13 +554,13 @@ def masks() -> Figure:
     f.text(398, 285, "=", 20, bold=True)
     f.text(99, 370, "tgt != pad", 14)
     f.text(99, 390, "(B, 1, L)", 13)
-    pale = "pale: the same row again, for every word that asks"
+    pale = "pale: the same row, repeated for every query"
     f.text(20, 414, pale, 13, "start", color=LINE)
     f.text(317, 370, "subsequent_mask", 14)
     f.text(317, 390, "(1, L, L)", 13)
     f.text(539, 370, "tgt_mask", 14)
     f.text(539, 390, "(B, L, L)", 13)
-    note = ("The padding", "asks, too,", "but nobody", "reads its", "answer.")
+    note = ("No one", "attends to", "padding; its", "own row is", "ignored.")
     for i, words in enumerate(note):
         f.text(616, 270 + 18 * i, words, 13, "start", color=LINE)
     return f
@@ -706,6 +759,7 @@ FIGURES = (
     transformer,
     attention,
     multi_head,
+    shapes,
     layers,
     three_uses,
     masks,

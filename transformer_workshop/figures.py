@@ -10,18 +10,20 @@ from annotated_transformer import optional_import
 if TYPE_CHECKING:
     import altair
     import pandas
+    from torch import Tensor
 
 # --- chapter 1 -----------------------------------------------------------------------
 
 
-def scaling_chart(measured: pandas.DataFrame) -> altair.HConcatChart:
+def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
     """Draw what the division by √d_k does: a line with, one without it.
 
-    Columns: d_k, scores, largest weight (of 16), mean gradient, median gradient.
+    Keys: d_k, scores (its name), largest weight (of 16), median gradient.
     """
     alt = optional_import("altair")
     color = alt.Color("scores:N", title=None).legend(orient="top")
-    base = alt.Chart(measured, width=240, height=200).encode(
+    data = alt.Data(values=measured)
+    base = alt.Chart(data, width=240, height=200).encode(
         alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
         color,
     )
@@ -102,6 +104,109 @@ def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConca
         for each, weights in heard.items()
     )
     return optional_import("altair").vconcat(*panels, spacing=8, description=says)
+
+
+def attention_maps(
+    maps: dict[str, Tensor], rows: str, columns: str
+) -> altair.HConcatChart:
+    """Draw small maps of weights (L, S) side by side, under their titles.
+
+    ``rows`` and ``columns`` name the axes, which count from 0.
+    """
+    alt = optional_import("altair")
+    charts = []
+    for title, weights in maps.items():
+        cells = [
+            {"row": i, "column": j, "weight": round(weights[i, j].item(), 3)}
+            for i in range(weights.size(0))
+            for j in range(weights.size(1))
+        ]
+        chart = alt.Chart(alt.Data(values=cells), title=title, width=170, height=170)
+        charts.append(
+            chart.mark_rect().encode(
+                alt.X("column:O", title=columns).axis(labelAngle=0),
+                alt.Y("row:O", title=rows if not charts else None),
+                alt.Color("weight:Q").scale(domain=(0, 1)),
+                tooltip=["row:O", "column:O", "weight:Q"],
+            )
+        )
+    return alt.hconcat(*charts)
+
+
+def positions_chart(pe: Tensor, pairs: list[int]) -> altair.HConcatChart:
+    """Draw a table of positions (L, d_model) as a map, and some pairs as clock hands.
+
+    Pair i is columns 2i (sine) and 2i + 1 (cosine); twelve o'clock is position 0.
+    """
+    alt = optional_import("altair")
+    cells = [
+        {"position": pos, "column": column, "value": round(value, 3)}
+        for pos, row in enumerate(pe.tolist())
+        for column, value in enumerate(row)
+    ]
+    table = (
+        alt.Chart(alt.Data(values=cells), width=290, height=270, title="The table")
+        .mark_rect()
+        .encode(
+            alt.X("column:O").axis(labelAngle=0, values=list(range(0, pe.size(1), 10))),
+            alt.Y("position:O").axis(values=list(range(0, len(pe), 10))),
+            alt.Color("value:Q")
+            .scale(scheme="blueorange", domain=(-1, 1))
+            .legend(orient="bottom", direction="horizontal"),
+        )
+    )
+    hands = [
+        {
+            "position": pos,
+            "pair": f"pair {pair}",
+            "x": pos + 0.42 * pe[pos, 2 * pair].item(),
+            "y": 0.42 * pe[pos, 2 * pair + 1].item(),
+            "center": 0,
+        }
+        for pair in pairs
+        for pos in range(6)
+    ]
+    base = alt.Chart(alt.Data(values=hands), width=250, height=44)
+    faces = base.mark_circle(size=1150, color="#efefef", opacity=1).encode(
+        alt.X("position:Q", title="position")
+        .axis(values=list(range(6)), grid=False, format="d")
+        .scale(domain=(-0.5, 5.5)),
+        alt.Y("center:Q", axis=None).scale(domain=(-0.5, 0.5)),
+    )
+    lines = base.mark_rule(strokeWidth=2.5).encode(
+        alt.X("position:Q", title="position").scale(domain=(-0.5, 5.5)),
+        alt.X2("x", title=""),
+        alt.Y("center:Q"),
+        alt.Y2("y"),
+    )
+    clocks = (faces + lines).facet(
+        row=alt.Row("pair:N", title=None, sort=[f"pair {p}" for p in pairs]).header(
+            labelAngle=0, labelAlign="left"
+        ),
+        title="Four pairs of columns as clock hands",
+        spacing=4,
+    )
+    return alt.hconcat(table, clocks, spacing=24)
+
+
+def depth_chart(gradients: pandas.DataFrame) -> altair.Chart:
+    """Draw the gradient of each layer in stacks of several depths.
+
+    Columns: norm (its name), N (layers), layer, gradient (a mean norm).
+    """
+    alt = optional_import("altair")
+    title = "In a deep post-norm stack, gradients grow toward the top"
+    chart = alt.Chart(gradients, title=title, width=150, height=200)
+    return (
+        chart.mark_line(point=True)
+        .encode(
+            alt.X("layer:O").axis(labelAngle=0, labelOverlap=True),
+            alt.Y("gradient:Q", title="mean norm of the gradient"),
+            alt.Color("norm:N"),
+            alt.Column("N:O", title="layers in the stack"),
+        )
+        .resolve_scale(x="independent")
+    )
 
 
 # --- chapter 2 -----------------------------------------------------------------------
