@@ -114,7 +114,7 @@ def attention_maps(
     ``rows`` and ``columns`` name the axes, which count from 0.
     """
     alt = optional_import("altair")
-    charts = []
+    charts: list[altair.Chart] = []
     for title, weights in maps.items():
         cells = [
             {"row": i, "column": j, "weight": round(weights[i, j].item(), 3)}
