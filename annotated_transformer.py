@@ -46,7 +46,7 @@ __version__ = "2026.3"
 # fmt: off
 _NAMES = [
     # 01_architecture
-    "attention", "for_all_heads", "MultiHeadedAttention", "subsequent_mask",
+    "subsequent_mask", "attention", "for_all_heads", "MultiHeadedAttention",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
     "PositionalEncoding", "check_length", "Generator", "EncoderDecoder",
@@ -84,6 +84,15 @@ _NAMES = [
 # -----------------------------------------------------------------------------
 # notebooks/01_architecture.md
 # -----------------------------------------------------------------------------
+
+
+def subsequent_mask(size: int) -> Tensor:
+    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
+
+    True = may attend. Broadcasts over the batch; combined with a padding
+    mask (B, 1, size) by ``&`` (paper, section 3.2.3).
+    """
+    return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
 def attention(
@@ -178,15 +187,6 @@ class MultiHeadedAttention(nn.Module):
     def join(self, x: Tensor) -> Tensor:
         """Join heads (B, h, L, d_k) into vectors (B, L, d_model)."""
         return x.transpose(1, 2).flatten(-2)
-
-
-def subsequent_mask(size: int) -> Tensor:
-    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
-
-    True = may attend. Broadcasts over the batch; combined with a padding
-    mask (B, 1, size) by ``&`` (paper, section 3.2.3).
-    """
-    return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
 class PositionwiseFeedForward(nn.Module):
