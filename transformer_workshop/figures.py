@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
     """Draw what the division by √d_k does: a line with, one without it.
 
-    Keys: d_k, scores (its name), largest weight (of 16), median gradient.
+    Keys: d_k, scores (its name), largest weight (of 16), typical gradient (the
+    median length, divided by the mean).
     """
     alt = optional_import("altair")
     color = alt.Color("scores:N", title=None).legend(orient="top")
@@ -28,14 +29,14 @@ def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
         color,
     )
     largest = alt.Y("largest weight:Q", title="mean weight")
-    typical = alt.Y("median gradient:Q", title="median length")
+    typical = alt.Y("typical gradient:Q", title="median / mean").scale(domain=(0, 1))
     even = alt.Chart().encode(y=alt.datum(1 / 16))
     label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
     weights = base.mark_line(point=True).encode(largest)
     gradient = base.mark_line(point=True).encode(typical)
     return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
         title="The weight of the best of sixteen keys"
-    ) | gradient.properties(title="The gradient that reaches a typical query")
+    ) | gradient.properties(title="The typical query's gradient")
 
 
 def _sentence_with_arcs(
