@@ -284,7 +284,7 @@ def sublayer(f, middle, y, name, below, fill, side) -> int:
 def attention() -> Figure:
     """Draw scaled dot-product attention: three matrices become one."""
     f = Figure("attention", 256, "Scaled dot-product attention as matrices")
-    f.text(360, 28, "Attention(Q, K, V) = softmax(Q K^{⊤} / √d_{k}) V", 17, bold=True)
+    f.text(360, 28, "Attention(Q, K, V) = softmax(Q K^{T} / √d_{k}) V", 17, bold=True)
     middle, cell = 136, 16
     weights = [[0.7, 0.1, 0.1, 0.1, None], [0.1, 0.2, 0.6, 0.1, None]]
     weights.append([0.25, 0.25, 0.1, 0.4, None])
