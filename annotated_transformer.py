@@ -69,10 +69,10 @@ _NAMES = [
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
     "get_decoder_src", "KINDS", "Recording", "recordings", "mtx2df",
-    "attn_map", "visualize_layer", "role_keys", "role_scores", "record_pair",
-    "links_found", "gold_links", "count_links", "alignment_error_rate",
-    "cross_maps", "guessed_links", "resampled_error_rates", "zeroed",
-    "head_output_weight", "query_parameters",
+    "attn_map", "role_keys", "role_scores", "record_pair", "links_found",
+    "gold_links", "count_links", "alignment_error_rate", "cross_maps",
+    "resampled_error_rates", "zeroed", "head_output_weight",
+    "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "ModernAttention", "CHANGES",
     "modernize", "prefix_mask", "DecoderOnly", "make_decoder_only", "restrict",
@@ -1726,6 +1726,8 @@ def attn_map(
             labelExpr=f"{json.dumps(tokens)}[datum.value]",
             labelOverlap=False,
             labelFontSize=min(12, step),
+            labelBaseline="middle",
+            labelPadding=4,
             title=None,
             ticks=False,
             **options,
@@ -1749,28 +1751,10 @@ def attn_map(
     )
 
 
-def visualize_layer(
-    model: EncoderDecoder,
-    layer: int,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    ntokens: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.ConcatChart:
-    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
-    attn = getter_fn(model, layer)
-    maps = (
-        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
-        for head in range(attn.size(1))
-    )
-    says = f"All heads of layer {layer} as heat maps, two in a row."
-    return optional_import("altair").concat(*maps, columns=2, description=says)
-
-
 def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
     """Return, for each role, the keys that its queries look at: boolean (L, S)."""
     ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
-    return {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
+    return {"previous": ahead == -1, "same": ahead == 0}
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
@@ -1844,24 +1828,6 @@ def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
     return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
 
 
-def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count how guesses without a model score against gold (L, S), each (3,).
-
-    Uniform weights: the expected counts of one source word at random per row.
-    One link per row: the counts of the best possible map of that kind.
-    """
-    L, S = gold.shape
-    rows = torch.arange(L)
-    diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
-    links, linked = int(gold.sum()), int(gold.any(-1).sum())
-    return {
-        "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, L, links]),
-        "one link per row": torch.tensor([linked, linked, links]),
-    }
-
-
 def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
     """Return the error rates of corpora drawn from the sentences: (resamples, …).
 
@@ -1898,6 +1864,42 @@ def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
 def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
     """Return the query projection's parameters; at zero, all keys get equal weight."""
     return tuple(attn.linears[0].parameters())
+
+
+def visualize_layer(
+    model: EncoderDecoder,
+    layer: int,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    ntokens: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.ConcatChart:
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
+    attn = getter_fn(model, layer)
+    maps = (
+        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
+        for head in range(attn.size(1))
+    )
+    says = f"All heads of layer {layer} as heat maps, two in a row."
+    return optional_import("altair").concat(*maps, columns=2, description=says)
+
+
+def guessed_links(gold: Tensor) -> dict[str, Tensor]:
+    """Count how guesses without a model score against gold (L, S), each (3,).
+
+    Uniform weights: the expected counts of one source word at random per row.
+    One link per row: the counts of the best possible map of that kind.
+    """
+    L, S = gold.shape
+    rows = torch.arange(L)
+    diagonal = torch.zeros_like(gold)
+    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
+    links, linked = int(gold.sum()), int(gold.any(-1).sum())
+    return {
+        "diagonal": count_links(diagonal, gold),
+        "uniform": torch.tensor([links / S, L, links]),
+        "one link per row": torch.tensor([linked, linked, links]),
+    }
 
 
 # -----------------------------------------------------------------------------

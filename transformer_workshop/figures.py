@@ -126,7 +126,7 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
     alt = optional_import("altair")
     cuts = list(dict.fromkeys(cut for panel in panels.values() for cut in panel))
     table = [
-        {"panel": panel, "cut": cut, "share": share, "which": min(i, 1)}
+        {"panel": panel, "cut": cut, "share": round(share, 3), "which": min(i, 1)}
         for panel, shares in panels.items()
         for cut, each in shares.items()
         for i, share in enumerate(each.tolist())
