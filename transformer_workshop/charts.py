@@ -148,7 +148,7 @@ def attention_grid(
     panels = [record | {"head": f"head {head}", "map": maps[head]} for head in shown]
     columns = min(4, len(panels))
     longest = max(len(recording.rows), len(recording.columns))
-    step = max(3, min(16, 560 // columns // longest))
+    step = max(3, min(16, 520 // columns // longest))
 
     def axis(tokens: list[str], **options: Any) -> altair.Axis | None:
         label = f"{json.dumps(tokens)}[datum.value]"
