@@ -69,8 +69,8 @@ _NAMES = [
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
     "get_decoder_src", "KINDS", "Recording", "recordings", "mtx2df",
-    "attn_map", "role_keys", "role_scores", "record_pair", "links_found",
-    "gold_links", "count_links", "alignment_error_rate", "cross_maps",
+    "attn_map", "role_scores", "record_pair", "links_found", "gold_links",
+    "count_links", "alignment_error_rate", "cross_maps",
     "resampled_error_rates", "zeroed", "head_output_weight",
     "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
@@ -1749,12 +1749,6 @@ def attn_map(
             tooltip=["row_token", "col_token", "value"],
         )
     )
-
-
-def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """Return, for each role, the keys that its queries look at: boolean (L, S)."""
-    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
-    return {"previous": ahead == -1, "same": ahead == 0}
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:

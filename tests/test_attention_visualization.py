@@ -593,14 +593,12 @@ def test_resampled_rates_spread_as_the_binomial_does():
 
 
 def test_roles_of_planted_heads():
-    tokens = ["<s>", "a", "b", "</s>"]
-    keys = at.role_keys(tokens, tokens)
-    one = torch.eye(4)
-    heads = torch.stack([one.roll(-1, 1), one])
-    assert list(keys) == ["previous", "same"]
-    scores = torch.stack([at.role_scores(heads, key) for key in keys.values()])
-    assert torch.equal(scores, torch.eye(2))
-    assert at.role_scores(one, torch.zeros(4, 4, dtype=torch.bool)).isnan()
+    one, keys = torch.eye(4), torch.eye(4, dtype=torch.bool)
+    keys[0] = False  # a row without keys doesn't count
+    assert torch.equal(at.role_scores(one, keys), torch.tensor(1.0))
+    heads = torch.stack([one, one.roll(1, 1), torch.full((4, 4), 0.25)])
+    assert at.role_scores(heads, keys).tolist() == [1.0, 0.0, 0.25]
+    assert at.role_scores(one, torch.zeros_like(keys)).isnan()
 
 
 def test_a_silent_head_is_silent_in_every_path(translator):
