@@ -68,11 +68,11 @@ _NAMES = [
     "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
-    "get_decoder_src", "mtx2df", "attn_map", "visualize_layer", "KINDS",
-    "Recording", "recordings", "role_keys", "role_scores", "record_pair",
-    "links_found", "gold_links", "count_links", "alignment_error_rate",
-    "cross_maps", "guessed_links", "resampled_error_rates", "zeroed",
-    "head_output_weight", "query_parameters",
+    "get_decoder_src", "KINDS", "Recording", "recordings", "mtx2df",
+    "attn_map", "role_scores", "record_pair", "links_found", "gold_links",
+    "count_links", "alignment_error_rate", "cross_maps",
+    "resampled_error_rates", "zeroed", "head_output_weight",
+    "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "ModernAttention", "CHANGES",
     "modernize", "prefix_mask", "DecoderOnly", "make_decoder_only", "restrict",
@@ -1650,94 +1650,6 @@ def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     return _recorded_weights(model.decoder, layer, "src_attn")
 
 
-def mtx2df(
-    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
-) -> pandas.DataFrame:
-    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
-
-    The table has at most ``max_row`` rows and ``max_col`` columns, and none beyond
-    the tokens. Raises ValueError if there are more tokens than rows or columns.
-    """
-    if m.size(0) < len(row_tokens) or m.size(1) < len(col_tokens):
-        labels = f"{len(row_tokens)} row and {len(col_tokens)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
-    value = m.tolist()
-    cells = [
-        (r, c, value[r][c], row_token, col_token)
-        for r, row_token in enumerate(row_tokens[:max_row])
-        for c, col_token in enumerate(col_tokens[:max_col])
-    ]
-    columns = ["row", "column", "value", "row_token", "col_token"]
-    return optional_import("pandas").DataFrame(cells, columns=columns)
-
-
-def attn_map(
-    attn: Tensor,
-    layer: int,
-    head: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-    max_dim: int = 30,
-) -> altair.Chart:
-    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
-    alt = optional_import("altair")
-    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens).round(3)
-    step = min(20, 250 // max(table["row"].max() + 1, table["column"].max() + 1))
-    largest = table.loc[table.groupby("row")["value"].idxmax()]
-
-    def axis(tokens: list[str], **options: Any) -> altair.Axis:
-        label = f"{json.dumps(tokens)}[datum.value]"
-        size = {"labelFontSize": min(12, step), "labelOverlap": False}
-        return alt.Axis(
-            labelExpr=label,
-            title=None,
-            ticks=False,
-            labelBaseline="middle",
-            **size,
-            **options,
-        )
-
-    above = {"orient": "top", "labelAngle": -60, "labelAlign": "left"}
-    return (
-        alt.Chart(
-            table,
-            title=f"layer {layer}, head {head}",
-            width=alt.Step(step),
-            height=alt.Step(step),
-            description="Attention weights, largest in each row: "
-            + ", ".join(
-                f"{cell.row_token} to {cell.col_token} {cell.value:.0%}"
-                for cell in largest.itertuples()
-            ),
-        )
-        .mark_rect()
-        .encode(
-            x=alt.X("column:O", axis=axis(col_tokens, labelPadding=4, **above)),
-            y=alt.Y("row:O", axis=axis(row_tokens)),
-            color=alt.Color("value:Q", title="weight").scale(domain=(0, 1)),
-            tooltip=["row_token", "col_token", "value"],
-        )
-    )
-
-
-def visualize_layer(
-    model: EncoderDecoder,
-    layer: int,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    ntokens: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.ConcatChart:
-    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
-    attn = getter_fn(model, layer)
-    maps = (
-        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
-        for head in range(attn.size(1))
-    )
-    says = f"All heads of layer {layer} as heat maps, two in a row."
-    return optional_import("altair").concat(*maps, columns=2, description=says)
-
-
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 
@@ -1773,15 +1685,70 @@ def recordings(
     return found
 
 
-def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """Return, for each role, the keys that its queries look at: boolean (L, S)."""
-    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
-    keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
-    for name in (SPECIALS[START], SPECIALS[END]):
-        keys[name] = torch.tensor([token == name for token in columns])
-    marks = [not any(map(str.isalnum, token)) for token in columns]
-    keys["punctuation"] = torch.tensor(marks)
-    return {name: key.expand(ahead.shape) for name, key in keys.items()}
+def mtx2df(
+    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
+) -> pandas.DataFrame:
+    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
+
+    The table has at most ``max_row`` rows and ``max_col`` columns, and none beyond
+    the tokens. Raises ValueError if there are more tokens than rows or columns.
+    """
+    if m.size(0) < len(row_tokens) or m.size(1) < len(col_tokens):
+        labels = f"{len(row_tokens)} row and {len(col_tokens)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+    value = m.tolist()
+    cells = [
+        (r, c, value[r][c], row_token, col_token)
+        for r, row_token in enumerate(row_tokens[:max_row])
+        for c, col_token in enumerate(col_tokens[:max_col])
+    ]
+    columns = ["row", "column", "value", "row_token", "col_token"]
+    return optional_import("pandas").DataFrame(cells, columns=columns)
+
+
+def attn_map(
+    attn: Tensor,
+    layer: int,
+    head: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+    max_dim: int = 30,
+) -> altair.Chart:
+    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
+    alt = optional_import("altair")
+    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens).round(3)
+    largest = table.loc[table.groupby("row")["value"].idxmax()]
+    links = zip(largest["row_token"], largest["col_token"])
+    step = min(20, 250 // max(table["row"].max() + 1, table["column"].max() + 1))
+
+    def axis(tokens: list[str], **options: Any) -> altair.Axis:
+        return alt.Axis(
+            labelExpr=f"{json.dumps(tokens)}[datum.value]",
+            labelOverlap=False,
+            labelFontSize=min(12, step),
+            labelBaseline="middle",
+            labelPadding=4,
+            title=None,
+            ticks=False,
+            **options,
+        )
+
+    return (
+        alt.Chart(
+            table,
+            title=f"layer {layer}, head {head}",
+            width=alt.Step(step),
+            height=alt.Step(step),
+            description="Largest weights: " + ", ".join(map(" to ".join, links)),
+        )
+        .mark_rect()
+        .encode(
+            x=alt.X("column:O", axis=axis(col_tokens, orient="top", labelAngle=-60)),
+            y=alt.Y("row:O", axis=axis(row_tokens)),
+            color=alt.Color("value:Q", title="weight").scale(domain=(0, 1)),
+            tooltip=["row_token", "col_token", "value"],
+        )
+    )
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
@@ -1855,24 +1822,6 @@ def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
     return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
 
 
-def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count how guesses without a model score against gold (L, S), each (3,).
-
-    Uniform weights: the expected counts of one source word at random per row.
-    One link per row: the counts of the best possible map of that kind.
-    """
-    L, S = gold.shape
-    rows = torch.arange(L)
-    diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
-    links, linked = int(gold.sum()), int(gold.any(-1).sum())
-    return {
-        "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, L, links]),
-        "one link per row": torch.tensor([linked, linked, links]),
-    }
-
-
 def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
     """Return the error rates of corpora drawn from the sentences: (resamples, …).
 
@@ -1909,6 +1858,42 @@ def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
 def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
     """Return the query projection's parameters; at zero, all keys get equal weight."""
     return tuple(attn.linears[0].parameters())
+
+
+def visualize_layer(
+    model: EncoderDecoder,
+    layer: int,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    ntokens: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.ConcatChart:
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
+    attn = getter_fn(model, layer)
+    maps = (
+        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
+        for head in range(attn.size(1))
+    )
+    says = f"All heads of layer {layer} as heat maps, two in a row."
+    return optional_import("altair").concat(*maps, columns=2, description=says)
+
+
+def guessed_links(gold: Tensor) -> dict[str, Tensor]:
+    """Count how guesses without a model score against gold (L, S), each (3,).
+
+    Uniform weights: the expected counts of one source word at random per row.
+    One link per row: the counts of the best possible map of that kind.
+    """
+    L, S = gold.shape
+    rows = torch.arange(L)
+    diagonal = torch.zeros_like(gold)
+    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
+    links, linked = int(gold.sum()), int(gold.any(-1).sum())
+    return {
+        "diagonal": count_links(diagonal, gold),
+        "uniform": torch.tensor([links / S, L, links]),
+        "one link per row": torch.tensor([linked, linked, links]),
+    }
 
 
 # -----------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Measure what each head of a captions model finds, looks at, and contributes.
+"""Measure what each head of a captions model finds and contributes.
 
     python benchmarks/heads.py [--model models/captions] [--out results/heads.json]
 
-Alignment error rates and roles are measured on the test set while the decoder reads the
+Alignment error rates are measured on the test set while the decoder reads the
 references; BLEU is that of greedy translations with each head silenced and with each
 attention made uniform. The threshold for alignments is chosen on the validation set.
 Intervals are 95 % bootstrap intervals over the sentences: of each error rate, and of
@@ -71,32 +71,6 @@ def alignment(translator: at.Translator) -> dict:
             )
             for name in guesses[0]
         },
-    }
-
-
-def roles(
-    translator: at.Translator, pairs: list[tuple[str, str]], even: bool = False
-) -> dict:
-    """Score each layer and head over the pairs: kind -> role -> scores.
-
-    With ``even``, score weights that are uniform over all keys that may be seen.
-    """
-    sums: dict[str, dict[str, list]] = {kind: {} for kind in at.KINDS}
-    for pair in pairs:
-        tokens = at.record_pair(translator.model, translator.text, *pair)
-        for each in at.recordings(translator.model, *tokens):
-            weights = each.weights.cpu()
-            if even:
-                seen = torch.ones_like(weights[0, 0])
-                seen = seen.tril() if each.kind == at.KINDS[1] else seen
-                weights = seen / seen.sum(-1, keepdim=True)
-            for role, keys in at.role_keys(each.rows, each.columns).items():
-                if keys.any():
-                    score = at.role_scores(weights, keys)
-                    sums[each.kind].setdefault(role, []).append(score)
-    return {
-        kind: {role: rounded(torch.stack(s).mean(0)) for role, s in scores.items()}
-        for kind, scores in sums.items()
     }
 
 
@@ -182,8 +156,6 @@ def main() -> None:
         "sentences": len(test),
         **importance(translator, test),
         "alignment": alignment(translator),
-        "roles": roles(translator, test),
-        "roles of uniform weights": roles(translator, test, even=True),
     }
     at.write_json(arguments.out, result)
     at.log(f"Wrote {arguments.out}; `make notebooks` shows it in chapter 5.")

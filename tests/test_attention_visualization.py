@@ -17,6 +17,7 @@ from small_runs import program
 
 import annotated_transformer as at
 from transformer_workshop.charts import _described, _record, _with_palette
+from transformer_workshop.figures import arcs, cuts_chart
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
 FOLDER = at.project_folder() / at.CAPTIONS_MODEL
@@ -398,6 +399,32 @@ def test_six_layers_of_eight_heads_stay_small():
         assert len(text.encode()) <= 150_000
 
 
+def test_the_grid_draws_the_heads_it_is_given():
+    each = planted(2, 3)
+    svg = drawn(at.attention_grid(each, 1, heads=[2, 0]))
+    names = [word for word in texts(svg) if word.startswith("head ")]
+    assert names == ["head 2", "head 0"]
+    cells = drawn_cells(svg)
+    for place, head in enumerate((2, 0)):
+        some = cells[20 * place : 20 * place + 20]
+        assert_cells(some, each.rows, each.columns, each.weights[1, head])
+
+
+def test_the_cuts_are_drawn_where_they_are():
+    shares = {"nothing": torch.tensor([0.8, 0.7]), "both": torch.tensor([0.4, 0.3])}
+    svg = drawn(cuts_chart({"zu": shares, "Hut": shares}))
+    found = re.findall(r"share of the first word: ([\d.]+); cut: (\w+)", svg)
+    assert sorted(found) == sorted(
+        [("0.8", "nothing"), ("0.7", "nothing"), ("0.4", "both"), ("0.3", "both")] * 2
+    )
+
+
+def test_arcs_go_to_the_words_that_are_heard():
+    chart = arcs({"The dog ate the soup, because it was hot.": {"soup": 0.75}})
+    assert {"dog", "soup,", "it", "0.75"} <= set(texts(drawn(chart)))
+    assert chart.description.endswith("it: soup 0.75")
+
+
 def test_the_grid_holds_every_head_of_its_layer():
     each = planted(2, 3)
     svg = drawn(at.attention_grid(each, 1))
@@ -566,24 +593,12 @@ def test_resampled_rates_spread_as_the_binomial_does():
 
 
 def test_roles_of_planted_heads():
-    tokens = ["<s>", "a", ",", "b", ".", "</s>"]
-    keys = at.role_keys(tokens, tokens)
-    one = torch.eye(6)
-    heads = {
-        "previous": one.roll(-1, 1),
-        "same": one,
-        "next": one.roll(1, 1),
-        "<s>": one[[0] * 6],
-        "</s>": one[[5] * 6],
-        "punctuation": (one[[2] * 6] + one[[4] * 6]) / 2,
-    }
-    assert list(keys) == list(heads)
-    stack = torch.stack(list(heads.values()))
-    scores = torch.stack([at.role_scores(stack, key) for key in keys.values()])
-    assert torch.allclose(scores.diag(), torch.ones(6))
-    assert (scores - torch.eye(6)).max() < 0.5  # no other role
-    none = at.role_keys(["a", "b"], ["a", "b"])["punctuation"]
-    assert at.role_scores(torch.eye(2), none).isnan()
+    one, keys = torch.eye(4), torch.eye(4, dtype=torch.bool)
+    keys[0] = False  # a row without keys doesn't count
+    assert torch.equal(at.role_scores(one, keys), torch.tensor(1.0))
+    heads = torch.stack([one, one.roll(1, 1), torch.full((4, 4), 0.25)])
+    assert at.role_scores(heads, keys).tolist() == [1.0, 0.0, 0.25]
+    assert at.role_scores(one, torch.zeros_like(keys)).isnan()
 
 
 def test_a_silent_head_is_silent_in_every_path(translator):
@@ -729,8 +744,8 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     config = at.load_config(FOLDER)
     for results in (found, stored):
         for kind in at.KINDS:
-            for scores in (results["masked"][kind], *results["roles"][kind].values()):
-                assert torch.tensor(scores).shape == (config.N, config.h)
+            shape = torch.tensor(results["masked"][kind]).shape
+            assert shape == (config.N, config.h)
             assert len(results["uniform"][kind]) == config.N
         rates = torch.tensor(results["alignment"]["largest weight"])
         assert rates.shape == (config.N, config.h + 1)

@@ -8,7 +8,7 @@ import html
 import io
 import json
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,17 +133,22 @@ def _weight_color() -> altair.Color:
     return alt.Color("value:Q", title="weight").scale(domain=(0, 1))
 
 
-def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
-    """Draw all heads of one layer of a recording as small heat maps, four in a row."""
+def attention_grid(
+    recording: Recording, layer: int, heads: Sequence[int] | None = None
+) -> altair.FacetChart:
+    """Draw heads of one layer of a recording as heat maps, at most four in a row.
+
+    Draws all heads, or those given, in the order given: the fewer, the larger.
+    """
     alt = optional_import("altair")
     record, says = _record(recording), f"{recording.kind}, layer {layer}"
     maps = record.pop("layers")[layer]
-    names = [f"head {head}" for head in range(len(maps))]
-    heads = [
-        record | {"head": name, "map": text}
-        for name, text in zip(names, maps, strict=True)
-    ]
-    step = max(3, min(13, 150 // max(len(recording.rows), len(recording.columns))))
+    shown = range(len(maps)) if heads is None else heads
+    names = [f"head {head}" for head in shown]
+    panels = [record | {"head": f"head {head}", "map": maps[head]} for head in shown]
+    columns = min(4, len(panels))
+    longest = max(len(recording.rows), len(recording.columns))
+    step = max(3, min(16, 520 // columns // longest))
 
     def axis(tokens: list[str], **options: Any) -> altair.Axis | None:
         label = f"{json.dumps(tokens)}[datum.value]"
@@ -160,19 +165,20 @@ def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
         tooltip=_TOOLTIP,
     ).facet(
         alt.Facet("head:N", title=None, sort=names),
-        data=alt.Data(values=heads),
-        columns=4,
+        data=alt.Data(values=panels),
+        columns=columns,
         spacing=8,
         title=says,
         description=f"{says}: a heat map for each head. {recording.sentence}",
     )
-    return _by_cell(chart)
+    return _by_cell(chart).resolve_axis(x="independent")
 
 
 def head_squares(
-    panels: dict[str, Tensor], title: str, what: str, form: str = ".2f"
-) -> altair.FacetChart:
-    """Draw a number for each head: layers down, heads across, three panels in a row.
+    panels: dict[str, Tensor], title: str, what: str, form: str = ".2f",
+    columns: int = 3,
+) -> altair.FacetChart:  # fmt: skip
+    """Draw a number for each head: layers down, heads across, some panels in a row.
 
     Each panel is a tensor (N, h).
     """
@@ -195,7 +201,9 @@ def head_squares(
     numbers = alt.Text("value:Q", format=form)
     numbers = heads.mark_text(fontSize=11).encode(text=numbers, color=ink)
     return alt.layer(squares, numbers, data=alt.Data(values=table)).facet(
-        alt.Facet("panel:N", title=None, sort=list(panels)), columns=3, title=title
+        alt.Facet("panel:N", title=None, sort=list(panels)),
+        columns=columns,
+        title=title,
     )
 
 

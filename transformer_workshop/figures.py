@@ -222,4 +222,37 @@ def depth_chart(gradients: pandas.DataFrame) -> altair.Chart:
 # --- chapter 5 -----------------------------------------------------------------------
 
 
+def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
+    """Draw what cuts do to a choice between two words, one panel for each choice.
+
+    Each panel has, for each cut, the share of the first word in several sentences (n,),
+    of which the first is the one that the text is about.
+    """
+    alt = optional_import("altair")
+    cuts = list(dict.fromkeys(cut for panel in panels.values() for cut in panel))
+    table = [
+        {"panel": panel, "cut": cut, "share": round(share, 3), "which": min(i, 1)}
+        for panel, shares in panels.items()
+        for cut, each in shares.items()
+        for i, share in enumerate(each.tolist())
+    ]
+    base = alt.Chart(width=225, height=alt.Step(26)).encode(
+        alt.X("share:Q", title="share of the first word").scale(domain=(0, 1)),
+        alt.Y("cut:N", title=None, sort=cuts).axis(labelLimit=300),
+    )
+    names = "datum.label == '0' ? 'our sentence' : 'nine others'"
+    which = alt.Color("which:N", title=None, sort=[0, 1])
+    which = which.legend(orient="top", labelExpr=names)
+    which = which.scale(domain=[0, 1], range=["#d55e00", "#0072b2"])
+    others = base.transform_filter("datum.which == 1").mark_circle(size=60, opacity=0.4)
+    ours = base.transform_filter("datum.which == 0").mark_circle(size=110, opacity=1)
+    even = alt.Chart().mark_rule(strokeDash=[5, 4], color="#555555")
+    return alt.layer(
+        even.encode(x=alt.datum(0.5)),
+        others.encode(which),
+        ours.encode(which),
+        data=alt.Data(values=table),
+    ).facet(alt.Facet("panel:N", title=None, sort=list(panels)), columns=2, spacing=16)
+
+
 # --- chapter 6 -----------------------------------------------------------------------
