@@ -450,7 +450,7 @@ def _explain_errors(
         raise DataError(batch, "does not fit into memory", do) from error
 
 
-_TIMED = 20  # seconds of training over which to measure a run's speed
+_TIMED = 20  # seconds of an epoch over which to measure a run's speed
 _SILENT = 5  # seconds between two lines about epochs, at least
 
 
@@ -460,16 +460,13 @@ class _Meter:
     The bar counts the target tokens of all processes.
     """
 
-    def __init__(self, state: Progress, tokens: int, epochs: int) -> None:
-        self.state = state
+    def __init__(self, run: Run, tokens: int) -> None:
+        self.run = run
         self.tokens = tokens  # in an epoch
-        self.epochs = epochs
-        self.begun = time.perf_counter()
-        self.before = self.trained()
         self.said = -math.inf  # when the last line was written
         self.bar = optional_import("tqdm").tqdm(
-            total=tokens * epochs,
-            initial=self.before,
+            total=tokens * run.config.epochs,
+            initial=self.trained(),
             unit="tok",
             unit_scale=True,
             leave=False,
@@ -478,12 +475,12 @@ class _Meter:
 
     def trained(self) -> int:
         """Return the number of target tokens trained on, over all processes."""
-        return self.state.epoch * self.tokens + self.state.epoch_tokens
+        return self.run.state.epoch * self.tokens + self.run.state.epoch_tokens
 
     def time_left(self, speed: float) -> str:
         """Return hours:minutes:seconds at so many tokens per second."""
-        rest = (self.tokens * self.epochs - self.trained()) / speed
-        return str(timedelta(seconds=round(rest)))
+        rest = self.tokens * self.run.config.epochs - self.trained()
+        return str(timedelta(seconds=round(rest / speed)))
 
     def say(self, message: str) -> None:
         """Write a line to standard error, in the main process only."""
@@ -493,26 +490,25 @@ class _Meter:
 
     def say_epoch(self, record: dict[str, Any]) -> None:
         """Write a line about an epoch; none about some of those that take a moment."""
-        last = record["epoch"] == self.epochs
-        if time.perf_counter() - self.said < _SILENT and not last:
+        epoch, epochs = record["epoch"], self.run.config.epochs
+        if time.perf_counter() - self.said < _SILENT and epoch < epochs:
             return
         speed = record["tokens_per_second"]
-        left = "" if last else f", {self.time_left(speed)} left"
+        left = f", {self.time_left(speed)} left" if epoch < epochs else ""
         self.say(
-            f"epoch {record['epoch']}/{self.epochs}: "
-            f"loss {record['train_criterion']:.3f}, validation "
+            f"epoch {epoch}/{epochs}: loss {record['train_criterion']:.3f}, validation "
             f"{record['valid_nll']:.3f} (perplexity {record['perplexity']:.2f}), "
             f"{speed:,.0f} tokens/s{left}"
         )
 
     def update(self) -> None:
         """Show the update that was just made; once, say how long the run will take."""
-        self.bar.set_description(f"epoch {self.state.epoch + 1}", refresh=False)
-        self.bar.set_postfix(loss=f"{self.state.criterion:.3f}", refresh=False)
+        state, seconds = self.run.state, time.perf_counter() - self.run.started
+        self.bar.set_description(f"epoch {state.epoch + 1}", refresh=False)
+        self.bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
         self.bar.update(self.trained() - self.bar.n)
-        seconds = time.perf_counter() - self.begun
         if seconds >= _TIMED and self.said == -math.inf:
-            speed = (self.trained() - self.before) / seconds
+            speed = state.epoch_tokens / seconds
             left = self.time_left(speed)
             self.say(f"{speed:,.0f} target tokens a second: {left} left")
 
@@ -591,7 +587,7 @@ def _train(
     if rank == 0:
         write_json(run.folder / "vocabulary.json", pack_text(text))
     tokens = copies * sum(len(tgt) - 1 for _, tgt in examples)
-    meter = _Meter(state, tokens, config.epochs)
+    meter = _Meter(run, tokens)
 
     def after_update(_: TrainState) -> None:
         run.save_if_due()
@@ -650,20 +646,16 @@ def _perplexity(nats: float) -> float:
 
 
 def train_run(
-    config: TrainingConfig,
-    text: Text,
-    restart: bool = False,
-    processes: int | None = None,
-    report: bool = False,
+    config: TrainingConfig, text: Text, restart: bool = False, report: bool = False
 ) -> None:
     """Train a configuration's model in its folder, from where the run stopped.
 
-    Trains in this process or, with ``config.distributed``, in ``processes`` new ones on
-    this machine: by default one per GPU, or two without GPUs. They see the batches that
-    a single process would, so the model is the same, apart from rounding and from
-    dropout. Under torchrun this process does its share. Does nothing if the run is
-    finished; restart: delete it first; report: say at the end what the model is worth.
-    Raises DataError, and FloatingPointError.
+    Trains in this process or, with ``config.distributed``, in new ones on this machine:
+    one per GPU, or two without GPUs. They see the batches that a single process would,
+    so the model is the same, apart from rounding and from dropout. Under torchrun this
+    process does its share. Does nothing if the run is finished; restart: delete it
+    first; report: say at the end what the model is worth. Raises DataError, and
+    FloatingPointError.
     """
     main = is_main_process()  # it alone claims and opens the folder
     with claim_folder(Path(config.run_dir)) if main else nullcontext():
@@ -675,5 +667,5 @@ def train_run(
             train_resumably(config, text, report)
             return
         on_gpu = choose_device(config.device).type == "cuda"
-        count = processes or (torch.cuda.device_count() if on_gpu else 2)
+        count = torch.cuda.device_count() if on_gpu else 2
         run_in_processes(count, train_resumably, config, text, report)
