@@ -137,12 +137,8 @@ def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
     """Draw all heads of one layer of a recording as small heat maps, four in a row."""
     alt = optional_import("altair")
     record, says = _record(recording), f"{recording.kind}, layer {layer}"
-    maps = record.pop("layers")[layer]
-    names = [f"head {head}" for head in range(len(maps))]
-    heads = [
-        record | {"head": name, "map": text}
-        for name, text in zip(names, maps, strict=True)
-    ]
+    maps = {f"head {i}": text for i, text in enumerate(record.pop("layers")[layer])}
+    heads = [record | {"head": name, "map": text} for name, text in maps.items()]
     step = max(3, min(13, 150 // max(len(recording.rows), len(recording.columns))))
 
     def axis(tokens: list[str], **options: Any) -> altair.Axis | None:
@@ -159,7 +155,7 @@ def attention_grid(recording: Recording, layer: int) -> altair.FacetChart:
         color=_weight_color(),
         tooltip=_TOOLTIP,
     ).facet(
-        alt.Facet("head:N", title=None, sort=names),
+        alt.Facet("head:N", title=None, sort=list(maps)),
         data=alt.Data(values=heads),
         columns=4,
         spacing=8,
@@ -458,8 +454,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
         if doubt := translator.doubt(confidence, translator.fault(ids, words)):
             log(f"sentence {number}: {doubt}")
-        examples = [(ids, [START, *words, END])]
-        batch = make_batch(examples, [0], translator.device)
+        batch = make_batch([(ids, [START, *words, END])], [0], translator.device)
         with plain_attention(translator.model), translator.evaluating():
             translator.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         text = translator.text

@@ -463,7 +463,7 @@ class _Meter:
     def __init__(self, run: Run, tokens: int) -> None:
         self.run = run
         self.tokens = tokens  # in an epoch
-        self.said = -math.inf  # when the last line was written
+        self.said = -math.inf  # when it last wrote a line about the time
         self.bar = optional_import("tqdm").tqdm(
             total=tokens * run.config.epochs,
             initial=self.trained(),
@@ -484,7 +484,6 @@ class _Meter:
 
     def say(self, message: str) -> None:
         """Write a line to standard error, in the main process only."""
-        self.said = time.perf_counter()
         if is_main_process():
             self.bar.write(message, file=sys.stderr)
 
@@ -493,6 +492,7 @@ class _Meter:
         epoch, epochs = record["epoch"], self.run.config.epochs
         if time.perf_counter() - self.said < _SILENT and epoch < epochs:
             return
+        self.said = time.perf_counter()
         speed = record["tokens_per_second"]
         left = f", {self.time_left(speed)} left" if epoch < epochs else ""
         self.say(
@@ -508,6 +508,7 @@ class _Meter:
         self.bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
         self.bar.update(self.trained() - self.bar.n)
         if seconds >= _TIMED and self.said == -math.inf:
+            self.said = time.perf_counter()
             speed = state.epoch_tokens / seconds
             left = self.time_left(speed)
             self.say(f"{speed:,.0f} target tokens a second: {left} left")
