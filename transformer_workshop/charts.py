@@ -466,8 +466,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
         if doubt := translator.doubt(confidence, translator.fault(ids, words)):
             log(f"sentence {number}: {doubt}")
-        examples = [(ids, [START, *words, END])]
-        batch = make_batch(examples, [0], translator.device)
+        batch = make_batch([(ids, [START, *words, END])], [0], translator.device)
         with plain_attention(translator.model), translator.evaluating():
             translator.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         text = translator.text

@@ -18,7 +18,6 @@ from annotated_transformer import (
     START,
     UNK,
     DataError,
-    Vocabulary,
     length_normalized,
     make_batch,
     optional_import,
@@ -27,12 +26,7 @@ from transformer_workshop.corpora import load_text, pack_text
 from transformer_workshop.files import atomic_folder, read_json, reported, write_json
 from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.settings import load_config
-from transformer_workshop.translator import (
-    Decoded,
-    Translator,
-    build_model,
-    load_threshold,
-)
+from transformer_workshop.translator import Decoded, Translator, load_threshold
 
 _ENCODER_LAYER = {  # each part's name in the engine, and the modules that it stacks
     "self_attention/linear_0": [f"self_attn.linears.{i}" for i in (0, 1, 2)],
@@ -98,49 +92,27 @@ def _specification(translator: Translator) -> Any:
 _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 
 
-def _cannot_express(what: str) -> DataError:
-    """Return the error for a model that the engine can't express."""
-    do = "Export models/multi30k, or a model with the layers of chapter 1."
-    what = f"it cannot express this model: {what}"
-    return DataError("export to CTranslate2", what, do)
-
-
-def _check_parts(t: Translator) -> None:
-    """Raise DataError for chapter 6's parts and for any that ``build_model`` lacks."""
-    if t.config.block != "2017":
-        raise _cannot_express(f"its layers are those of block {t.config.block}")
-    built = build_model(t.config, t.text.vocab_src, t.text.vocab_tgt)
-    kinds = {name: type(module) for name, module in built.named_modules()}
-    for name, module in t.model.named_modules():
-        if not isinstance(module, kinds.get(name, ())):
-            raise _cannot_express(f"{name} is of the class {type(module).__name__}")
-    for name, weight in t.model.named_parameters():
-        if 4 * weight.numel() >= 2**32:
-            raise _cannot_express(f"{name} takes 4 GiB or more")
-
-
-def _check_scores(t: Translator, engine: Any) -> None:
-    """Raise DataError if the engine's log-probabilities differ from the model's."""
-    draw, length = random.Random(0), min(11, t.config.max_tokens - 2)
-
-    def made_up(vocab: Vocabulary) -> list[int]:
-        return [START, *draw.choices(range(UNK, len(vocab)), k=length), END]
-
-    sides = t.text.vocab_src, t.text.vocab_tgt
-    examples = [(made_up(sides[0]), made_up(sides[1])) for _ in range(4)]
-    batch = make_batch(examples, range(4), t.device)
-    out = t.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    ours = t.model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
-    src, tgt = (
-        [vocab.tokens(ids[1:-1]) for ids in rows]
-        for vocab, rows in zip(sides, zip(*examples), strict=True)
+def _check_scores(translator: Translator, engine: Any) -> None:
+    """Raise ValueError if the engine's log-probabilities differ from the model's."""
+    model, text = translator.model, translator.text
+    draw = random.Random(0)
+    length = min(11, translator.config.max_tokens - 2)
+    src = [draw.choices(range(UNK, len(text.vocab_src)), k=length) for _ in range(4)]
+    tgt = [draw.choices(range(UNK, len(text.vocab_tgt)), k=length) for _ in range(4)]
+    sides = ([[START, *row, END] for row in rows] for rows in (src, tgt))
+    batch = make_batch(list(zip(*sides, strict=True)), range(4), translator.device)
+    out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+    ours = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1)).squeeze(-1)
+    scores = engine.score_batch(
+        [text.vocab_src.tokens(row) for row in src],
+        [text.vocab_tgt.tokens(row) for row in tgt],
+        max_input_length=0,
     )
-    scores = engine.score_batch(src, tgt, max_input_length=0)
     theirs = torch.tensor([each.log_probs for each in scores])
     apart = (ours.cpu() - theirs).abs().max().item()
     if not apart <= _TOLERANCE:  # this refuses nan, too
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
-        raise _cannot_express(f"{why} (a replaced function, a hook, other sizes)")
+        raise ValueError(f"{why}: another layer, a replaced function, a hook")
 
 
 QUANTIZATIONS = ("float32", "int8")
@@ -159,22 +131,27 @@ def export_to_ctranslate2(
         do = f"Use {', '.join(QUANTIZATIONS)}."
         raise DataError(f"quantization={quantization!r}", "is unknown", do)
     optional_import("ctranslate2")
-    t = translator
-    with atomic_folder(Path(folder).absolute()) as path, t.evaluating():
-        _check_parts(t)
-        for kind in dict.fromkeys(("float32", quantization)):
-            spec = _specification(t)
-            spec.optimize(kind)
-            spec.save(str(path))
-            if kind == "float32":
-                _check_scores(t, _engine(path, torch.device("cpu")))
-        write_json(path / "vocabulary.json", pack_text(t.text))
+    config, threshold = translator.config, translator.threshold
+    where, what = "export to CTranslate2", "it cannot express this model: {}"
+    do = "Export models/multi30k, or a model with the layers of chapter 1."
+    errors = AttributeError, ValueError
+    with atomic_folder(Path(folder).absolute()) as path, translator.evaluating():
+        with reported(errors, where, what, do):
+            if config.block != "2017":
+                raise ValueError(f"its layers are those of block {config.block}")
+            for kind in dict.fromkeys(("float32", quantization)):
+                spec = _specification(translator)
+                spec.optimize(kind)
+                spec.save(str(path))
+                if kind == "float32":
+                    _check_scores(translator, _engine(path, torch.device("cpu")))
+        write_json(path / "vocabulary.json", pack_text(translator.text))
         settings = read_json(path / "config.json")  # the engine's own
-        settings |= {"config": asdict(t.config), "starts": [describe_environment()]}
+        settings |= {"config": asdict(config), "starts": [describe_environment()]}
         settings["sha256"] = _sha256(path / "model.bin")
         write_json(path / "config.json", settings)
-        if t.threshold is not None:
-            write_json(path / "confidence.json", {"threshold": t.threshold})
+        if threshold is not None:
+            write_json(path / "confidence.json", {"threshold": threshold})
 
 
 def is_exported(folder: str | Path) -> bool:
@@ -232,19 +209,16 @@ class ExportedTranslator(Translator):
             min_decoding_length=0, max_decoding_length=longest,
         )  # fmt: skip
 
-        def length(tokens: list[str]) -> int:
-            return min(len(tokens) + 1, longest)  # the end, too, if it was not cut
-
-        def rating(hypothesis: tuple[float, list[str]]) -> float:
-            value, tokens = hypothesis
-            return length_normalized(value, length(tokens), length_penalty)
+        def rated(value: float, tokens: list[str]) -> tuple[float, float, list[str]]:
+            length = min(len(tokens) + 1, longest)  # the end, too, if it was not cut
+            rating = length_normalized(value, length, length_penalty)
+            return rating, value / length, tokens
 
         found = []
         for result in results:
-            ended = zip(result.scores, result.hypotheses, strict=True)
-            value, tokens = max(ended, key=rating)
-            confidence = math.exp(value / length(tokens))
-            found.append((self.text.vocab_tgt(tokens), confidence))
+            hypotheses = map(rated, result.scores, result.hypotheses)
+            _, mean, tokens = max(hypotheses, key=lambda each: each[0])
+            found.append((self.text.vocab_tgt(tokens), math.exp(mean)))
         for i, row in enumerate(rows):  # the engine has one limit for a batch
             if len(found[i][0]) >= self.limit(row) - 1 < longest:
                 found[i] = self.decode_batch([row], beam_size, length_penalty)[0]

@@ -29,13 +29,11 @@ from annotated_transformer import (
     get_decoder_src,
     get_encoder,
     greedy_decode,
-    in_mode,
     optional_import,
     padded,
     plain_attention,
     project_folder,
     record_translation,
-    subsequent_mask,
     visualize_layer,
 )
 from transformer_workshop.corpora import load_pairs
@@ -85,13 +83,10 @@ def train_distributed_model(
     spacy_de: Any,
     spacy_en: Any,
     config: Any,
-    *,
-    processes: int | None = None,
 ) -> None:
     """Train in several processes on this machine: one per GPU, or two without GPUs."""
     config = dataclasses.replace(TrainingConfig.of(config), distributed=True)
-    text = Text(vocab_src, vocab_tgt, spacy_de, spacy_en)
-    train_run(config, text, processes=processes)
+    train_run(config, Text(vocab_src, vocab_tgt, spacy_de, spacy_en))
 
 
 def _view(getter_fn: Callable, rows: int, columns: int) -> altair.VConcatChart:
@@ -200,11 +195,11 @@ def collate_batch(
     tgt = [tgt_vocab(tgt_pipeline(sentence)) for _, sentence in batch]
     if cut := sum(len(body) > room for body in src + tgt):
         warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
-    src_ids, tgt_ids = (
-        padded([[START, *body[:room], END] for body in side], pad_id).to(device)
-        for side in (src, tgt)
-    )
-    return src_ids, tgt_ids
+
+    def ids(side: list[list[int]]) -> Tensor:
+        return padded([[START, *body[:room], END] for body in side], pad_id).to(device)
+
+    return ids(src), ids(tgt)
 
 
 def create_dataloaders(
@@ -316,13 +311,11 @@ def translate_sentence(
     unknown = known[src_field.unk_token]
     src = torch.tensor([[known.get(word, unknown) for word in words]], device=device)
     src_mask = torch.ones_like(src).unsqueeze(1)
-    ids = greedy_decode(
-        model, src, src_mask, max_len + 1, wanted[trg_field.init_token],
-        end_symbol=wanted[trg_field.eos_token], pad=wanted[trg_field.pad_token],
-    )  # fmt: skip
-    read = ids[:, :-1]
-    with in_mode(model, training=False), plain_attention(model):
-        model(src, read, src_mask, subsequent_mask(read.size(1)).to(device))
+    with plain_attention(model):
+        ids = greedy_decode(
+            model, src, src_mask, max_len + 1, wanted[trg_field.init_token],
+            end_symbol=wanted[trg_field.eos_token], pad=wanted[trg_field.pad_token],
+        )  # fmt: skip
     written = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
     return written, model.decoder.layers[-1].src_attn.attn
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import signal
@@ -11,8 +10,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,6 @@ from annotated_transformer import (
     mean_state,
     optional_import,
     rate,
-    read_lines,
     run_epoch,
     shuffled_groups,
     token_budget_batches,
@@ -55,6 +54,7 @@ from transformer_workshop.files import (
     load_with_notes,
     log,
     report_unwritable,
+    reported,
     save_tensors,
     write_atomically,
     write_json,
@@ -108,17 +108,18 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     anything else. A setting that did not exist yet when the run started had its
     default value.
     """
-    folder, other = Path(config.run_dir), "Choose another --run-dir"
+    folder = Path(config.run_dir)
     if is_exported(folder):
         what = "holds a model that was exported for an inference engine"
-        raise DataError(folder, what, f"{other}.")
+        raise DataError(folder, what, "Choose another --run-dir.")
     files = run_files(folder)
     settings = run_settings(folder) if files else {}
     if restart or not any(path.suffix == ".safetensors" for path in files):
         return []
     there = asdict(TrainingConfig()) | settings["config"]
-    more = config.epochs > there["epochs"]  # a linear schedule's rate then rises again
-    free = MAY_CHANGE | ({"epochs"} if more or config.schedule != "linear" else set())
+    free = set(MAY_CHANGE)
+    if config.epochs > there["epochs"] or config.schedule != "linear":
+        free.add("epochs")  # with more of them, a linear schedule's rate rises again
     differ = [
         f"{name} ({there[name]} there, {value} now)"
         for name, value in asdict(config).items()
@@ -126,21 +127,19 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     ]
     if differ:
         what = "holds a run of another configuration: " + ", ".join(differ)
-        raise DataError(folder, what, f"{other}, or delete that run with --restart.")
-    if not saved_steps(folder / "resume"):
+    elif not saved_steps(folder / "resume"):
         what = "holds weights, but no checkpoint to continue from"
-        raise DataError(folder, what, f"{other}, or delete them with --restart.")
-    return settings["starts"]
+    else:
+        return settings["starts"]
+    do = "Choose another --run-dir, or delete that run with --restart."
+    raise DataError(folder, what, do)
 
 
 def open_run_folder(config: TrainingConfig, restart: bool = False) -> None:
     """Prepare a run's folder, or raise DataError and leave it unchanged.
 
-    restart: delete the run in the folder first. In a distributed run, only the main
-    process does anything here.
+    restart: delete the run in the folder first.
     """
-    if not is_main_process():
-        return
     folder, starts = Path(config.run_dir), _starts_so_far(config, restart)
     unfinished = run_files(folder, ".tmp")  # left by an interrupted write
     for path in [*unfinished, *(reversed(run_files(folder)) if restart else ())]:
@@ -158,11 +157,10 @@ def is_finished(config: TrainingConfig) -> bool:
     _starts_so_far(config)
     path = Path(config.run_dir, "model.safetensors")
     try:
-        notes = load_with_notes(path)[1] if path.exists() else {}
+        return path.exists() and load_with_notes(path)[1]["epochs"] >= config.epochs
     except DataError as error:
         log(f"{error.where} {error.what}: making it again.")
         return False
-    return notes.get("epochs", 0) >= config.epochs
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
@@ -170,39 +168,25 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
 
     Raises DataError if any other line is damaged.
     """
-    path = Path(folder) / "metrics.jsonl"
-    lines = read_lines(path) if path.exists() else []
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            if number < len(lines):
-                do = "Restore the file from a copy, or delete it."
-                raise DataError(f"{path}, line {number}", "is not JSON", do) from error
-    return records
+    path, do = Path(folder) / "metrics.jsonl", "Restore it from a copy, or delete it."
+    with reported(ValueError, path, "is not JSON ({})", do):
+        text = path.read_text("utf-8") if path.exists() else ""
+        *lines, _ = text.split("\n")  # what follows the last newline is incomplete
+        return json.loads("[" + ",\n".join(lines) + "]")
 
 
 @contextmanager
 def claim_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from training in a folder inside this block.
 
-    Only the main process of a distributed run claims it. Raises DataError if another
-    process has.
+    Raises DataError if another process has claimed it.
     """
-    if not is_main_process():
-        yield
-        return
-    filelock = optional_import("filelock")
-    path = folder / "run.lock"
-    with report_unwritable(folder):
+    filelock, path = optional_import("filelock"), folder / "run.lock"
+    what = "is in use: another process is training in it"
+    do = "Wait until that one has ended, or choose another --run-dir."
+    with report_unwritable(folder), reported(filelock.Timeout, folder, what, do):
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            claim = filelock.FileLock(path).acquire(blocking=False)
-        except filelock.Timeout as error:
-            what = "is in use: another process is training in it"
-            do = "Wait until that one has ended, or choose another --run-dir."
-            raise DataError(folder, what, do) from error
+        claim = filelock.FileLock(path).acquire(blocking=False)
     with claim:
         try:
             yield
@@ -220,10 +204,9 @@ def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
 class Progress(SharedState):
     """How far a run has come; "this epoch" is the one to continue with."""
 
-    epoch: int = 0  # counted from 0
+    epoch: int = 0  # counted from 0; also the number of lines in metrics.jsonl
     batches: int = 0  # of this epoch, already trained on
     seconds: float = 0.0  # training time of these batches
-    records: int = 0  # lines in metrics.jsonl
     best: float | None = None  # the lowest validation loss
 
     def add(self, batch: Batch) -> None:
@@ -236,46 +219,96 @@ class Progress(SharedState):
         self.epoch, self.batches, self.seconds = epoch, 0, 0.0
         self.criterion_sum, self.epoch_tokens = 0.0, 0
 
-    def restore(self, notes: dict[str, Any]) -> None:
-        """Take over the counters that version 2026.2 or this one saved."""
-        saved = notes["state"] | notes.get("place", {})  # 2026.2 had two parts
-        vars(self).update({k: v for k, v in saved.items() if k in vars(self)})
-        if not self.batches:  # 2026.2 kept the sums of the epoch before
-            self.begin_epoch(self.epoch)
 
-
-_RESUMABLE = 2  # states to keep: the newest, and one in case it is damaged
-
-
+@dataclass
 class Run:
-    """A training run: everything that it changes, and its files in config.run_dir.
+    """A training run: everything that it changes, and its files in config.run_dir."""
 
-    ``examples`` (a digest) and ``precision`` are saved with each state; a run does not
-    continue on other examples, and says so if it continues in another precision.
-    """
+    config: TrainingConfig
+    model: nn.Module
+    optimizer: Optimizer
+    scheduler: LRScheduler
+    examples: str = ""  # a digest; a run doesn't continue on other examples
+    precision: str = "float32"  # a run says so if it continues in another
+    state: Progress = field(default_factory=Progress)
+    saved_at: float = -math.inf  # by this process's clock
+    started: float = 0.0  # when this epoch began, by time.perf_counter()
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        model: nn.Module,
-        optimizer: Optimizer,
-        scheduler: LRScheduler,
-        examples: str = "",
-        precision: str = "float32",
-    ) -> None:
-        self.config = config
-        self.folder = Path(config.run_dir)
-        self.model = model
-        self.optimizer = optimizer
-        self.scheduler = scheduler
-        self.about = {"examples": examples, "precision": precision}
-        self.state = Progress()
-        self.saved_at = -math.inf  # by this process's clock
-        self.started = 0.0  # when this epoch began, by time.perf_counter()
-        kind = next(model.parameters()).device.type
-        self.generators: dict[str, Any] = {"cpu": torch.random}  # of random numbers
-        if kind in ("cuda", "mps"):
-            self.generators[kind] = getattr(torch, kind)
+    @property
+    def folder(self) -> Path:
+        """Where the run's files are."""
+        return Path(self.config.run_dir)
+
+    def _generators(self) -> dict[str, Any]:
+        """Return what draws random numbers, by device."""
+        kind = next(self.model.parameters()).device.type
+        other = {kind: getattr(torch, kind)} if kind in ("cuda", "mps") else {}
+        return {"cpu": torch.random} | other
+
+    def save_state(self) -> None:
+        """Write everything that training changes; delete the states that it replaces.
+
+        The newest two stay, in case one is damaged.
+        """
+        optimizer = self.optimizer.state_dict()
+        tensors = {f"model/{name}": x for name, x in self.model.state_dict().items()}
+        for index, slots in optimizer["state"].items():
+            tensors |= {f"optimizer/{index}/{name}": x for name, x in slots.items()}
+        for kind, generator in self._generators().items():
+            tensors[f"random/{kind}"] = generator.get_rng_state()
+        notes = {
+            "state": asdict(self.state),
+            "param_groups": optimizer["param_groups"],
+            "scheduler": self.scheduler.state_dict(),
+            "examples": self.examples,
+            "precision": self.precision,
+        }
+        path = self.folder / f"resume/step-{self.state.accum_step:06d}.safetensors"
+        save_tensors(path, tensors, notes)
+        self.saved_at = time.monotonic()
+        states = saved_steps(path.parent)
+        newest = states.index(path)  # those after it are damaged
+        for old in states[: max(0, newest - 1)] + states[newest + 1 :]:
+            old.unlink()
+
+    def _load_state(self, path: Path) -> bool:
+        """Restore what save_state wrote, or say that it is damaged and return False."""
+        try:
+            tensors, notes = load_with_notes(path)
+        except DataError as error:
+            if isinstance(error.__cause__, OSError):  # it may be intact
+                raise
+            log(f"{path} {error.what}: trying the checkpoint before it.")
+            return False
+        if notes.get("examples", self.examples) != self.examples:
+            what = "was trained on other examples: text or vocabulary have changed"
+            do = "Restore them, or start over with --restart."
+            raise DataError(self.folder, what, do)
+        generators, weights = self._generators(), {}
+        slots: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for key, tensor in tensors.items():
+            match key.split("/"):
+                case "model", name:
+                    weights[name] = tensor
+                case "optimizer", index, name:
+                    slots[int(index)][name] = tensor
+                case "random", kind if kind in generators:
+                    generators[kind].set_rng_state(tensor)
+        do = "Finish it with that version; config.json says which one it is."
+        errors = KeyError, RuntimeError
+        with reported(errors, self.folder, "was begun by another version", do):
+            saved = notes["state"] | notes.get("place", {})  # 2026.2 had two parts
+            self.model.load_state_dict(weights)
+        groups = notes["param_groups"]
+        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        self.scheduler.load_state_dict(notes["scheduler"])
+        vars(self.state).update(saved)
+        if not self.state.batches:  # 2026.2 kept the sums of the epoch before
+            self.state.begin_epoch(self.state.epoch)
+        then = notes.get("precision", self.precision)
+        if then != self.precision and is_main_process():
+            log(f"{self.folder}: trained in {then} so far, now in {self.precision}.")
+        return True
 
     def resume(self) -> None:
         """Load the newest readable state, if there is one, and cut the metrics there.
@@ -283,72 +316,17 @@ class Run:
         Raises DataError if it was trained on other examples.
         """
         seed = torch.initial_seed()  # this process's; the state has the first one's
-        if found := self._newest_state():
-            self._unpack(*found)
+        if states := saved_steps(self.folder / "resume"):
+            if not any(map(self._load_state, reversed(states))):
+                what = "none of its checkpoints can be read"
+                raise DataError(self.folder, what, "Start over with --restart.")
             self.saved_at = time.monotonic()
         if not is_main_process():  # its dropout differs from the first one's
             torch.manual_seed(seed + self.state.accum_step)
             return
-        kept = read_metrics(self.folder)[: self.state.records]
+        kept = read_metrics(self.folder)[: self.state.epoch]
         text = "".join(json.dumps(record) + "\n" for record in kept)
         write_atomically(self.folder / "metrics.jsonl", text.encode())
-
-    def _newest_state(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        states = saved_steps(self.folder / "resume")
-        for path in reversed(states):
-            try:
-                tensors, notes = load_with_notes(path)
-                if "state" in notes:
-                    return tensors, notes
-                what = "is of another version"
-            except DataError as error:
-                if isinstance(error.__cause__, OSError):  # it may be intact
-                    raise
-                what = error.what
-            log(f"{path} {what}: trying the checkpoint before it.")
-        if states:
-            what = "none of its checkpoints can be read"
-            raise DataError(self.folder, what, "Start over with --restart.")
-        return None
-
-    def _pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return everything that training changes: tensors, and notes for JSON."""
-        packed = self.optimizer.state_dict()
-        tensors = {f"model/{name}": x for name, x in self.model.state_dict().items()}
-        for index, slots in packed["state"].items():
-            tensors |= {f"optimizer/{index}/{name}": x for name, x in slots.items()}
-        for kind, generator in self.generators.items():
-            tensors[f"random/{kind}"] = generator.get_rng_state()
-        notes = {"state": asdict(self.state), "scheduler": self.scheduler.state_dict()}
-        return tensors, notes | {"param_groups": packed["param_groups"]} | self.about
-
-    def _unpack(self, tensors: dict[str, Tensor], notes: dict[str, Any]) -> None:
-        """Restore everything that _pack packed."""
-        before = self.about | notes
-        if before["examples"] != self.about["examples"]:
-            what = "was trained on other examples: text or vocabulary have changed"
-            do = "Restore them, or start over with --restart."
-            raise DataError(self.folder, what, do)
-        then, now = before["precision"], self.about["precision"]
-        if then != now and is_main_process():
-            log(f"{self.folder}: trained in {then} so far, from now on in {now}.")
-        parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
-        for key, tensor in tensors.items():
-            part, name = key.rsplit("/", 1)
-            parts[part][name] = tensor
-        try:
-            load_state(self.model, parts.pop("model"), self.folder)
-        except DataError as error:
-            do = "Finish it with that version; config.json says which one it is."
-            raise DataError(self.folder, "was begun by another version", do) from error
-        generators = parts.pop("random")
-        for kind in self.generators.keys() & generators.keys():
-            self.generators[kind].set_rng_state(generators[kind])
-        slots = {int(part.removeprefix("optimizer/")): x for part, x in parts.items()}
-        groups = notes["param_groups"]
-        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        self.scheduler.load_state_dict(notes["scheduler"])
-        self.state.restore(notes)
 
     def save_if_due(self) -> None:
         """Save a state if the last one is older than ``config.save_seconds``."""
@@ -356,16 +334,6 @@ class Run:
         if is_main_process() and age >= self.config.save_seconds:
             self.state.seconds = time.perf_counter() - self.started
             self.save_state()
-
-    def save_state(self) -> None:
-        """Write everything needed to resume; delete the states that this replaces."""
-        path = self.folder / f"resume/step-{self.state.accum_step:06d}.safetensors"
-        save_tensors(path, *self._pack())
-        self.saved_at = time.monotonic()
-        states = saved_steps(path.parent)
-        until = states.index(path) + 1
-        for old in states[:until][:-_RESUMABLE] + states[until:]:
-            old.unlink()
 
     def save(self, record: dict[str, Any]) -> None:
         """Save the result of an epoch: a line of metrics, best weights, weights, state.
@@ -375,7 +343,6 @@ class Run:
         state, loss = self.state, record["valid_nll"]
         epoch, best = state.epoch, state.best is None or loss < state.best
         state.begin_epoch(epoch + 1)
-        state.records += 1
         state.best = loss if best else state.best
         if not is_main_process():
             return
@@ -397,26 +364,24 @@ class Run:
         """
         if not is_main_process():
             return
-        intact = self._last_checkpoints()
-        if first := next(intact, None):
-            weights = mean_state(itertools.chain([first], intact))
-        else:
-            weights = load_tensors(self.folder / "best.safetensors")
-        path = self.folder / "model.safetensors"
-        load_state(self.model, weights, path)
+        self.model.load_state_dict(mean_state(self._to_average()))
         # a threshold chosen for other weights no longer counts
         (self.folder / "confidence.json").unlink(missing_ok=True)
-        save_tensors(path, self.model.state_dict(), {"epochs": self.config.epochs})
+        path, notes = self.folder / "model.safetensors", {"epochs": self.config.epochs}
+        save_tensors(path, self.model.state_dict(), notes)
 
-    def _last_checkpoints(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """Yield name and weights of each checkpoint to average, if it is intact."""
-        count = self.config.average
+    def _to_average(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
+        """Yield names and weights of the intact checkpoints, or of the best model."""
+        count, intact = self.config.average, 0
         for path in saved_steps(self.folder / "checkpoints")[-count:]:
             try:
                 if count > 1:
                     yield str(path), load_tensors(path)
+                    intact += 1
             except DataError as error:
                 log(f"{path} {error.what}: left out of the average.")
+        if not intact:
+            yield "the best", load_tensors(self.folder / "best.safetensors")
 
 
 def resume_hint(folder: Path) -> str:
@@ -443,16 +408,16 @@ def raise_on_signal() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise Stopped(number)
 
-    main_thread = threading.current_thread() is threading.main_thread()
     unheard = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    ours = main_thread and unheard and not is_launched()  # other threads can't do this
-    if ours:
-        signal.signal(signal.SIGTERM, stop)
+    main_thread = threading.current_thread() is threading.main_thread()
+    if is_launched() or not (unheard and main_thread):  # other threads can't listen
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -476,35 +441,31 @@ def _explain_errors(
         if not is_out_of_memory(error) or run.state.batches == len(groups):
             raise
         pairs = [examples[i] for i in groups[run.state.batches]]
-        src, tgt = map(max, zip(*lengths_of(pairs), strict=True))
-        size = f"{len(pairs)} pairs of up to {src} and {tgt} tokens"
+        longest = max(map(max, lengths_of(pairs)))
+        batch = f"batch {run.state.step + 1} ({len(pairs)} pairs of up to {longest})"
         do = (
             f"Lower --batch-tokens (now {run.config.batch_tokens}), with --accum-iter "
             "raised as much, or --max-tokens, or the model; then use --restart."
         )
-        where = f"batch {run.state.step + 1} ({size})"
-        raise DataError(where, "does not fit into memory", do) from error
+        raise DataError(batch, "does not fit into memory", do) from error
 
 
-_WARM_UP = 5  # updates before a run's speed is measured
-_TIMED = 20  # seconds of training over which to measure it
+_TIMED = 20  # seconds of an epoch over which to measure a run's speed
 _SILENT = 5  # seconds between two lines about epochs, at least
 
 
 class _Meter:
-    """Show on standard error how far a run is.
+    """Show on standard error how far a run is: a bar in a terminal, and lines.
 
-    In a terminal a bar counts the target tokens of all processes. Once the run's speed
-    is known, a line says how long it will take.
+    The bar counts the target tokens of all processes.
     """
 
-    def __init__(self, state: Progress, tokens: int, epochs: int) -> None:
-        self.state, self.tokens, self.epochs = state, tokens, epochs  # tokens an epoch
-        self.warm: tuple[float, int] | None = None  # time and tokens after the warm-up
-        self.updates = 0  # made by this process
-        self.begun, self.said = (time.perf_counter(), self.trained()), -math.inf
+    def __init__(self, run: Run, tokens: int) -> None:
+        self.run = run
+        self.tokens = tokens  # in an epoch
+        self.said = -math.inf  # when it last wrote a line about the time
         self.bar = optional_import("tqdm").tqdm(
-            total=tokens * epochs,
+            total=tokens * run.config.epochs,
             initial=self.trained(),
             unit="tok",
             unit_scale=True,
@@ -514,7 +475,12 @@ class _Meter:
 
     def trained(self) -> int:
         """Return the number of target tokens trained on, over all processes."""
-        return self.state.epoch * self.tokens + self.state.epoch_tokens
+        return self.run.state.epoch * self.tokens + self.run.state.epoch_tokens
+
+    def time_left(self, speed: float) -> str:
+        """Return hours:minutes:seconds at so many tokens per second."""
+        rest = self.tokens * self.run.config.epochs - self.trained()
+        return str(timedelta(seconds=round(rest / speed)))
 
     def say(self, message: str) -> None:
         """Write a line to standard error, in the main process only."""
@@ -523,49 +489,29 @@ class _Meter:
 
     def say_epoch(self, record: dict[str, Any]) -> None:
         """Write a line about an epoch; none about some of those that take a moment."""
-        now, (begun, tokens) = time.perf_counter(), self.begun
-        if now - self.said < _SILENT and record["epoch"] < self.epochs:
+        epoch, epochs = record["epoch"], self.run.config.epochs
+        if time.perf_counter() - self.said < _SILENT and epoch < epochs:
             return
-        self.said = now
-        done = self.trained()
-        rest = (
-            (now - begun) / max(1, done - tokens) * (self.tokens * self.epochs - done)
-        )
-        left = f", {_duration(rest)} left" if rest else ""
-        valid, perplexity = record["valid_nll"], record["perplexity"]
+        self.said = time.perf_counter()
+        speed = record["tokens_per_second"]
+        left = f", {self.time_left(speed)} left" if epoch < epochs else ""
         self.say(
-            f"epoch {record['epoch']}/{self.epochs}: "
-            f"loss {record['train_criterion']:.3f}, "
-            f"validation {valid:.3f} (perplexity {perplexity:.2f}), "
-            f"{record['tokens_per_second']:,.0f} tokens/s{left}"
+            f"epoch {epoch}/{epochs}: loss {record['train_criterion']:.3f}, validation "
+            f"{record['valid_nll']:.3f} (perplexity {record['perplexity']:.2f}), "
+            f"{speed:,.0f} tokens/s{left}"
         )
 
     def update(self) -> None:
-        """Show the update that was just made."""
-        now, done = time.perf_counter(), self.trained()
-        self.bar.set_description(f"epoch {self.state.epoch + 1}", refresh=False)
-        self.bar.set_postfix(loss=f"{self.state.criterion:.3f}", refresh=False)
-        self.bar.update(done - self.bar.n)
-        self.updates += 1
-        if self.updates == _WARM_UP:
-            self.warm = now, done
-        if self.warm and now - self.warm[0] >= _TIMED:
-            speed = (done - self.warm[1]) / (now - self.warm[0])
-            rest = (self.tokens * self.epochs - done) / speed
-            self.warm = None
-            if rest > 60:  # a minute is not worth mentioning
-                self.say(
-                    f"{speed:,.0f} target tokens a second: about {_duration(rest)} to "
-                    f"the end of epoch {self.epochs}"
-                )
-
-
-def _duration(seconds: float) -> str:
-    """Return a time in whole minutes, and hours if there are any; or in seconds."""
-    if seconds <= 60:
-        return f"{math.ceil(seconds)} s"
-    hours, minutes = divmod(math.ceil(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+        """Show the update that was just made; once, say how long the run will take."""
+        state, seconds = self.run.state, time.perf_counter() - self.run.started
+        self.bar.set_description(f"epoch {state.epoch + 1}", refresh=False)
+        self.bar.set_postfix(loss=f"{state.criterion:.3f}", refresh=False)
+        self.bar.update(self.trained() - self.bar.n)
+        if seconds >= _TIMED and self.said == -math.inf:
+            self.said = time.perf_counter()
+            speed = state.epoch_tokens / seconds
+            left = self.time_left(speed)
+            self.say(f"{speed:,.0f} target tokens a second: {left} left")
 
 
 def build_losses(
@@ -609,10 +555,12 @@ def _train(
 ) -> None:
     """Train on this process's share of each batch."""
     device, rank, _ = place
-    torch.manual_seed(config.seed)
     precision = choose_precision(config.precision, device)
     examples = load_examples(config, "train", text)
     valid_examples = load_examples(config, "valid", text)
+    valid_groups = token_budget_batches(lengths_of(valid_examples), config.batch_tokens)
+
+    torch.manual_seed(config.seed)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     if config.init and not saved_steps(Path(config.run_dir, "resume")):
         path = Path(config.init, "model.safetensors")
@@ -632,8 +580,6 @@ def _train(
     optimizer, scheduler = build_optimizer(model, schedule_of(config, updates))
     train_loss, valid_loss = build_losses(model, config)
     copies = 2 if config.r_drop else 1  # R-Drop compares two passes
-    tokens = copies * sum(len(tgt) - 1 for _, tgt in examples)
-    valid_groups = token_budget_batches(lengths_of(valid_examples), config.batch_tokens)
 
     run = Run(config, model, optimizer, scheduler, digest_of(examples), precision)
     state = run.state
@@ -641,7 +587,8 @@ def _train(
     run.resume()
     if rank == 0:
         write_json(run.folder / "vocabulary.json", pack_text(text))
-    meter = _Meter(state, tokens, config.epochs)
+    tokens = copies * sum(len(tgt) - 1 for _, tgt in examples)
+    meter = _Meter(run, tokens)
 
     def after_update(_: TrainState) -> None:
         run.save_if_due()
@@ -667,18 +614,16 @@ def _train(
                         callback=after_update,
                     )
                 seconds = time.perf_counter() - run.started
-
                 valid = SharedState(accum_step=state.accum_step)
                 own = own_batches(valid_examples, valid_groups, place)
                 loss = SharedLoss(valid_loss, valid)
                 run_epoch(own, model, loss, None, None, "eval", train_state=valid)
-                perplexity = _perplexity(valid.criterion)
                 record = {
                     "epoch": epoch + 1,
                     "step": state.accum_step,
                     "train_criterion": state.criterion,  # smoothed, as minimized
                     "valid_nll": valid.criterion,  # nats per target token
-                    "perplexity": perplexity,
+                    "perplexity": _perplexity(valid.criterion),
                     "tokens_per_second": state.epoch_tokens / seconds,
                     "seconds": seconds,
                     "precision": precision,
@@ -691,8 +636,8 @@ def _train(
                 meter.say("; ".join(gpu_report()))
     run.finish()
     if report and rank == 0:
-        batches = own_batches(valid_examples, valid_groups, (device, 0, 1))
-        nats, _ = run_epoch(batches, model, valid_loss, None, None, "eval")
+        alone = own_batches(valid_examples, valid_groups, (device, 0, 1))
+        nats, _ = run_epoch(alone, model, valid_loss, None, None, "eval")
         translator = Translator(model, text, config)
         report_worth(translator, examples, valid_examples, _perplexity(nats))
 
@@ -702,28 +647,26 @@ def _perplexity(nats: float) -> float:
 
 
 def train_run(
-    config: TrainingConfig,
-    text: Text,
-    restart: bool = False,
-    processes: int | None = None,
-    report: bool = False,
+    config: TrainingConfig, text: Text, restart: bool = False, report: bool = False
 ) -> None:
     """Train a configuration's model in its folder, from where the run stopped.
 
-    Trains in this process or, with ``config.distributed``, in ``processes`` new ones on
-    this machine: by default one per GPU, or two without GPUs. They see the batches that
-    a single process would, so the model is the same, apart from rounding and from
-    dropout. Under torchrun this process does its share. Does nothing if the run is
-    finished; restart: delete it first; report: say at the end what the model is worth.
-    Raises DataError, and FloatingPointError.
+    Trains in this process or, with ``config.distributed``, in new ones on this machine:
+    one per GPU, or two without GPUs. They see the batches that a single process would,
+    so the model is the same, apart from rounding and from dropout. Under torchrun this
+    process does its share. Does nothing if the run is finished; restart: delete it
+    first; report: say at the end what the model is worth. Raises DataError, and
+    FloatingPointError.
     """
-    with claim_folder(Path(config.run_dir)):
+    main = is_main_process()  # it alone claims and opens the folder
+    with claim_folder(Path(config.run_dir)) if main else nullcontext():
         if not restart and is_finished(config):
             return
-        open_run_folder(config, restart)
+        if main:
+            open_run_folder(config, restart)
         if not config.distributed or is_launched():
             train_resumably(config, text, report)
             return
         on_gpu = choose_device(config.device).type == "cuda"
-        count = processes or (torch.cuda.device_count() if on_gpu else 2)
+        count = torch.cuda.device_count() if on_gpu else 2
         run_in_processes(count, train_resumably, config, text, report)
