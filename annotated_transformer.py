@@ -127,12 +127,12 @@ def for_all_heads(mask: Tensor | None) -> Tensor | None:
     """
     if mask is None:
         return None
-    if mask.is_floating_point() and bool((mask < 0).any()):
+    if mask.is_floating_point() and (mask < 0).any():
         raise ValueError(
             "the mask has negative numbers, as if it were to be added to the scores; "
             "here, a mask is True (or 1) where attention is allowed: mask == 0"
         )
-    return (mask if mask.dtype == torch.bool else mask != 0).unsqueeze(1)
+    return (mask != 0).unsqueeze(1)
 
 
 class MultiHeadedAttention(nn.Module):
