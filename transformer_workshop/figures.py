@@ -50,7 +50,7 @@ def schedule_chart(rates: pandas.DataFrame) -> altair.Chart:
             alt.X("update:Q", title="update"),
             alt.Y("rate:Q", title="learning rate").axis(format=".4f"),
             alt.Color("schedule:N", title=None, sort=order),
-            alt.StrokeDash("schedule:N", title=None, sort=order),
+            alt.StrokeDash("schedule:N", sort=order, legend=None),
         )
         .properties(title="Learning rates over 20,000 updates")
     )
