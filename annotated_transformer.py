@@ -52,8 +52,9 @@ _NAMES = [
     "PositionalEncoding", "check_length", "Generator", "EncoderDecoder",
     "initialize", "count_parameters", "make_model", "LearnedPositions",
     # 02_training
-    "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
-    "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
+    "Batch", "SimpleLossCompute", "TrainState", "in_mode", "windows",
+    "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
+    "LabelSmoothing",
     # 03_real_world_example
     "DataError", "stream_lines", "read_lines", "decode_line", "read_parallel",
     "optional_import", "WordTokenizer", "load_tokenizers", "SPECIALS", "START",
@@ -538,47 +539,16 @@ class Batch:
         return (tgt != pad).unsqueeze(-2) & causal
 
 
-class LabelSmoothing(nn.Module):
-    """Sum the KL divergence from the smoothed target (paper, section 5.4).
-
-    x (B * L, vocab) are log-probabilities, target (B * L) ids. The smoothed
-    target gives the correct word 1 - smoothing, padding nothing, and the other
-    words equal shares of the rest. A position whose target is padding adds
-    nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
-    """
-
-    def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
-        super().__init__()
-        if not 0 <= smoothing < 1:
-            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
-        self.size = size
-        self.padding_idx = padding_idx
-        self.smoothing = smoothing
-        self.true_dist: Tensor | None = None
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        if x.size(1) != self.size:
-            raise ValueError(
-                f"log-probabilities of {x.size(1)} words for a criterion of "
-                f"size {self.size}"
-            )
-        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
-        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
-        true_dist[:, self.padding_idx] = 0
-        true_dist[target == self.padding_idx] = 0
-        self.true_dist = true_dist
-        return F.kl_div(x, true_dist, reduction="sum")
-
-
 class SimpleLossCompute:
     """Turn decoder vectors into a loss, with generator and criterion.
 
     Called with x (B, L, d_model), y (B, L) and norm, return the batch's
     summed loss, as a float, and that sum divided by norm, as a tensor to call
-    backward() on. With a criterion that doesn't smooth, the loss is the NLL.
+    backward() on. The criterion takes log-probabilities (B * L, vocab) and ids
+    (B * L). If it doesn't smooth, the loss is the NLL.
     """
 
-    def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
+    def __init__(self, generator: nn.Module, criterion: nn.Module):
         self.generator = generator
         self.criterion = criterion
 
@@ -740,6 +710,38 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
         data = torch.randint(1, V, (batch_size, 10))
         data[:, 0] = 1
         yield Batch(data, data.clone(), pad=0)
+
+
+class LabelSmoothing(nn.Module):
+    """Sum the KL divergence from the smoothed target (paper, section 5.4).
+
+    x (B * L, vocab) are log-probabilities, target (B * L) ids. The smoothed
+    target gives the correct word 1 - smoothing, padding nothing, and the other
+    words equal shares of the rest. A position whose target is padding adds
+    nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
+    """
+
+    def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
+        super().__init__()
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
+        self.size = size
+        self.padding_idx = padding_idx
+        self.smoothing = smoothing
+        self.true_dist: Tensor | None = None
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        if x.size(1) != self.size:
+            raise ValueError(
+                f"log-probabilities of {x.size(1)} words for a criterion of "
+                f"size {self.size}"
+            )
+        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
+        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        true_dist[:, self.padding_idx] = 0
+        true_dist[target == self.padding_idx] = 0
+        self.true_dist = true_dist
+        return F.kl_div(x, true_dist, reduction="sum")
 
 
 # -----------------------------------------------------------------------------

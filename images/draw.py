@@ -625,13 +625,13 @@ fixed beforehand.""".split("\n")
 
 
 def teacher_forcing() -> Figure:
-    """Draw what the decoder reads and is asked for, with one position picked out."""
+    """Draw what the decoder reads and must predict, with one position picked out."""
     f = Figure("teacher_forcing", 252, "Teacher forcing: tgt against tgt_y")
     tgt = ["<s>", "A", "dog", "is", "running", "."]
     tgt_y = ["A", "dog", "is", "running", ".", "</s>"]
     picked = 2
     centers = [158 + 101 * i for i in range(len(tgt))]
-    for y, code, words in ((45, "tgt_y", "is asked"), (185, "tgt", "is read")):
+    for y, code, words in ((45, "tgt_y", "to predict"), (185, "tgt", "to read")):
         f.text(20, y - 9, code, 15, "start", bold=True)
         f.text(20, y + 10, words, 13, "start")
     pairs = [(s, t) for t in range(len(tgt)) for s in range(t + 1)]
@@ -646,7 +646,7 @@ def teacher_forcing() -> Figure:
     f.text(
         360,
         230,
-        "asked for “is”, position 2 reads <s> A dog, and nothing to the right of it",
+        "to predict “is”, position 2 reads <s> A dog, and nothing to the right of it",
         14,
         color=LINE,
     )

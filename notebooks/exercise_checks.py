@@ -312,8 +312,8 @@ def near(found: float, expected: float) -> bool:
 
 @exercise("2.1")
 def what_the_decoder_reads(answer):
-    row = torch.tensor([[1, 7, 4, 9, 2, 0, 0]])
-    batch = at.Batch(row, row, pad=0)
+    row = torch.tensor([[0, 7, 4, 9, 1, 2, 2]])
+    batch = at.Batch(row, row)
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "three things are asked for, (tgt, tgt_y, ntokens)."
     )

@@ -89,6 +89,12 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     )
 
 
+def test_without_smoothing_it_is_torchs_nll():
+    x, target = torch.randn(6, 8).log_softmax(-1), torch.tensor([1, 0, 5, 7, 0, 3])
+    plain = nn.NLLLoss(ignore_index=0, reduction="sum")
+    torch.testing.assert_close(at.LabelSmoothing(8, 0)(x, target), plain(x, target))
+
+
 def test_relation_to_torchs_label_smoothing():
     """Derive ours from theirs, a cross-entropy that spreads over all V words."""
     V, smoothing = 8, 0.2

@@ -102,10 +102,10 @@ WRONG["1.3"] = [cut_by_view, joined_by_reshape, causal_but_alone]
 # chapter 2
 
 WRONG["2.1"] = [
-    ([1, 7, 4, 9, 2, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # nothing cut off
-    ([1, 7, 4, 9, 0, 0], [7, 4, 9, 2, 0, 0], 4),  # the end symbol cut, not the last
-    ([1, 7, 4, 9, 2, 0], [1, 7, 4, 9, 2, 0], 4),  # not shifted
-    ([1, 7, 4, 9, 2, 0], [7, 4, 9, 2, 0, 0], 3),  # the end symbol not counted
+    ([0, 7, 4, 9, 1, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # nothing cut off
+    ([0, 7, 4, 9, 2, 2], [7, 4, 9, 1, 2, 2], 4),  # the end symbol cut, not the last
+    ([0, 7, 4, 9, 1, 2], [0, 7, 4, 9, 1, 2], 4),  # not shifted
+    ([0, 7, 4, 9, 1, 2], [7, 4, 9, 1, 2, 2], 3),  # the end symbol not counted
     4,
 ]
 
