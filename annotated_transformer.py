@@ -1387,7 +1387,7 @@ class CachedAttention(nn.Module):
 def _twin(module: Any) -> Any:
     """Return a second module with the same parts, to exchange some of them."""
     twin = copy.copy(module)
-    twin._modules = dict(module._modules)
+    twin._modules = dict(module._modules)  # copy.copy lets both share this
     return twin
 
 
@@ -1457,8 +1457,8 @@ class _Search:
         now = self.score(ids, log_p)
         longest = length_normalized(log_p, self.max_len - 1, self.alpha)
         bound = max(now, longest)  # it is `now` for a negative length penalty
-        beaten = any(score >= bound for score, _ in self.finished)
-        better = sum(score >= now for score, _ in self.finished)
+        beaten = any(value >= bound for value, _ in self.finished)
+        better = sum(value >= now for value, _ in self.finished)
         return beaten or better >= self.beam_size or len(ids) == self.max_len
 
     def best(self) -> tuple[float, list[int]]:
@@ -1528,7 +1528,7 @@ def _extend_all(
     # at most one candidate of each hypothesis ends, so beam_size others are among these
     best = [x[:, : 2 * beam_size].tolist() for x in (parent, token, total)]
     return [
-        [(rows[row][0] + [word], log_p, row) for row, word, log_p in zip(*candidates)]
+        [(rows[row][0] + [word], value, row) for row, word, value in zip(*candidates)]
         for candidates in zip(*best)
     ]
 
@@ -1567,7 +1567,7 @@ def beam_search(
             for search, candidates in zip(running, extended):
                 search.take(candidates)
     best = [search.best() for search in searches]
-    return [(ids, score) for score, ids in best]
+    return [(ids, value) for value, ids in best]
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:

@@ -371,8 +371,10 @@ def test_a_negative_penalty_does_not_end_the_search_early(monkeypatch):
         return [0, 1.0, 0, 0, 0, 0] if past else [0, 0.2, 0, 0.8, 0, 0]
 
     planted = Planted(monkeypatch, rule)
-    assert planted.search(max_len=100, length_penalty=-1.0)[0][0] == [3]
-    assert planted.search(max_len=100, length_penalty=-10.0)[0][0] == [3]
+    for alpha in (-1.0, -10.0):
+        [(ids, score)] = planted.search(max_len=100, length_penalty=alpha)
+        assert ids == [3]
+        assert score == pytest.approx(math.log(0.8) / (7 / 6) ** alpha)  # it has ended
 
 
 def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
@@ -521,6 +523,8 @@ def test_what_each_piece_bought_was_measured():
     for name in ("another seed", "a third seed"):
         assert f"{records[name]['difference']:+.2f}".replace("-", "−") in page
     reference, setting = records["reference"], stored["reference"]
+    gain, bleu = -records["greedy"]["difference"], reference["bleu"]
+    assert f"by {gain:.1f} points to {bleu:.1f}," in " ".join(page.split())
     assert round(reference["parameters"] / 1e6, 1) == 1.2
     assert round(records["no tying"]["parameters"] / 1e6, 1) == 2.2
     assert round(records["words"]["parameters"] / 1e6, 1) == 2.5

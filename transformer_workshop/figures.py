@@ -67,7 +67,7 @@ def merge_chart(
             left += 1  # a gap after each word
     symbols = pd.DataFrame(rows, columns=["merge", "left", "right", "symbol", "new"])
     symbols["middle"] = (symbols.left + symbols.right) / 2
-    chart = alt.Chart(symbols, width=560, height=350)
+    chart = alt.Chart(symbols, width=540, height=350)
     chart = chart.encode(alt.Y("merge", sort=None, title="merge"))
     boxes = chart.mark_bar(stroke="white", strokeWidth=2, height=21).encode(
         alt.X("left", title="the words of the sentence").axis(
