@@ -1511,26 +1511,19 @@ class BeamCache(DecoderCache):
 def _extend_all(
     model: EncoderDecoder, cache: BeamCache, searches: Sequence[_Search], beam_size: int
 ) -> list[list[_Hypothesis]]:
-    """Return the best candidates of each search, best first."""
-    B = len(searches)
+    """Return the candidates of each search, best first."""
     rows = [hypothesis for search in searches for hypothesis in search.hypotheses]
     ys = torch.tensor([ids for ids, _, _ in rows], device=cache.nothing.device)
     log_p = decode_step(model, cache, ys)  # (B · width, vocab)
-    sums = log_p.new_tensor([[total] for _, total, _ in rows])
+    best = log_p.topk(min(beam_size + 1, log_p.size(1)))  # a tiny vocabulary has fewer
+    values, words = (x.tolist() for x in best)
 
-    words = min(beam_size + 1, log_p.size(1))
-    log_p, token = log_p.topk(words)  # (B · width, words)
-    total, order = (sums + log_p).view(B, -1).sort(descending=True)
-    token = token.view(B, -1).gather(1, order)
-    first = torch.arange(0, len(rows), len(rows) // B, device=ys.device)
-    parent = first.unsqueeze(1) + order // words  # which row a candidate continues
-
-    # at most one candidate of each hypothesis ends, so beam_size others are among these
-    best = [x[:, : 2 * beam_size].tolist() for x in (parent, token, total)]
-    return [
-        [(rows[row][0] + [word], value, row) for row, word, value in zip(*candidates)]
-        for candidates in zip(*best)
-    ]
+    width = len(rows) // len(searches)
+    candidates: list[list[_Hypothesis]] = [[] for _ in searches]
+    for row, (ids, total, _) in enumerate(rows):
+        for word, value in zip(words[row], values[row]):
+            candidates[row // width].append((ids + [word], total + value, row))
+    return [sorted(each, key=lambda c: c[1], reverse=True) for each in candidates]
 
 
 def beam_search(
