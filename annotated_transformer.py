@@ -1362,40 +1362,34 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
 
 
 class CachedAttention(nn.Module):
-    """Attend as a module does, but compute each key and value only once.
+    """Attend as the module ``attn`` does, to keys and values that are kept.
 
     ``keys`` and ``values`` are (B, h, S, d_k), at first those of x (B, S, d_model);
-    those of later calls join them if it ``grows``. ``mask`` is (B, 1, 1, S).
+    each call adds those of its new positions. ``mask`` is (B, 1, 1, S).
     """
 
-    def __init__(
-        self, attn: Any, x: Tensor, mask: Tensor | None = None, grows: bool = False
-    ):
+    def __init__(self, attn: Any, x: Tensor, mask: Tensor | None = None):
         super().__init__()
         self.attn = copy.copy(attn)  # the same weights, in a module of our own
         self.mask = mask
-        self.grows = grows
-        _, self.keys, self.values = attn.project(x[:, :0], x, x)
+        _, self.keys, self.values = attn.project(x, x, x)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """Attend from query (rows, 1, d_model), where rows is B or a multiple of it."""
+        """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
         q, k, v = self.attn.project(query, key, value)
-        if self.grows:
-            self.keys = torch.cat([self.keys, k], dim=2)
-            self.values = torch.cat([self.values, v], dim=2)
-            self.attn.start = self.keys.size(2)  # the next position (for chapter 6)
-        together = q.unflatten(0, (len(self.keys), -1)).squeeze(3).transpose(1, 2)
-        x = self.attn.attend(together, self.keys, self.values, self.mask)
-        x = x.transpose(1, 2).flatten(0, 1).unsqueeze(2)  # (rows, h, 1, d_k), like q
+        self.keys = torch.cat([self.keys, k], dim=2)
+        self.values = torch.cat([self.values, v], dim=2)
+        self.attn.start = self.keys.size(2)  # the next position, if attn asks for it
+        x = self.attn.attend(q, self.keys, self.values, self.mask)
         return self.attn.linears[3](self.attn.join(x))
 
 
 def _twin(module: Any) -> Any:
     """Return a second module with the same parts, to exchange some of them."""
     twin = copy.copy(module)
-    twin._modules = dict(module._modules)
+    twin._modules = dict(module._modules)  # copy.copy lets both share this
     return twin
 
 
@@ -1413,18 +1407,17 @@ class DecoderCache:
         self.decoder = _twin(model.decoder)
         self.decoder.layers = nn.ModuleList(map(_twin, self.decoder.layers))
         for layer in self.decoder.layers:
+            layer.self_attn = CachedAttention(layer.self_attn, self.nothing)
             layer.src_attn = CachedAttention(layer.src_attn, memory, mask)
-            layer.self_attn = CachedAttention(layer.self_attn, self.nothing, grows=True)
-        self.source = [layer.src_attn for layer in self.decoder.layers]
         self.target = [layer.self_attn for layer in self.decoder.layers]
+        self.source = [layer.src_attn for layer in self.decoder.layers]
 
 
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Return log-probabilities (…, vocab) of what follows each of ys (…, L)."""
-    # a token's position is its place in ys: all L are embedded, only the last goes on
-    x = model.tgt_embed(ys.flatten(0, -2))[:, -1:]
+    """Return log-probabilities (B, vocab) of what follows each of ys (B, L)."""
+    x = model.tgt_embed(ys)[:, -1:]  # embedded at its position, and goes on alone
     x = cache.decoder(x, cache.nothing, None, None)
-    return model.generator(x).view(*ys.shape[:-1], -1)
+    return model.generator(x[:, -1])
 
 
 def length_normalized(log_p: float, length: int, alpha: float) -> float:
@@ -1432,17 +1425,63 @@ def length_normalized(log_p: float, length: int, alpha: float) -> float:
     return log_p / ((5 + length) / 6) ** alpha
 
 
-def _may_win(
-    finished: list[tuple[float, list[int]]], now: float, bound: float, beam_size: int
-) -> bool:
-    """Return whether the search goes on for a sentence.
+_Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
 
-    ``finished`` holds (score, ids) of the hypotheses that have ended; the best one
-    that has not has the score ``now``, and can never score above ``bound``.
-    """
-    beaten = any(value >= bound for value, _ in finished)
-    crowded_out = sum(value >= now for value, _ in finished) >= beam_size
-    return not (beaten or crowded_out)
+
+class _Search:
+    """The beam search for one sentence, which begins in ``row`` of a cache."""
+
+    def __init__(
+        self, row: int, start: int, end: int, max_len: int, beam_size: int, alpha: float
+    ):
+        self.end = end
+        self.max_len = max_len
+        self.beam_size = beam_size
+        self.alpha = alpha
+        self.hypotheses: list[_Hypothesis] = [([start], 0.0, row)]
+        self.finished: list[tuple[float, list[int]]] = []  # (score, ids written)
+
+    def score(self, ids: list[int], log_p: float) -> float:
+        """Return log P over the length penalty for the words after the start symbol."""
+        return length_normalized(log_p, len(ids) - 1, self.alpha)
+
+    def take(self, candidates: Sequence[_Hypothesis]) -> None:
+        """Set aside those of the best candidates that end; go on with the others."""
+        for ids, log_p, _ in candidates[: self.beam_size]:
+            if ids[-1] == self.end:
+                self.finished.append((self.score(ids, log_p), ids[1:-1]))
+        others = [c for c in candidates if c[0][-1] != self.end]
+        self.hypotheses = others[: self.beam_size]
+
+    def is_over(self) -> bool:
+        """Return whether the best hypothesis is at its limit, or can't or won't win."""
+        ids, log_p, _ = self.hypotheses[0]
+        now = self.score(ids, log_p)
+        longest = length_normalized(log_p, self.max_len - 1, self.alpha)
+        bound = max(now, longest)  # it is `now` for a negative length penalty
+        beaten = any(value >= bound for value, _ in self.finished)
+        better = sum(value >= now for value, _ in self.finished)
+        return beaten or better >= self.beam_size or len(ids) == self.max_len
+
+    def best(self) -> tuple[float, list[int]]:
+        """Return the best output, finished or cut where the search is: (score, ids)."""
+        ids, log_p, _ = self.hypotheses[0]
+        return max([*self.finished, (self.score(ids, log_p), ids[1:])])
+
+
+class _SharedSource(nn.Module):
+    """Cross-attention in which all hypotheses of a sentence query one source."""
+
+    def __init__(self, attn: CachedAttention):
+        super().__init__()
+        self.attn = attn
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend from query (B · width, 1, d_model), those of a sentence in a row."""
+        x = query.view(len(key), -1, query.size(-1))  # (B, width, d_model)
+        return self.attn(x, key, value).view_as(query)
 
 
 class BeamCache(DecoderCache):
@@ -1452,13 +1491,16 @@ class BeamCache(DecoderCache):
     (B · width, h, L, d_k), those of the first sentence first.
     """
 
+    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
+        super().__init__(model, src, src_mask)
+        for layer in self.decoder.layers:
+            layer.src_attn = _SharedSource(layer.src_attn)
+
     def follow(self, rows: list[int]) -> None:
         """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
-        if rows != list(range(len(self.target[0].keys))):
-            kept = torch.tensor(rows, device=self.target[0].keys.device)
-            for attn in self.target:
-                attn.keys = attn.keys.index_select(0, kept)
-                attn.values = attn.values.index_select(0, kept)
+        kept = torch.tensor(rows, device=self.nothing.device)
+        for attn in self.target:
+            attn.keys, attn.values = attn.keys[kept], attn.values[kept]
 
     def keep(self, sentences: list[int]) -> None:
         """Forget every source sentence but these."""
@@ -1466,6 +1508,24 @@ class BeamCache(DecoderCache):
         for attn in self.source:
             attn.keys, attn.values = attn.keys[sentences], attn.values[sentences]
             attn.mask = attn.mask[sentences]
+
+
+def _extend_all(
+    model: EncoderDecoder, cache: BeamCache, searches: Sequence[_Search], beam_size: int
+) -> list[list[_Hypothesis]]:
+    """Return the candidates of each search, best first."""
+    rows = [hypothesis for search in searches for hypothesis in search.hypotheses]
+    ys = torch.tensor([ids for ids, _, _ in rows], device=cache.nothing.device)
+    log_p = decode_step(model, cache, ys)  # (B · width, vocab)
+    best = log_p.topk(min(beam_size + 1, log_p.size(1)))  # a tiny vocabulary has fewer
+    values, words = (x.tolist() for x in best)
+
+    width = len(rows) // len(searches)
+    candidates: list[list[_Hypothesis]] = [[] for _ in searches]
+    for row, (ids, total, _) in enumerate(rows):
+        for word, value in zip(words[row], values[row]):
+            candidates[row // width].append((ids + [word], total + value, row))
+    return [sorted(each, key=lambda c: c[1], reverse=True) for each in candidates]
 
 
 def beam_search(
@@ -1486,63 +1546,23 @@ def beam_search(
     An output that has not ended there is cut and competes as it is.
     """
     limits = [max_len] * len(src) if isinstance(max_len, int) else max_len
-    finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
-    sentences = list(range(len(src)))  # the B that are still searched
-    ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
-    sums = torch.zeros(len(src), 1, device=src.device)  # (B, width)
+    searches = [
+        _Search(row, start_symbol, end_symbol, limit, beam_size, length_penalty)
+        for row, limit in enumerate(limits)
+    ]
     with in_mode(model, training=False), torch.inference_mode():
         cache = BeamCache(model, src, src_mask)
-        for length in range(1, max(limits)):
-            # 1) each hypothesis with each of its best next words, best first
-            log_p = decode_step(model, cache, ys)
-            B, width, vocab = log_p.shape
-            words = min(beam_size + 1, vocab)
-            log_p, token = log_p.topk(words)  # (B, width, words)
-            total = (sums.unsqueeze(-1) + log_p).flatten(1)  # (B, width · words)
-            total, order = total.sort(dim=1, descending=True)
-            token = token.flatten(1).gather(1, order)
-            first = width * torch.arange(B, device=src.device).unsqueeze(1)
-            parent = first + order // words  # as the cache counts hypotheses
-            ended = token == end_symbol
-
-            # 2) those that end are set aside, if they are good enough
-            written = ys.flatten(0, 1)  # (B · width, L)
-            b, i = ended[:, :beam_size].nonzero(as_tuple=True)
-            outputs = written[parent[b, i], 1:].tolist()
-            for row, value, ids in zip(b.tolist(), total[b, i].tolist(), outputs):
-                normalized = length_normalized(value, length, length_penalty)
-                finished[sentences[row]].append((normalized, ids))
-
-            # 3) the best of the others go on (in a tiny vocabulary, there may be few;
-            # each hypothesis has at most one candidate that ends)
-            some = min(beam_size, total.size(1) - width)
-            sums, others = total.masked_fill(ended, -torch.inf).topk(some)
-            parent, token = parent.gather(1, others), token.gather(1, others)
-            ys = torch.cat([written[parent], token.unsqueeze(-1)], dim=-1)
-
-            # 4) a sentence is dropped when none of its unfinished ones can win, and at
-            # its limit, where the best of these is cut
-            open_rows = []
-            for row, value in enumerate(sums[:, 0].tolist()):
-                sentence, last = sentences[row], limits[sentences[row]] - 1
-                now = length_normalized(value, length, length_penalty)
-                # the bound is `now` for a negative length penalty
-                bound = max(now, length_normalized(value, last, length_penalty))
-                if not _may_win(finished[sentence], now, bound, beam_size):
-                    continue
-                if length < last:
-                    open_rows.append(row)
-                else:
-                    finished[sentence].append((now, ys[row, 0, 1:].tolist()))
-            if not open_rows:
-                break
-            if len(open_rows) < B:
-                cache.keep(open_rows)
-            cache.follow(parent[open_rows].flatten().tolist())
-            ys, sums = ys[open_rows], sums[open_rows]
-            sentences = [sentences[row] for row in open_rows]
-    best = (max(ended, default=(0.0, [])) for ended in finished)  # max_len may be 1
-    return [(ids, normalized) for normalized, ids in best]
+        running = searches
+        while going_on := [b for b, s in enumerate(running) if not s.is_over()]:
+            if len(going_on) < len(running):
+                cache.keep(going_on)
+            running = [running[b] for b in going_on]
+            cache.follow([row for s in running for _, _, row in s.hypotheses])
+            extended = _extend_all(model, cache, running, beam_size)
+            for search, candidates in zip(running, extended):
+                search.take(candidates)
+    best = [search.best() for search in searches]
+    return [(ids, value) for value, ids in best]
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:

@@ -29,7 +29,7 @@ def cache() -> Figure:
     f.line((330, 185), (218, 185))
     f.text(274, 172, "read", 13)
     f.text(484, 178, "keys, values of the source:", 13, "start")
-    f.text(484, 196, "once, for all hypotheses", 13, "start")
+    f.text(484, 196, "computed once", 13, "start")
     # the target: one column per step
     stored = [FILL["attention"]] * 5 + [HEADS[1]]
     f.grid(334, 222, [stored] * 2, 19)
@@ -38,8 +38,8 @@ def cache() -> Figure:
     f.line((218, 246), (274, 282), (438, 282), (438, 264))
     f.text(356, 298, "the new key and value are added", 13)
     f.text(484, 232, "keys, values up to position t:", 13, "start")
-    f.text(484, 250, "each row its own past", 13, "start")
-    f.text(500, 120, "Queries are not stored: each is asked once.", 13, color=LINE)
+    f.text(484, 250, "one more in each step", 13, "start")
+    f.text(500, 120, "Queries are not stored: each is used once.", 13, color=LINE)
     return f
 
 

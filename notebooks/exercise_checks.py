@@ -959,10 +959,10 @@ def surprises(model, src, mask, ids):
     with at.in_mode(model, training=False):
         cache = at.DecoderCache(model, src, mask)
         steps = [
-            at.decode_step(model, cache, torch.tensor([[ids[:n]]]))
+            at.decode_step(model, cache, torch.tensor([ids[:n]]))
             for n in range(1, len(ids))
         ]
-        return [-step[0, 0, new].item() for step, new in zip(steps, ids[1:])]
+        return [-step[0, new].item() for step, new in zip(steps, ids[1:])]
 
 
 class Table:
@@ -1297,7 +1297,7 @@ def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
     src, tokens = torch.tensor([[4, 5]]), 3
     cache = at.DecoderCache(model, src, torch.ones(1, 1, 2))
     for n in range(1, tokens + 1):
-        at.decode_step(model, cache, torch.full((1, 1, n), 4))
+        at.decode_step(model, cache, torch.full((1, n), 4))
     stored = [part for attn in cache.target for part in (attn.keys, attn.values)]
     return sum(part.numel() * part.element_size() for part in stored) // tokens
 

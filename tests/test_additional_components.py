@@ -151,8 +151,8 @@ def test_cached_equals_uncached(norm_first, learned, dtype, near):
     tgt = torch.randint(0, 12, (4, 20))
     whole = model.generator(model(src, tgt, mask, at.subsequent_mask(20)))
     cache = at.DecoderCache(model, src, mask)
-    steps = [at.decode_step(model, cache, tgt[:, None, : t + 1]) for t in range(20)]
-    steps = torch.cat(steps, dim=1)
+    steps = [at.decode_step(model, cache, tgt[:, : t + 1]) for t in range(20)]
+    steps = torch.stack(steps, dim=1)
     assert (steps - whole).abs().max() < near
 
 
@@ -162,11 +162,12 @@ def test_hypotheses_share_the_source_and_keep_their_own_past():
     src, mask = some_source(rows=2)
     tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
     cache = at.BeamCache(model, src, mask)
-    at.decode_step(model, cache, tgt[:, :1, :1])
+    at.decode_step(model, cache, tgt[:, 0, :1])
     cache.follow([0, 0, 0, 1, 1, 1])
     tgt[:, :, 0] = tgt[:, :1, 0]
     for t in range(1, 6):
-        got = at.decode_step(model, cache, tgt[:, :, : t + 1])
+        got = at.decode_step(model, cache, tgt[:, :, : t + 1].flatten(0, 1))
+    got = got.view(2, 3, -1)
     assert len(cache.source[0].keys) == 2
     for b, w in itertools.product(range(2), range(3)):
         whole = model(src[[b]], tgt[b, [w]], mask[[b]], at.subsequent_mask(6))
@@ -180,11 +181,11 @@ def test_rows_can_change_places_and_leave():
     tgt = torch.randint(0, 12, (3, 5))
     cache = at.BeamCache(model, src, mask)
     for t in range(4):
-        at.decode_step(model, cache, tgt[:, None, : t + 1])
+        at.decode_step(model, cache, tgt[:, : t + 1])
     rows = [2, 0]
     cache.follow(rows)
     cache.keep(rows)
-    got = at.decode_step(model, cache, tgt[rows][:, None])[:, 0]
+    got = at.decode_step(model, cache, tgt[rows])
     whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
     assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
 
@@ -311,16 +312,15 @@ class Planted:
         self.past = [self.past[row] for row in rows]
 
     def step(self, model, cache, ys):
-        self.batches.append(len(ys))
-        old = self.past or [[sentence] for sentence in range(len(ys))]
-        new = zip(old, ys[..., -1].flatten().tolist(), strict=True)
+        self.batches.append(len(cache.nothing))
+        new = zip(self.past, ys[:, -1].tolist(), strict=True)
         self.past = [[*past, token] for past, token in new]
-        assert [past[1:] for past in self.past] == ys.flatten(0, 1).tolist()
+        assert [past[1:] for past in self.past] == ys.tolist()
         rows = torch.tensor([self.rule(past[2:], past[0]) for past in self.past])
-        return rows.clamp_min(1e-9).log().view(*ys.shape[:2], -1)
+        return rows.clamp_min(1e-9).log()
 
     def search(self, max_len=50, rows=1, **options):
-        self.past, self.batches = None, []
+        self.past, self.batches = [[sentence] for sentence in range(rows)], []
         src, mask = some_source(rows)
         return search(some_model(), src, mask, max_len, **options)
 
@@ -371,8 +371,10 @@ def test_a_negative_penalty_does_not_end_the_search_early(monkeypatch):
         return [0, 1.0, 0, 0, 0, 0] if past else [0, 0.2, 0, 0.8, 0, 0]
 
     planted = Planted(monkeypatch, rule)
-    assert planted.search(max_len=100, length_penalty=-1.0)[0][0] == [3]
-    assert planted.search(max_len=100, length_penalty=-10.0)[0][0] == [3]
+    for alpha in (-1.0, -10.0):
+        [(ids, score)] = planted.search(max_len=100, length_penalty=alpha)
+        assert ids == [3]
+        assert score == pytest.approx(math.log(0.8) / (7 / 6) ** alpha)  # it has ended
 
 
 def test_the_search_stops_when_nothing_better_can_come(monkeypatch):
@@ -426,7 +428,7 @@ def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
     def noted(model, cache, ys):
-        widths.append(ys.size(1))
+        widths.append(len(ys) // len(cache.nothing))
         return step(model, cache, ys)
 
     monkeypatch.setattr(at, "decode_step", noted)
@@ -521,6 +523,8 @@ def test_what_each_piece_bought_was_measured():
     for name in ("another seed", "a third seed"):
         assert f"{records[name]['difference']:+.2f}".replace("-", "−") in page
     reference, setting = records["reference"], stored["reference"]
+    gain, bleu = -records["greedy"]["difference"], reference["bleu"]
+    assert f"by {gain:.1f} points to {bleu:.1f}," in " ".join(page.split())
     assert round(reference["parameters"] / 1e6, 1) == 1.2
     assert round(records["no tying"]["parameters"] / 1e6, 1) == 2.2
     assert round(records["words"]["parameters"] / 1e6, 1) == 2.5

@@ -95,10 +95,10 @@ def steps_of(model):
     src = torch.arange(4, 31).view(3, 9)
     src[1, 5:] = at.PAD
     cache = at.DecoderCache(model, src, (src != at.PAD).unsqueeze(-2))
-    ys = torch.arange(4, 19).view(3, 1, 5)
+    ys = torch.arange(4, 19).view(3, 5)
     with torch.inference_mode():
-        steps = [at.decode_step(model, cache, ys[:, :, : t + 1]) for t in range(5)]
-    return torch.cat(steps, dim=1)
+        steps = [at.decode_step(model, cache, ys[:, : t + 1]) for t in range(5)]
+    return torch.stack(steps, dim=1)
 
 
 @pytest.mark.parametrize("change", ["in place", "loaded", "double", "copied"])

@@ -78,8 +78,8 @@ def in_one_pass(model, batch):
 def step_by_step(model, batch):
     """Return the same from decoding with chapter 4's cache."""
     cache = at.DecoderCache(model, batch.src, batch.src_mask)
-    read = [batch.tgt[:, None, : t + 1] for t in range(batch.tgt.size(1))]
-    return torch.cat([at.decode_step(model, cache, ys) for ys in read], dim=1)
+    read = [batch.tgt[:, : t + 1] for t in range(batch.tgt.size(1))]
+    return torch.stack([at.decode_step(model, cache, ys) for ys in read], dim=1)
 
 
 def heads(B=2, h=3, L=5, d_k=8, seed=0):
