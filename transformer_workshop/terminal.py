@@ -120,7 +120,7 @@ def _command_line() -> _CommandLine:
     model.add_argument("--model", type=Path, default=default_model(), help=about)
     model.set_defaults(device="auto")
     search = _CommandLine(add_help=False, parents=[model])
-    _add_settings(search, ["beam_size", "length_penalty", "device"])
+    _add_settings(search, ["beam_size", "length_penalty", "source_language", "device"])
     pairs = _CommandLine(add_help=False)
     pairs.add_argument("--src", help="file of sentences, one per line, or TABLE:COLUMN")
     pairs.add_argument("--ref", help="file of reference translations, line by line")
@@ -158,7 +158,8 @@ def _command_line() -> _CommandLine:
         "names the lines whose translation not to rely on."
     )
     translate = add("translate", "Translate lines of text", search, more=more)
-    translate.add_argument("sentences", nargs="*", help="[standard input]")
+    about = "sentences, or TABLE:COLUMN [standard input]"
+    translate.add_argument("sentences", nargs="*", help=about)
     about = "exit with status 1 if a translation is not to be relied on"
     translate.add_argument("--strict", action="store_true", help=about)
 
