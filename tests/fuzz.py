@@ -195,6 +195,14 @@ def _(place, names, said):
     return place.train([said], **{place.draw.choice(names): str(place.folder / bad)})
 
 
+@kind("text: a table", [".csv", ".csv:0", ".csv:fr", ".csv:9", ".tsv:en", ".jsonl:x"])
+def _(place, endings):
+    path = place.folder / f"{place.word()}{place.draw.choice(endings)}"
+    file = path.with_name(path.name.split(":")[0])
+    file.write_text("de,en\nein,a\n", "utf-8")
+    return place.train([file.name], **{place.draw.choice(list(place.files)): path})
+
+
 @kind("text: one side only")
 def _(place):
     name = place.draw.choice(list(place.files))

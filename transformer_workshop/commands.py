@@ -222,25 +222,20 @@ _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
 
 
 def translate_command(arguments: Namespace) -> int:
-    """Translate arguments or standard input.
+    """Translate the sentences or files in the arguments, or standard input.
 
     Return 1 if a line was refused or, with --strict, if one is not to be relied on.
     """
     share_one_heap()  # otherwise a long text would take more and more memory
     given: list[bytes] = []
     for sentence in arguments.sentences:
-        if column_of(sentence):
-            given += (text.encode() for text in stream_text(sentence))
-            continue
-        if os.path.isfile(sentence):
-            do = f"`translate < {sentence}` translates its lines."
-            if sentence.endswith(".gz"):
-                do = f"`zcat {sentence} | annotated-transformer translate` does."
-            raise DataError(sentence, "is a file, not a sentence", do)
-        if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
+        if column_of(sentence) or os.path.isfile(sentence):
+            given += map(str.encode, stream_text(sentence))
+        elif re.fullmatch(r"\S+\.(de|en|txt)", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
-        given.append(os.fsencode(sentence))
+        else:
+            given.append(os.fsencode(sentence))
     translator = _load_model(arguments)
     if arguments.strict and translator.threshold is None:
         what = "is not calibrated, so --strict can't tell what not to rely on"

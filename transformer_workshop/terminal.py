@@ -158,7 +158,7 @@ def _command_line() -> _CommandLine:
         "names the lines whose translation not to rely on."
     )
     translate = add("translate", "Translate lines of text", search, more=more)
-    about = "sentences, or TABLE:COLUMN [standard input]"
+    about = "sentences, files, or TABLE:COLUMN [standard input]"
     translate.add_argument("sentences", nargs="*", help=about)
     about = "exit with status 1 if a translation is not to be relied on"
     translate.add_argument("--strict", action="store_true", help=about)
