@@ -672,9 +672,8 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
         return f"{type(error).__name__}: {error}", ""
     # a model that was hardly trained repeats itself
     said = re.sub(r"(?m)^.*: don't rely on this translation.*\n", "", said)
-    said = re.sub(
-        r"(?m)^(Settings chosen|  --).*\n", "", said
-    )  # by `train`, one a line
+    # what `train` says before it begins
+    said = re.sub(r"(?m)^(The training pairs|Settings|  |valid: ).*\n", "", said)
     last = said.splitlines()[-1] if said else ""
     own = last  # without what it repeats from the command
     given = [part for word in case.argv for part in (word, word.partition("=")[2])]

@@ -558,6 +558,13 @@ def test_a_source_longer_than_any_in_training_is_noted(small, files):
         assert bool(fault) == noted
 
 
+@pytest.mark.parametrize("pairs", ["Ein Hund.", ["Ein Hund."]])
+@pytest.mark.parametrize("bpe_size", [0, 300])
+def test_sentences_are_not_taken_for_pairs(pairs, bpe_size):
+    with pytest.raises(ValueError, match="values to unpack"):
+        at.prepare_text(pairs, bpe_size)
+
+
 def test_unknown_ids_are_refused(small):
     for ids in ([at.START, 10**6, at.END], [-1]):
         with pytest.raises(ValueError, match="ids must be from 0 to"):

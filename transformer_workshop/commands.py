@@ -231,7 +231,7 @@ def translate_command(arguments: Namespace) -> int:
     for sentence in arguments.sentences:
         if column_of(sentence) or os.path.isfile(sentence):
             given += map(str.encode, stream_text(sentence))
-        elif re.fullmatch(r"\S+\.(de|en|txt)", sentence):
+        elif re.fullmatch(r"\S+\.[a-z]{2,5}", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
         else:

@@ -149,7 +149,7 @@ def _command_line() -> _CommandLine:
     prepare.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(prepare, _CORPUS, presets=["small"])
     _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
-    about = "leave out pairs that are repeated, in validation, or of odd length"
+    about = "leave out pairs that are blank, repeated, in validation, or of odd length"
     prepare.add_argument("--clean", action="store_true", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
