@@ -29,6 +29,7 @@ from transformer_workshop.corpora import (
     column_of,
     load_pairs,
     load_text,
+    open_store,
     prepare_store,
     read_pairs,
     stream_parallel,
@@ -46,7 +47,7 @@ from transformer_workshop.own_data import (
     fit_subwords,
     fit_to_data,
     list_choices,
-    notes_on_pairs,
+    report_on_pairs,
 )
 from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
@@ -106,21 +107,24 @@ def train_command(arguments: Namespace) -> int:
     if begun and saved_steps(folder / "resume"):
         text = load_text(folder)
     else:
-        notes = notes_on_pairs(config)
-        if not begun and not arguments.config and config.dataset == "files":
-            config, text = fit_to_data(given)
-            notes.append(list_choices(config, given))
-        elif config.store:
-            text = load_text(config.store)
+        chosen, train = "", [] if config.store else load_pairs(config, "train")
+        if begun or arguments.config or config.dataset != "files":
+            text = text_of(config, train)
         else:
-            text = text_of(config, load_pairs(config, "train"))
+            config, text = fit_to_data(given)
+            chosen = list_choices(config, given)
         # whatever can fail does so before anything changes
+        if config.store:
+            open_store(config, text)
+        valid = load_pairs(config, "valid")
         model = build_model(config, text.vocab_src, text.vocab_tgt)
         if config.init:
             load_weights(model, config.init)
         if is_main_process():
-            for note in filter(None, notes):
-                log(note)
+            if train and config.dataset == "files":
+                report_on_pairs(train, valid)
+            if chosen:
+                log(chosen)
     if arguments.dry_run:
         return 0
     try:
@@ -139,10 +143,9 @@ def prepare_command(arguments: Namespace) -> int:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     given = given_settings(arguments)
     config = choose_config(arguments.config, **given)
-    files = config.train_src, config.train_tgt
-    if not arguments.config and "bpe_size" not in given and all(files):
-        pairs = stream_parallel(*map(str, files), blank=arguments.clean)
-        bpe_size = fit_subwords(pairs)
+    src, tgt = config.train_src, config.train_tgt
+    if not arguments.config and "bpe_size" not in given and src and tgt:
+        bpe_size = fit_subwords(stream_parallel(src, tgt, arguments.clean))
         config = dataclasses.replace(config, bpe_size=bpe_size)
     prepare_store(config, arguments.workers, arguments.clean)
     return 0

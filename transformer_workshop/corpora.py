@@ -195,10 +195,10 @@ def show_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return "\n".join(["The training pairs begin:", *lines])
 
 
-def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]]) -> Text:
-    """Return a new run's text: that of ``config.init``, or learned from the pairs."""
-    if config.init:
-        return load_text(config.init)
+def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]] = ()) -> Text:
+    """Return a new run's text: that of its store or ``init``, or learned from pairs."""
+    if known := config.store or config.init:
+        return load_text(known)
     return prepare_text(pairs, config.bpe_size, config.min_freq)
 
 

@@ -20,7 +20,6 @@ from annotated_transformer import (
 )
 from transformer_workshop.corpora import (
     load_pairs,
-    load_text,
     open_store,
     report_left_out,
     show_pairs,
@@ -48,7 +47,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     """
     config = choose_config(**given)
     if config.store:
-        text = load_text(config.store)
+        text = text_of(config)
         stored = open_store(config, text)
         count, sample = len(stored), list(islice(stored, _SAMPLE))
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
@@ -81,27 +80,19 @@ def _thinned(pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     return pairs[:: -(-len(pairs) // _SAMPLE)]
 
 
-def notes_on_pairs(config: TrainingConfig) -> list[str]:
-    """Return what one should know about a text of one's own before training on it.
-
-    Raises DataError if the training or validation pairs can't be used.
-    """
-    if config.store:
-        open_store(config, load_text(config.store))
-    train = [] if config.store else load_pairs(config, "train")
-    valid = load_pairs(config, "valid")
-    if config.dataset != "files" or config.store:
-        return []
-    notes = [show_pairs(train)]
+def report_on_pairs(
+    train: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]
+) -> None:
+    """Say how the training pairs begin, and what is odd about the validation pairs."""
+    log(show_pairs(train))
     if _are_swapped(_thinned(train), valid[:_SAMPLE]):
-        notes.append("valid: its two languages look swapped; see the training pairs")
+        log("valid: its two languages look swapped; compare with the training pairs")
     known = set(valid).intersection(train)
     if copies := sum(pair in known for pair in valid):
-        notes.append(
+        log(
             f"valid: {copies} of {len(valid)} pairs are training pairs, too: a model "
             "knows these, so its scores will be too good. Keep some pairs apart."
         )
-    return notes
 
 
 def fit_subwords(pairs: Iterable[tuple[str, str]]) -> int:

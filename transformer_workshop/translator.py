@@ -489,35 +489,30 @@ def calibrate(
         what = f"{len(pairs)} pairs are too few to choose a threshold"
         raise DataError("calibrate", what, "Use 100 or more.")
     found = translator.translations([src for src, _ in pairs])
-    ranked = sorted(translation.confidence for translation in found)
-    judged = list(zip(found, (reference for _, reference in pairs), strict=True))
-
-    def chosen(share: float) -> dict[str, Any]:
-        threshold = math.floor(1000 * ranked[int(share * len(ranked))]) / 1000
-        chrf = []
-        for is_below in (True, False):
-            some = [(t, r) for t, r in judged if (t.confidence < threshold) == is_below]
-            outputs, references = [t.text for t, _ in some], [r for _, r in some]
-            chrf.append(score(outputs, references)["chrf"] if some else None)
-        return {
-            "threshold": threshold, "share": share, "sentences": len(pairs),
-            "chrf_below": chrf[0], "chrf_above": chrf[1],
-        }  # fmt: skip
-
-    result = chosen(share)
-    threshold, below, above = (
-        result[name] for name in ("threshold", "chrf_below", "chrf_above")
+    ranked = sorted(
+        (translation.confidence, translation.text, reference)
+        for translation, (_, reference) in zip(found, pairs, strict=True)
     )
-    if above > _PERFECT_CHRF and (below is None or below > _PERFECT_CHRF):
-        return chosen(0.0)
+
+    def chrf_of(some: list[tuple[float, str, str]]) -> float:
+        return score([text for _, text, _ in some], [ref for *_, ref in some])["chrf"]
+
+    for part in (share, 0.0):
+        threshold = math.floor(1000 * ranked[int(part * len(ranked))][0]) / 1000
+        count = sum(confidence < threshold for confidence, *_ in ranked)
+        below = chrf_of(ranked[:count]) if count else None
+        above = chrf_of(ranked[count:])
+        if min(above, above if below is None else below) <= _PERFECT_CHRF:
+            break
     at_hand, do = f"chrF {below} below {threshold}, {above} above", ""
     if above < GOOD_CHRF:
         at_hand = f"the model translates too badly (chrF {above})"
         do = "Train it longer."
-    elif below is None:
-        at_hand, do = "all translations are equally confident", "No note can help here."
-    elif below >= above:
+    elif part and (below is None or below >= above):
         do = "Confidence says nothing about this model's translations."
     if do:
         raise DataError("calibrate", f"chooses no threshold: {at_hand}", do)
-    return result
+    return {
+        "threshold": threshold, "share": part, "sentences": len(pairs),
+        "chrf_below": below, "chrf_above": above,
+    }  # fmt: skip
