@@ -456,9 +456,12 @@ def test_pairs_from_a_table(tmp_path, ending):
         ),
         ("de,en\na,b\nc\n", "en", r"row 2: has no text"),
         ("de,en\na,b\nc,\n", "en", "row 2: is blank"),
-        ("de,en\n", "en", "is empty"),
+        *((text, "en", "is empty") for text in ("de,en\n", "")),
         ("de,en\na,b\n", "0", r"row 1: has no text in column '0' \(columns: 1 to 2\)"),
-        ('de,en\na,"' + "b" * 200_000, "en", "quotation marks"),
+        *(
+            (f'{head}"{"b" * 200_000}', "en", "quotation marks")
+            for head in ("", "de,en\n")
+        ),
     ],
 )
 def test_a_faulty_table_is_named(tmp_path, text, column, words):

@@ -12,7 +12,7 @@ import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from annotated_transformer import (
     load_tokenizers,
     optional_import,
     prepare_text,
-    read_parallel,
     stream_lines,
 )
 from transformer_workshop.files import (
@@ -126,17 +125,19 @@ def stream_text(name: str | Path) -> Iterator[str]:
     if kind == ".jsonl":
         rows = (_parsed(file, i, line) for i, line in enumerate(stream_lines(file), 1))
     elif kind in _TABLES:
-        lines = (f"{line}\n" for line in stream_lines(file))  # a field may hold several
+        lines: Iterator[str] = (f"{line}\n" for line in stream_lines(file))
         tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}  # quotes mean nothing
         options: dict[str, Any] = tabs if kind == ".tsv" else {}
-        if column.isdecimal():
-            rows = csv.reader(lines, **options)
-        else:
+        named = not column.isdecimal()
+        if named and kind == ".csv":
             first = next(lines, "")
-            if kind == ".csv" and first.count(";") > first.count(","):
+            if first.count(";") > first.count(","):
                 options = {"delimiter": ";"}
-            names = next(csv.reader([first], **options), [])
-            rows = (dict(zip(names, row)) for row in csv.reader(lines, **options))
+            lines = chain([first], lines)
+        rows = table = csv.reader(lines, **options)  # a field may hold several lines
+        if named:
+            heads = islice(table, 1)
+            rows = (dict(zip(names, row)) for names in heads for row in table)
     else:
         with reported(
             Exception, file, "can't be read ({})", "Name one split's folder."
@@ -186,7 +187,7 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
         suffix = ".gz"
     german, english = (f"{name}.{language}{suffix}" for language in ("de", "en"))
     files = data_file(config.dataset, german), data_file(config.dataset, english)
-    return read_parallel(*files)
+    return read_pairs(*files)
 
 
 def show_pairs(pairs: Iterable[tuple[str, str]]) -> str:

@@ -57,7 +57,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         count, scale = len(pairs), scale_for(len(pairs))
         bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
-        some = _thinned(pairs)
+        some = pairs[:: -(-count // _SAMPLE)]
         sample, left_out = encode_pairs(some, text, config.max_tokens)
         if not sample:
             report_left_out("train", left_out, len(some), config.max_tokens)
@@ -75,17 +75,12 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     return replace(config, **chosen), text
 
 
-def _thinned(pairs: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """Return every pair, or of many, at regular intervals, ``_SAMPLE``."""
-    return pairs[:: -(-len(pairs) // _SAMPLE)]
-
-
 def report_on_pairs(
     train: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]
 ) -> None:
     """Say how the training pairs begin, and what is odd about the validation pairs."""
     log(show_pairs(train))
-    if _are_swapped(_thinned(train), valid[:_SAMPLE]):
+    if _are_swapped(train[:_SAMPLE], valid[:_SAMPLE]):
         log("valid: its two languages look swapped; compare with the training pairs")
     known = set(valid).intersection(train)
     if copies := sum(pair in known for pair in valid):
