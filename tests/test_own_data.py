@@ -533,9 +533,10 @@ def test_weights_are_looked_for_before_anything_is_written(files, tmp_path, caps
 def test_a_loss_that_has_risen_is_reported(small, capsys, losses, said):
     records = [{"valid_nll": nats, "perplexity": 9 + nats} for nats in losses]
     examples = [small.text.encode_pair("Ein Hund.", "A dog.")]
-    own_data.report_worth(small, examples, examples, 2.0, records)
-    noted = "best after epoch 2 of 3: perplexity 10.00" in capsys.readouterr().err
-    assert noted == said
+    own_data.report_worth(small, examples, examples, 1e9, records)
+    report = capsys.readouterr().err
+    assert ("best after epoch 2 of 3: perplexity 10.00" in report) == said
+    assert ("train it longer" in report) != said
 
 
 def test_translate_reads_a_column(tmp_path, capsys, monkeypatch):

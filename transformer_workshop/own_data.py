@@ -169,6 +169,7 @@ def report_worth(
     for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
         source = text.vocab_src.tokens(some[i][0][1:-1])
         log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
+    do = "; train it longer (--epochs), or on more pairs"
     losses = [record["valid_nll"] for record in records]
     if losses and losses[-1] > min(losses) + _RISEN:
         best = losses.index(min(losses))
@@ -177,8 +178,9 @@ def report_worth(
             f"{records[best]['perplexity']:.2f}. Since then the model has memorized: "
             "use fewer --epochs, a higher --dropout, or more pairs."
         )
+        do = ""
     if chrf < GOOD_CHRF or perplexity > guess:
         log(
             "It is not usable yet: look whether the lines of the two files belong "
-            "together; train it longer (--epochs), or on more pairs."
+            f"together{do}."
         )
