@@ -693,8 +693,8 @@ def _train(
         batches = own_batches(valid_examples, valid_groups, (device, 0, 1))
         nats, _ = run_epoch(batches, model, valid_loss, None, None, "eval")
         translator = Translator(model, text, config)
-        losses = read_metrics(run.folder)
-        report_worth(translator, examples, valid_examples, _perplexity(nats), losses)
+        records = read_metrics(run.folder)
+        report_worth(translator, examples, valid_examples, _perplexity(nats), records)
 
 
 def _perplexity(nats: float) -> float:
