@@ -1182,7 +1182,7 @@ def prepare_text(
     both sides share, for any pair of languages.
     """
     if bpe_size:
-        sentences = (sentence for pair in pairs for sentence in pair)
+        sentences = (sentence for src, tgt in pairs for sentence in (src, tgt))
         bpe = BytePairEncoding.train(sentences, bpe_size)
         vocab = Vocabulary(bpe.get_itos())
         return Text(vocab, vocab, bpe, bpe)

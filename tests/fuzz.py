@@ -195,6 +195,14 @@ def _(place, names, said):
     return place.train([said], **{place.draw.choice(names): str(place.folder / bad)})
 
 
+@kind("text: a table", [".csv", ".csv:0", ".csv:fr", ".csv:9", ".tsv:en", ".jsonl:x"])
+def _(place, endings):
+    path = place.folder / f"{place.word()}{place.draw.choice(endings)}"
+    file = path.with_name(path.name.split(":")[0])
+    file.write_text("de,en\nein,a\n", "utf-8")
+    return place.train([file.name], **{place.draw.choice(list(place.files)): path})
+
+
 @kind("text: one side only")
 def _(place):
     name = place.draw.choice(list(place.files))
@@ -664,9 +672,8 @@ def complaint(case: Case, run: Callable, folder: Path) -> tuple[str, str]:
         return f"{type(error).__name__}: {error}", ""
     # a model that was hardly trained repeats itself
     said = re.sub(r"(?m)^.*: don't rely on this translation.*\n", "", said)
-    said = re.sub(
-        r"(?m)^(Settings chosen|  --).*\n", "", said
-    )  # by `train`, one a line
+    # what `train` says before it begins
+    said = re.sub(r"(?m)^(The training pairs|Settings|  |valid: ).*\n", "", said)
     last = said.splitlines()[-1] if said else ""
     own = last  # without what it repeats from the command
     given = [part for word in case.argv for part in (word, word.partition("=")[2])]

@@ -113,7 +113,7 @@ def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, cap
     assert main(["train", run, *short, *flags(files)]) == 0
     said = capsys.readouterr().err
     assert "not usable yet" in said
-    assert said.count("→") == 3
+    assert said.count("→") == 2 + 3  # the first training pairs, and translations
     assert main(["train", run]) == 0
     assert "this run is finished" in capsys.readouterr().err
 
@@ -198,6 +198,8 @@ def test_perfect_japanese_is_perfect():
         ("Das ist z. B. ein Hund. Er läuft.", "de", None),
         ("¿Qué? ¡No!", "es", ["¿Qué?", "¡No!"]),
         ("Un. Deux.", "no-such-language", ["Un.", "Deux."]),
+        ("Dr. Bo vidí Mrs. Lee. Jde.", "xx", ["Dr. Bo vidí Mrs. Lee.", "Jde."]),
+        ("Volá Dr. Kdo (", "cs", None),
         ("  ", "ja", []),
     ],
 )
@@ -311,8 +313,7 @@ def test_a_note_shows_a_confidence_below_the_threshold(small):
 @pytest.mark.parametrize(
     ("outputs", "confidences", "why"),
     [
-        (["A dog runs."] * 100, [i / 100 for i in range(100)], "all right"),
-        (["A dog ran by."] * 100, [0.5] * 100, "equally confident"),
+        (["A dog ran by."] * 100, [0.5] * 100, "says nothing"),
         (["Zzz."] * 100, [i / 100 for i in range(100)], "too badly"),
         (
             ["A dog runs."] * 5 + ["A dog ran by."] * 95,
@@ -326,6 +327,13 @@ def test_calibration_refuses_to_mislead(small, monkeypatch, outputs, confidences
     monkeypatch.setattr(Translator, "translations", lambda *_: found)
     with pytest.raises(at.DataError, match=why):
         at.calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
+
+
+def test_a_model_that_is_always_right_doubts_what_is_less_certain(small, monkeypatch):
+    found = [at.Translation("A dog runs.", 0.5 + i / 200) for i in range(100)]
+    monkeypatch.setattr(Translator, "translations", lambda *_: found)
+    chosen = at.calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
+    assert (chosen["threshold"], chosen["share"]) == (0.5, 0)
 
 
 def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
@@ -396,7 +404,10 @@ def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
             given[f"{split}_{side}"] = str(path)
     crossed = given | {"valid_src": given["valid_tgt"], "valid_tgt": given["valid_src"]}
     for settings, swapped in ((given, False), (crossed, True)):
-        own_data.fit_to_data(settings)
+        config = choose_config(**settings)
+        own_data.report_on_pairs(
+            *(at.load_pairs(config, s) for s in ("train", "valid"))
+        )
         assert ("look swapped" in capsys.readouterr().err) == swapped
 
 
@@ -445,7 +456,12 @@ def test_pairs_from_a_table(tmp_path, ending):
         ),
         ("de,en\na,b\nc\n", "en", r"row 2: has no text"),
         ("de,en\na,b\nc,\n", "en", "row 2: is blank"),
-        ("de,en\n", "en", "is empty"),
+        *((text, "en", "is empty") for text in ("de,en\n", "")),
+        ("de,en\na,b\n", "0", r"row 1: has no text in column '0' \(columns: 1 to 2\)"),
+        *(
+            (f'{head}"{"b" * 200_000}', "en", "quotation marks")
+            for head in ("", "de,en\n")
+        ),
     ],
 )
 def test_a_faulty_table_is_named(tmp_path, text, column, words):
@@ -455,12 +471,108 @@ def test_a_faulty_table_is_named(tmp_path, text, column, words):
         read_pairs(f"{path}:de", f"{path}:{column}")
 
 
-def test_one_text_is_not_two(files, tmp_path, capsys):
+def test_one_text_is_not_two(files):
     source = files["train_src"]
     with pytest.raises(at.DataError, match="given for both languages"):
         read_pairs(source, source)
-    twice = files | {
-        n.replace("train", "valid"): files[n] for n in files if "train" in n
-    }
-    assert main(["train", f"--run-dir={tmp_path}/run", *flags(twice)]) == 2
-    assert "for training and for validation" in capsys.readouterr().err
+
+
+def test_validation_pairs_from_the_training_text_are_counted(files, tmp_path, capsys):
+    """The first two training pairs are shown, so that a header is seen."""
+    copied = files | {"run_dir": str(tmp_path / "run")}
+    for side in ("src", "tgt"):
+        lines = [
+            at.read_lines(files[f"{split}_{side}"]) for split in ("train", "valid")
+        ]
+        path = tmp_path / side
+        path.write_text("\n".join(lines[0][:7] + lines[1]) + "\n", encoding="utf-8")
+        copied[f"valid_{side}"] = str(path)
+    assert main(["train", "--dry-run", *flags(copied)]) == 0
+    said = capsys.readouterr().err
+    assert "valid: 7 of 19 pairs are training pairs" in said
+    (src, tgt), *_ = sentences(120)
+    assert f"  {src} → {tgt}\n" in said
+
+
+def test_a_store_is_not_used_for_another_text(files, tmp_path, capsys):
+    config = replace(choose_config(**files), store=str(tmp_path / "store"))
+    at.prepare_store(config)
+    other = files | {"store": config.store, "train_src": "other.txt"}
+    assert main(["train", "--dry-run", *flags(other)]) == 2
+    assert "made with another train_src" in capsys.readouterr().err
+
+
+def test_clean_leaves_out_blank_fields(tmp_path, capsys):
+    path = tmp_path / "text.tsv"
+    path.write_text("ein Hund\ta dog\n\tx\ny\t \n", encoding="utf-8")
+    given = [f"--train-src={path}:1", f"--train-tgt={path}:2", "--clean"]
+    assert main(["prepare", f"--store={tmp_path}/store", *given]) == 0
+    assert "left out 2 blank" in capsys.readouterr().err
+    valid = [f"--valid-src={path}:1", f"--valid-tgt={path}:2"]
+    path.write_text("ein Hund\ta dog\n", encoding="utf-8")
+    assert main(["prepare", f"--store={tmp_path}/other", *given, *valid]) == 2
+    assert "leaves no pair (1 in validation)" in capsys.readouterr().err
+
+
+def test_weights_are_looked_for_before_anything_is_written(files, tmp_path, capsys):
+    """A dry run reads --init's weights; an exported model names its loader."""
+    for name in ("config.json", "vocabulary.json"):
+        data = (at.project_folder() / "models/captions" / name).read_bytes()
+        (tmp_path / name).write_bytes(data)
+    command = ["train", "--dry-run", f"--init={tmp_path}", *flags(files)]
+    assert main(command) == 2
+    assert "no trained model" in capsys.readouterr().err
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(at.DataError, match="load_exported"):
+        load_translator(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"), [([3, 1, 2], True), ([3, 2, 1], False), ([3, 1, 1.01], False)]
+)
+def test_a_loss_that_has_risen_is_reported(small, capsys, losses, said):
+    records = [{"valid_nll": nats, "perplexity": 9 + nats} for nats in losses]
+    examples = [small.text.encode_pair("Ein Hund.", "A dog.")]
+    own_data.report_worth(small, examples, examples, 1e9, records)
+    report = capsys.readouterr().err
+    assert ("best after epoch 2 of 3: perplexity 10.00" in report) == said
+    assert ("train it longer" in report) != said
+
+
+def test_translate_reads_a_column(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(at.project_folder())
+    path = tmp_path / "text.csv"
+    path.write_text("id;de\n1;Ein Hund.\n2;Ein Kind.\n", encoding="utf-8")
+    command = ["translate", "--model=models/captions", "--beam-size=1"]
+    assert main([*command, f"{path}:de"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main([*command, str(path)]) == 2
+    assert f"Name the column, too: {path}:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", ["english", "English", "e", "en-US"])
+def test_a_language_is_named_by_its_code(code):
+    with pytest.raises(at.DataError, match="is no language code"):
+        choose_config(source_language=code)
+
+
+def test_a_source_longer_than_any_in_training_is_noted(small, files):
+    config, text = own_data.fit_to_data(files)
+    assert config.longest == max(len(text.encode(s)) - 2 for s, _ in sentences(120))
+    short = replace(small, config=replace(small.config, longest=3))
+    for count, noted in ((3, False), (4, True)):
+        fault = short.fault([at.START, *range(5, 5 + count), at.END], [5, 6, 7])
+        assert bool(fault) == noted
+
+
+@pytest.mark.parametrize("pairs", ["Ein Hund.", ["Ein Hund."]])
+@pytest.mark.parametrize("bpe_size", [0, 300])
+def test_sentences_are_not_taken_for_pairs(pairs, bpe_size):
+    with pytest.raises(ValueError, match="values to unpack"):
+        at.prepare_text(pairs, bpe_size)
+
+
+def test_unknown_ids_are_refused(small):
+    for ids in ([at.START, 10**6, at.END], [-1]):
+        with pytest.raises(ValueError, match="ids must be from 0 to"):
+            small.decode([ids])

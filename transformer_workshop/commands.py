@@ -21,17 +21,19 @@ import torch
 from annotated_transformer import (
     UNK,
     DataError,
-    Text,
     decode_line,
     project_folder,
 )
 from transformer_workshop.charts import explain
 from transformer_workshop.corpora import (
+    column_of,
     load_pairs,
     load_text,
+    open_store,
     prepare_store,
     read_pairs,
     stream_parallel,
+    stream_text,
     text_of,
 )
 from transformer_workshop.engine import (
@@ -41,7 +43,12 @@ from transformer_workshop.engine import (
 )
 from transformer_workshop.files import append_line, log, report_unwritable, write_json
 from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.own_data import fit_subwords, fit_to_data, list_choices
+from transformer_workshop.own_data import (
+    fit_subwords,
+    fit_to_data,
+    list_choices,
+    report_on_pairs,
+)
 from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
     is_finished,
@@ -65,6 +72,7 @@ from transformer_workshop.translator import (
     calibrate,
     evaluate,
     load_translator,
+    load_weights,
 )
 
 
@@ -99,16 +107,24 @@ def train_command(arguments: Namespace) -> int:
     if begun and saved_steps(folder / "resume"):
         text = load_text(folder)
     else:
-        chosen = ""
+        chosen, train = "", [] if config.store else load_pairs(config, "train")
         if begun or arguments.config or config.dataset != "files":
-            text = _prepare_text(config)
+            text = text_of(config, train)
         else:
             config, text = fit_to_data(given)
             chosen = list_choices(config, given)
-        load_pairs(config, "valid")  # whatever can fail does so before anything changes
-        build_model(config, text.vocab_src, text.vocab_tgt)
-        if chosen and is_main_process():
-            log(chosen)
+        # whatever can fail does so before anything changes
+        if config.store:
+            open_store(config, text)
+        valid = load_pairs(config, "valid")
+        model = build_model(config, text.vocab_src, text.vocab_tgt)
+        if config.init:
+            load_weights(model, config.init)
+        if is_main_process():
+            if train and config.dataset == "files":
+                report_on_pairs(train, valid)
+            if chosen:
+                log(chosen)
     if arguments.dry_run:
         return 0
     try:
@@ -121,22 +137,15 @@ def train_command(arguments: Namespace) -> int:
     return 0
 
 
-def _prepare_text(config: TrainingConfig) -> Text:
-    """Return a new run's text."""
-    if config.store:
-        return load_text(config.store)
-    return text_of(config, load_pairs(config, "train"))
-
-
 def prepare_command(arguments: Namespace) -> int:
     """Write the training pairs to the folder that --store names."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     given = given_settings(arguments)
     config = choose_config(arguments.config, **given)
-    files = config.train_src, config.train_tgt
-    if not arguments.config and "bpe_size" not in given and all(files):
-        bpe_size = fit_subwords(stream_parallel(*map(str, files)))
+    src, tgt = config.train_src, config.train_tgt
+    if not arguments.config and "bpe_size" not in given and src and tgt:
+        bpe_size = fit_subwords(stream_parallel(src, tgt, arguments.clean))
         config = dataclasses.replace(config, bpe_size=bpe_size)
     prepare_store(config, arguments.workers, arguments.clean)
     return 0
@@ -161,7 +170,7 @@ def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator
     translator = load(folder, arguments.device)
     if not exported and not (folder / "model.safetensors").exists():
         log(f"{folder}: training isn't finished; using its best model so far")
-    search = {"beam_size", "length_penalty"} & vars(arguments).keys()
+    search = {"beam_size", "length_penalty", "source_language"} & vars(arguments).keys()
     given = {name: getattr(arguments, name) for name in search}
     translator.config = dataclasses.replace(translator.config, **given)
     return translator
@@ -170,7 +179,7 @@ def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator
 def _note_if_uncalibrated(folder: Path, translator: Translator) -> None:
     """Say so if doubtful translations can't be told from others."""
     if translator.threshold is None:
-        what = "not calibrated, so bad translations get no note; run `calibrate`"
+        what = "not calibrated, so few bad translations get a note; run `calibrate`"
         log(f"{folder}: {what}")
 
 
@@ -216,27 +225,26 @@ _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
 
 
 def translate_command(arguments: Namespace) -> int:
-    """Translate arguments or standard input.
+    """Translate the sentences or files in the arguments, or standard input.
 
     Return 1 if a line was refused or, with --strict, if one is not to be relied on.
     """
     share_one_heap()  # otherwise a long text would take more and more memory
+    given: list[bytes] = []
     for sentence in arguments.sentences:
-        if os.path.isfile(sentence):
-            do = f"`translate < {sentence}` translates its lines."
-            if sentence.endswith(".gz"):
-                do = f"`zcat {sentence} | annotated-transformer translate` does."
-            raise DataError(sentence, "is a file, not a sentence", do)
-        if re.fullmatch(r"\S+\.(de|en|txt)", sentence):
+        if column_of(sentence) or os.path.isfile(sentence):
+            given += map(str.encode, stream_text(sentence))
+        elif re.fullmatch(r"\S+\.[a-z]{2,5}", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
+        else:
+            given.append(os.fsencode(sentence))
     translator = _load_model(arguments)
     if arguments.strict and translator.threshold is None:
         what = "is not calibrated, so --strict can't tell what not to rely on"
         raise DataError(arguments.model, what, "Run `calibrate` first.")
     _note_if_uncalibrated(arguments.model, translator)
     search = translator.config.beam_size, translator.config.length_penalty
-    given = [os.fsencode(sentence) for sentence in arguments.sentences]
     number = doubtful = 0
     refused = False
     for lines in [given] if given else read_available_lines(sys.stdin.buffer):

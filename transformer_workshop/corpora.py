@@ -12,7 +12,7 @@ import warnings
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,6 @@ from annotated_transformer import (
     load_tokenizers,
     optional_import,
     prepare_text,
-    read_parallel,
     stream_lines,
 )
 from transformer_workshop.files import (
@@ -81,17 +80,24 @@ def load_text(folder: str | Path) -> Text:
 _TABLES = (".tsv", ".csv", ".jsonl")
 
 
-def _column_of(name: str | Path) -> tuple[str, str] | None:
-    """Return file and column of a name like text.csv:german; None if it has none."""
+def column_of(name: str | Path) -> tuple[str, str] | None:
+    """Return file and column of a name like text.csv:german; None for other names.
+
+    Raises DataError for a table without a column.
+    """
     file, _, column = str(name).rpartition(":")
-    plain = file.removesuffix(".gz")
-    return (file, column) if plain.endswith(_TABLES) or os.path.isdir(plain) else None
+    if file.removesuffix(".gz").endswith(_TABLES) or os.path.isdir(file):
+        return file, column
+    if str(name).removesuffix(".gz").endswith(_TABLES):
+        do = f"Name the column, too: {name}:1 is the first one."
+        raise DataError(name, "is a table", do)
+    return None
 
 
 def _text_in(file: str, number: int, row: Any, column: str) -> str:
     """Return a row's text in a column; DataError if there is none."""
     try:
-        text = row[int(column) - 1 if isinstance(row, list) else column]
+        text = [None, *row][int(column)] if isinstance(row, list) else row[column]
     except (IndexError, KeyError, TypeError, ValueError):
         text = None
     if isinstance(text, str):
@@ -106,10 +112,11 @@ def stream_text(name: str | Path) -> Iterator[str]:
 
     A column is FILE:COLUMN. The file is .tsv, .csv, or .jsonl, also .gz, or a folder
     that Hugging Face's datasets wrote. Columns have the names in the first row, or
-    numbers from 1, which make the first row one like the others. Raises DataError as
-    ``stream_lines`` does, and for a row without text in the column.
+    numbers from 1, which make the first row one like the others. Names may be between
+    semicolons. Raises DataError as ``stream_lines`` does, and for a row without text
+    in the column.
     """
-    if (found := _column_of(name)) is None:
+    if (found := column_of(name)) is None:
         yield from stream_lines(name)
         return
     file, column = found
@@ -118,20 +125,27 @@ def stream_text(name: str | Path) -> Iterator[str]:
     if kind == ".jsonl":
         rows = (_parsed(file, i, line) for i, line in enumerate(stream_lines(file), 1))
     elif kind in _TABLES:
-        lines = (f"{line}\n" for line in stream_lines(file))  # a field may hold several
+        lines: Iterator[str] = (f"{line}\n" for line in stream_lines(file))
         tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}  # quotes mean nothing
         options: dict[str, Any] = tabs if kind == ".tsv" else {}
-        rows = csv.reader(lines, **options)
-        if not column.isdecimal():
-            names = next(rows, [])
-            rows = (dict(zip(names, row)) for row in rows)
+        named = not column.isdecimal()
+        if named and kind == ".csv":
+            first = next(lines, "")
+            if first.count(";") > first.count(","):
+                options = {"delimiter": ";"}
+            lines = chain([first], lines)
+        rows = table = csv.reader(lines, **options)  # a field may hold several lines
+        if named:
+            heads = islice(table, 1)
+            rows = (dict(zip(names, row)) for names in heads for row in table)
     else:
         with reported(
             Exception, file, "can't be read ({})", "Name one split's folder."
         ):
             rows = _datasets().load_from_disk(file)
-    for number, row in enumerate(rows, 1):
-        yield _text_in(file, number, row, column)
+    with reported(csv.Error, file, "can't be read ({})", "Close its quotation marks."):
+        for number, row in enumerate(rows, 1):
+            yield _text_in(file, number, row, column)
 
 
 def _parsed(file: str, number: int, line: str) -> Any:
@@ -147,27 +161,10 @@ def read_pairs(src: str | Path, tgt: str | Path) -> list[tuple[str, str]]:
 
     Raises DataError as ``read_parallel`` does, and if the two are the same.
     """
-    if _same(src, tgt):
+    if os.path.abspath(src) == os.path.abspath(tgt):
         what = "is given for both languages"
-        raise DataError(src, what, "Name the file of the translations, too.")
-    if _column_of(src) or _column_of(tgt):
-        return list(stream_parallel(src, tgt))
-    return read_parallel(src, tgt)
-
-
-def _same(one: str | Path | None, other: str | Path | None) -> bool:
-    """Return whether two names mean the same file and column."""
-    if one is None or other is None:
-        return False
-    return os.path.abspath(one) == os.path.abspath(other)
-
-
-def refuse_training_text(config: TrainingConfig) -> None:
-    """Raise DataError if validation is the training text."""
-    if _same(config.train_src, config.valid_src):
-        what = "is given for training and for validation"
-        do = "Keep some pairs apart: a model knows those that it was trained on."
-        raise DataError(str(config.valid_src), what, do)
+        raise DataError(src, what, "Name the translations' file or column.")
+    return list(stream_parallel(src, tgt))
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
@@ -190,13 +187,19 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
         suffix = ".gz"
     german, english = (f"{name}.{language}{suffix}" for language in ("de", "en"))
     files = data_file(config.dataset, german), data_file(config.dataset, english)
-    return read_parallel(*files)
+    return read_pairs(*files)
 
 
-def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]]) -> Text:
-    """Return a new run's text: that of ``config.init``, or learned from the pairs."""
-    if config.init:
-        return load_text(config.init)
+def show_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the first two training pairs, a line each, as one wants to see them."""
+    lines = (f"  {src} → {tgt}" for src, tgt in islice(pairs, 2))
+    return "\n".join(["The training pairs begin:", *lines])
+
+
+def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]] = ()) -> Text:
+    """Return a new run's text: that of its store or ``init``, or learned from pairs."""
+    if known := config.store or config.init:
+        return load_text(known)
     return prepare_text(pairs, config.bpe_size, config.min_freq)
 
 
@@ -251,17 +254,21 @@ def digest_of(examples: Iterable[Example]) -> str:
 
 
 def stream_parallel(
-    src_file: str | Path, tgt_file: str | Path
+    src_file: str | Path, tgt_file: str | Path, blank: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of ``read_pairs`` one at a time, with the same errors."""
+    """Yield the pairs of ``read_pairs`` one at a time, with the same errors.
+
+    blank: yield pairs with a blank side, too.
+    """
     files, number = (src_file, tgt_file), 0
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
         for file, line in zip(files, (src, tgt), strict=True):
-            if not line.strip():
-                do = "Remove this line from both files."
-                place = "row" if _column_of(file) else "line"
+            if not (blank or line.strip()):
+                place, do = "line", "Remove this line from both files."
+                if column_of(file):
+                    place, do = "row", "Remove this row."
                 raise DataError(f"{file}, {place} {number}", "is blank", do)
         yield src, tgt
     else:
@@ -321,30 +328,36 @@ def cleaned(
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs that one wants to train on; report how many were left out.
 
-    Left out are pairs that were there before, pairs of which one side is in the
-    validation files, and pairs whose lengths in characters, 10 added to each, differ
-    more than threefold from the usual ratio. ``pairs`` is read twice.
+    Left out are pairs with a blank side, pairs that were there before, pairs of which
+    one side is in the validation files, and pairs whose lengths in characters, 10 added
+    to each, differ more than threefold from the usual ratio. ``pairs`` is read twice.
+    Raises DataError if none is left.
     """
     lengths = [0, 0]
     for pair in pairs():
         lengths = [sum(both) for both in zip(lengths, map(len, pair))]
-    usual, seen = lengths[0] / lengths[1], set[int]()
+    usual, seen = lengths[0] / max(1, lengths[1]), set[int]()
     valid = load_pairs(config, "valid") if config.valid_src else []
     held_out = {sentence for pair in valid for sentence in pair}
-    left_out = Counter[str]()
+    left_out, kept = Counter[str](), 0
     for pair in pairs():
         src, tgt = map(len, pair)
         ratio = (src + 10) / (tgt * usual + 10)
-        if (known := hash(pair)) in seen:
+        if not all(map(str.strip, pair)):
+            left_out["blank"] += 1
+        elif (known := hash(pair)) in seen:
             left_out["repeated"] += 1
         elif not held_out.isdisjoint(pair):
             left_out["in validation"] += 1
         elif not 1 / _ODD < ratio < _ODD:
             left_out["of odd length"] += 1
         else:
+            kept += 1
+            seen.add(known)
             yield pair
-        seen.add(known)
     counts = ", ".join(f"{count} {why}" for why, count in left_out.items())
+    if not kept:
+        raise DataError("--clean", f"leaves no pair ({counts})", "Look at the files.")
     log(f"train: left out {counts or 'no pair'}")
 
 
@@ -359,7 +372,7 @@ def _write_examples(
     do = "Make room on the disk, or use fewer --workers."
 
     def pairs_in_files() -> Iterator[tuple[str, str]]:
-        return stream_parallel(*files)
+        return stream_parallel(*files, blank=clean)
 
     def rows() -> Iterator[dict[str, str]]:
         some = cleaned(config, pairs_in_files) if clean else pairs_in_files()
@@ -372,6 +385,7 @@ def _write_examples(
         pairs = datasets.Dataset.from_generator(rows, None, cache, fingerprint="text")
         every, workers = -(-len(pairs) // _LEARN_FROM), min(workers, len(pairs))
         some = _StoredPairs(pairs.select(range(0, len(pairs), every)))
+        log(show_pairs(some))
         text = prepare_text(some, config.bpe_size, config.min_freq)
         examples = pairs.map(
             _encode_rows, batched=True, num_proc=workers if workers > 1 else None,
@@ -392,7 +406,7 @@ def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     sizes, do = [], "Check its name and place."
     for file in (config.train_src, config.train_tgt):
         with reported(OSError, file, "can't be read ({})", do):
-            sizes.append(os.path.getsize((_column_of(file) or [file])[0]))
+            sizes.append(os.path.getsize((column_of(file) or [file])[0]))
     names = ["train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"]
     chosen = {"clean": True} if clean else {}
     names += ["valid_src", "valid_tgt"] if clean else []
@@ -438,11 +452,14 @@ def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
     """Map a configuration's store; DataError if it was not made for this text."""
     folder = Path(str(config.store))
     known = _described_store(folder)
-    for name, there, wanted in (
-        ("vocabulary", read_json(folder / "vocabulary.json"), pack_text(text)),
-        ("max_tokens", known["settings"]["max_tokens"], config.max_tokens),
+    there = known["settings"] | {"vocabulary": read_json(folder / "vocabulary.json")}
+    for name, wanted in (
+        ("vocabulary", pack_text(text)),
+        ("max_tokens", config.max_tokens),
+        ("train_src", config.train_src),
+        ("train_tgt", config.train_tgt),
     ):
-        if there != wanted:
+        if wanted is not None and there[name] != wanted:
             what = f"was made with another {name} than this run's"
             raise DataError(folder, what, "Prepare one for it: `prepare`.")
     do = "Delete it and prepare it again."

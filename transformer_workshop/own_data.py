@@ -20,10 +20,9 @@ from annotated_transformer import (
 )
 from transformer_workshop.corpora import (
     load_pairs,
-    load_text,
     open_store,
-    refuse_training_text,
     report_left_out,
+    show_pairs,
     text_of,
 )
 from transformer_workshop.files import log
@@ -47,9 +46,8 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     400; the last fifth of the epochs, up to five, is averaged.
     """
     config = choose_config(**given)
-    refuse_training_text(config)
     if config.store:
-        text = load_text(config.store)
+        text = text_of(config)
         stored = open_store(config, text)
         count, sample = len(stored), list(islice(stored, _SAMPLE))
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
@@ -60,8 +58,6 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
         some = pairs[:: -(-count // _SAMPLE)]
-        if _are_swapped(some, load_pairs(config, "valid")[:_SAMPLE]):
-            log("valid: its two languages look swapped; compare with the training text")
         sample, left_out = encode_pairs(some, text, config.max_tokens)
         if not sample:
             report_left_out("train", left_out, len(some), config.max_tokens)
@@ -74,8 +70,24 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("average", max(1, min(5, epochs // 5)))
     chosen.setdefault("tie", "all" if bpe_size else "none")
     chosen.setdefault("length_penalty", 1.0)
+    chosen.setdefault("longest", max((len(src) - 2 for src, _ in sample), default=0))
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen), text
+
+
+def report_on_pairs(
+    train: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]
+) -> None:
+    """Say how the training pairs begin, and what is odd about the validation pairs."""
+    log(show_pairs(train))
+    if _are_swapped(train[:_SAMPLE], valid[:_SAMPLE]):
+        log("valid: its two languages look swapped; compare with the training pairs")
+    known = set(valid).intersection(train)
+    if copies := sum(pair in known for pair in valid):
+        log(
+            f"valid: {copies} of {len(valid)} pairs are training pairs, too: a model "
+            "knows these, so its scores will be too good. Keep some pairs apart."
+        )
 
 
 def fit_subwords(pairs: Iterable[tuple[str, str]]) -> int:
@@ -115,6 +127,7 @@ def list_choices(config: TrainingConfig, given: dict[str, Any]) -> str:
 
 
 _JUDGED = 100  # validation pairs that are translated
+_RISEN = 0.05  # nats above the lowest validation loss
 
 
 def unigram_perplexity(
@@ -137,8 +150,12 @@ def report_worth(
     train: Sequence[Example],
     valid: Sequence[Example],
     perplexity: float,
+    records: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Say on standard error what a trained model is worth, with three translations."""
+    """Say on standard error what a trained model is worth, with three translations.
+
+    ``records``: its epochs' metrics, which may show that it trained for too long.
+    """
     text, some = translator.text, valid[:_JUDGED]
     guess = unigram_perplexity(train, valid, len(text.vocab_tgt))
     found = translator.decode([src for src, _ in some], beam_size=1)
@@ -152,8 +169,18 @@ def report_worth(
     for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
         source = text.vocab_src.tokens(some[i][0][1:-1])
         log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
+    do = "; train it longer (--epochs), or on more pairs"
+    losses = [record["valid_nll"] for record in records]
+    if losses and losses[-1] > min(losses) + _RISEN:
+        best = losses.index(min(losses))
+        log(
+            f"Validation was best after epoch {best + 1} of {len(losses)}: perplexity "
+            f"{records[best]['perplexity']:.2f}. Since then the model has memorized: "
+            "use fewer --epochs, a higher --dropout, or more pairs."
+        )
+        do = ""
     if chrf < GOOD_CHRF or perplexity > guess:
         log(
             "It is not usable yet: look whether the lines of the two files belong "
-            "together; train it longer (--epochs), or on more pairs."
+            f"together{do}."
         )

@@ -81,7 +81,7 @@ from transformer_workshop.speed import (
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.translator import Translator, build_model
+from transformer_workshop.translator import Translator, build_model, load_weights
 
 _RUN_FILES = """
     config.json vocabulary.json confidence.json metrics.jsonl
@@ -563,8 +563,7 @@ def _train(
     torch.manual_seed(config.seed)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     if config.init and not saved_steps(Path(config.run_dir, "resume")):
-        path = Path(config.init, "model.safetensors")
-        load_state(model, load_tensors(path), path)
+        load_weights(model, config.init)
     model.to(device)
     optimize_for_cpu(model)
     shared = distribute(model)
@@ -639,7 +638,8 @@ def _train(
         alone = own_batches(valid_examples, valid_groups, (device, 0, 1))
         nats, _ = run_epoch(alone, model, valid_loss, None, None, "eval")
         translator = Translator(model, text, config)
-        report_worth(translator, examples, valid_examples, _perplexity(nats))
+        records = read_metrics(run.folder)
+        report_worth(translator, examples, valid_examples, _perplexity(nats), records)
 
 
 def _perplexity(nats: float) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,9 @@ class TrainingConfig:
     bpe_size: int = _setting(0, "size of the subword vocabulary; 0: words", 0, 10**6)
     min_freq: int = _setting(2, "how often a word must occur to get an id", 1, 10**6)
     max_tokens: int = _setting(128, "longest sentence, with <s> and </s>", 3, 10**5)
+    longest: int = _free(
+        0, "tokens of the longest source to rely on; 0: unknown", 0, 10**6
+    )
     # the model
     N: int = _setting(2, "layers in the encoder, and in the decoder", 1, 1000)
     d_model: int = _setting(128, "width of the vectors between layers", 1, 2**16)
@@ -119,6 +123,10 @@ class TrainingConfig:
             value, allowed = getattr(self, each.name), each.metadata["allowed"]
             if fault := _fault_of(value, kinds[each.name], allowed):
                 raise _error(f"{each.name}={value!r:.40}", *fault)
+        if not re.fullmatch("[a-z]{2,3}", self.source_language or "xx"):
+            where = f"source_language={self.source_language!r:.40}"
+            do = "Give one such as en, for English, or none."
+            raise _error(where, "is no language code", do)
         if self.d_model % self.h:
             what = f"does not divide d_model={self.d_model} into equal heads"
             raise _error(f"h={self.h}", what, "Change one of the two.")

@@ -120,7 +120,7 @@ def _command_line() -> _CommandLine:
     model.add_argument("--model", type=Path, default=default_model(), help=about)
     model.set_defaults(device="auto")
     search = _CommandLine(add_help=False, parents=[model])
-    _add_settings(search, ["beam_size", "length_penalty", "device"])
+    _add_settings(search, ["beam_size", "length_penalty", "source_language", "device"])
     pairs = _CommandLine(add_help=False)
     pairs.add_argument("--src", help="file of sentences, one per line, or TABLE:COLUMN")
     pairs.add_argument("--ref", help="file of reference translations, line by line")
@@ -149,7 +149,7 @@ def _command_line() -> _CommandLine:
     prepare.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(prepare, _CORPUS, presets=["small"])
     _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
-    about = "leave out pairs that are repeated, in validation, or of odd length"
+    about = "leave out pairs that are blank, repeated, in validation, or of odd length"
     prepare.add_argument("--clean", action="store_true", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
@@ -158,7 +158,8 @@ def _command_line() -> _CommandLine:
         "names the lines whose translation not to rely on."
     )
     translate = add("translate", "Translate lines of text", search, more=more)
-    translate.add_argument("sentences", nargs="*", help="[standard input]")
+    about = "sentences, files, or TABLE:COLUMN [standard input]"
+    translate.add_argument("sentences", nargs="*", help=about)
     about = "exit with status 1 if a translation is not to be relied on"
     translate.add_argument("--strict", action="store_true", help=about)
 

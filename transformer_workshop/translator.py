@@ -89,23 +89,36 @@ def load_translator(
     Raises DataError if the folder contains no model, or a damaged one.
     """
     folder = Path(folder)
-    files = [folder / f"{name}.safetensors" for name in ("model", "best")]
-    weights = next(filter(Path.exists, files), None)
-    if weights is None:
-        what = "holds no trained model" if folder.is_dir() else "is not a folder"
-        do = "Train one with `train --run-dir`, or name its folder with --model."
-        if others := sorted(folder.parent.glob("*/model.safetensors")):
-            do += f" There are {', '.join(str(path.parent) for path in others)}."
-        raise DataError(folder, what, do)
+    _weights_in(folder)  # an error if there are none
     config, text = load_config(folder), load_text(folder)
     where, what = folder / "config.json", "describes no model ({})"
     with reported(ValueError, where, what, "Restore it."):
         model = build_model(config, text.vocab_src, text.vocab_tgt)
-    load_state(model, load_tensors(weights), weights)
+    load_weights(model, folder)
     model.to(choose_device(device)).eval()
     if optimize:
         optimize_for_cpu(model)
     return Translator(model, text, config, load_threshold(folder))
+
+
+def _weights_in(folder: Path) -> Path:
+    """Return the file with a model's or an unfinished run's best weights."""
+    files = [folder / f"{name}.safetensors" for name in ("model", "best")]
+    if found := next(filter(Path.exists, files), None):
+        return found
+    what = "holds no trained model" if folder.is_dir() else "is not a folder"
+    do = "Train one with `train --run-dir`, or name its folder with --model."
+    if others := sorted(folder.parent.glob("*/model.safetensors")):
+        do += f" There are {', '.join(str(path.parent) for path in others)}."
+    if (folder / "model.bin").exists():
+        what, do = "holds an exported model", "Load it with load_exported."
+    raise DataError(folder, what, do)
+
+
+def load_weights(model: EncoderDecoder, folder: str | Path) -> None:
+    """Load a folder's weights into a model; DataError if they don't fit it."""
+    file = _weights_in(Path(folder))
+    load_state(model, load_tensors(file), file)
 
 
 def build_model(
@@ -144,19 +157,24 @@ def _sentencizer(language: str) -> Any:
 _FULL_STOP = re.compile(r"(?<=[。！？])(?![。！？」』）”])")
 
 
+_TITLE = re.compile(r"\b[B-DF-HJ-NP-TV-Z][b-df-hj-np-tv-xz]{1,3}\.\s*$")  # Dr., Mrs.
+
+
 def split_sentences(line: str, language: str = "de") -> list[str]:
     """Split a line at its sentence ends; a blank line has no sentences.
 
-    Ends are those of spaCy's rules for the language, and 。！？ in any.
+    Ends are those of spaCy's rules for the language, but for titles without a vowel,
+    and 。！？ in any.
     """
     found: list[str] = []
     for part in _FULL_STOP.split(line):
         if re.search(r"[.!?…؟।॥۔።]\S{0,9}\s+\S", part):
             opening = ""  # spaCy counts it among the marks that end the one before
             for each in _sentencizer(language)(part).sents:
-                text = opening + each.text
-                found.append(text.rstrip(" ¿¡„«“‚‘(["))
+                text = opening + each.text_with_ws
+                found.append("" if _TITLE.search(text) else text.rstrip(" ¿¡„«“‚‘(["))
                 opening = text[len(found[-1]) :].lstrip()
+            found[-1] = f"{found[-1]} {opening}".strip()
         else:
             found.append(part)
     return [sentence for sentence in found if sentence.strip()]
@@ -319,6 +337,9 @@ class Translator:
             return f"it was cut after {len(output)} tokens"
         if 3 * len(output) < len(src) - 2:
             return "much of the source is missing"
+        if 0 < self.config.longest < len(src) - 2:
+            usual = f"training sentences have {self.config.longest} at most"
+            return f"its source has {len(src) - 2} tokens, {usual}"
         return ""
 
     def doubt(self, confidence: float, fault: str = "") -> str | None:
@@ -346,6 +367,9 @@ class Translator:
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
         if beam < 1:
             raise ValueError(f"beam_size={beam} must be 1 or more")
+        known = len(self.text.vocab_src)
+        if any(not 0 <= i < known for row in rows for i in row):
+            raise ValueError(f"ids must be from 0 to {known - 1}, as in text.vocab_src")
         work = functools.partial(
             self.decode_batch, beam_size=beam, length_penalty=alpha
         )
@@ -456,42 +480,39 @@ def calibrate(
 ) -> dict[str, Any]:
     """Choose the confidence below which a translation is not to be relied on.
 
-    A ``share`` of the translations of pairs falls below it. Return it together with
-    chrF below and above it. Raises DataError where a threshold would mislead: for
-    fewer than 100 pairs, for a model whose translations are nearly all right or nearly
-    all wrong, and if those below it are no worse than the others.
+    A ``share`` of the translations of pairs falls below it or, if they are nearly all
+    right, none. Return it together with chrF below and above it. Raises DataError where
+    a threshold would mislead: for fewer than 100 pairs, for a model whose translations
+    are nearly all wrong, and if those below it are no worse than the others.
     """
     if len(pairs) < 100:
         what = f"{len(pairs)} pairs are too few to choose a threshold"
         raise DataError("calibrate", what, "Use 100 or more.")
     found = translator.translations([src for src, _ in pairs])
-    ranked = sorted(translation.confidence for translation in found)
-    threshold = math.floor(1000 * ranked[int(share * len(ranked))]) / 1000
-    judged = list(zip(found, (reference for _, reference in pairs), strict=True))
-    chrf = []
-    for is_below in (True, False):
-        some = [(t, r) for t, r in judged if (t.confidence < threshold) == is_below]
-        outputs, references = [t.text for t, _ in some], [r for _, r in some]
-        chrf.append(score(outputs, references)["chrf"] if some else None)
-    below, above = chrf
+    ranked = sorted(
+        (translation.confidence, translation.text, reference)
+        for translation, (_, reference) in zip(found, pairs, strict=True)
+    )
+
+    def chrf_of(some: list[tuple[float, str, str]]) -> float:
+        return score([text for _, text, _ in some], [ref for *_, ref in some])["chrf"]
+
+    for part in (share, 0.0):
+        threshold = math.floor(1000 * ranked[int(part * len(ranked))][0]) / 1000
+        count = sum(confidence < threshold for confidence, *_ in ranked)
+        below = chrf_of(ranked[:count]) if count else None
+        above = chrf_of(ranked[count:])
+        if min(above, above if below is None else below) <= _PERFECT_CHRF:
+            break
     at_hand, do = f"chrF {below} below {threshold}, {above} above", ""
-    if above is None or above < GOOD_CHRF:
-        at_hand, do = (
-            f"the model translates too badly (chrF {above})",
-            "Train it longer.",
-        )
-    elif below is None:
-        at_hand, do = "all translations are equally confident", "No note can help here."
-    elif min(below, above) > _PERFECT_CHRF:
-        at_hand, do = (
-            f"these translations are all right (chrF {above})",
-            "Use harder pairs.",
-        )
-    elif below >= above:
+    if above < GOOD_CHRF:
+        at_hand = f"the model translates too badly (chrF {above})"
+        do = "Train it longer."
+    elif part and (below is None or below >= above):
         do = "Confidence says nothing about this model's translations."
     if do:
         raise DataError("calibrate", f"chooses no threshold: {at_hand}", do)
     return {
-        "threshold": threshold, "share": share, "sentences": len(pairs),
+        "threshold": threshold, "share": part, "sentences": len(pairs),
         "chrf_below": below, "chrf_above": above,
     }  # fmt: skip
