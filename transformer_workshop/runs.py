@@ -49,7 +49,6 @@ from transformer_workshop.corpora import digest_of, load_examples, pack_text
 from transformer_workshop.engine import is_exported
 from transformer_workshop.files import (
     append_line,
-    load_state,
     load_tensors,
     load_with_notes,
     log,
