@@ -55,13 +55,13 @@ _NAMES = [
     "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
     "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
     # 03_real_world_example
-    "DataError", "stream_lines", "read_lines", "decode_line", "read_parallel",
-    "optional_import", "WordTokenizer", "load_tokenizers", "SPECIALS", "START",
-    "END", "PAD", "UNK", "Vocabulary", "build_vocabulary", "Example", "Text",
+    "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
-    "epoch_draw", "shuffled_groups", "make_batch", "batches", "count_updates",
-    "build_optimizer", "train", "score", "prepare_text", "project_folder",
-    "data_file", "gpu_report",
+    "epoch_draw", "shuffled_groups", "make_batch", "batches",
+    "build_optimizer", "train", "DataError", "stream_lines", "read_lines",
+    "decode_line", "read_parallel", "project_folder", "data_file",
+    "optional_import", "WordTokenizer", "load_tokenizers", "Vocabulary",
+    "build_vocabulary", "prepare_text", "gpu_report", "score",
     # 04_additional_components
     "BytePairEncoding", "tie_weights", "CachedAttention", "DecoderCache",
     "decode_step", "length_normalized", "BeamCache", "beam_search",
@@ -747,203 +747,8 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
 # -----------------------------------------------------------------------------
 
 
-class DataError(Exception):
-    """Report a problem outside the program: in a file, a folder, or a setting.
-
-    where: the file and line, or the setting; what: what is wrong with it;
-    do: what to do about it. Printed as "where: what. do".
-    """
-
-    def __init__(self, where: object, what: str, do: str) -> None:
-        super().__init__(str(where), what, do)
-        self.where, self.what, self.do = str(where), what, do
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.do}"
-
-
-def stream_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, plain or .gz, without line endings.
-
-    Raises DataError if the file is missing, cut off, or not UTF-8.
-    """
-    try:
-        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield decode_line(path, number, line.removesuffix(b"\n"))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        what = f"is a damaged or cut off gzip file ({error})"
-        raise DataError(path, what, "Fetch or compress it again.") from error
-    except (OSError, ValueError) as error:  # ValueError: not a valid file name
-        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
-        raise DataError(path, what, "Check its name and place.") from error
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Return the lines that ``stream_lines`` yields."""
-    return list(stream_lines(path))
-
-
-def decode_line(where: object, number: int, line: bytes) -> str:
-    """Decode a line of text, dropping a carriage return at its end."""
-    try:
-        return line.removesuffix(b"\r").decode()
-    except UnicodeDecodeError as error:
-        where = f"{where}, line {number}"
-        what = f"is not UTF-8 (byte {line[error.start]:#04x})"
-        raise DataError(where, what, "Save the text as UTF-8.") from error
-
-
-def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
-    """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
-
-    Lines end at newlines only: other separators occur inside sentences. Raises
-    DataError if a file can't be read or is empty, if the two differ in length,
-    and for a blank line.
-    """
-    src, tgt = read_lines(src_file), read_lines(tgt_file)
-    for file, lines in ((src_file, src), (tgt_file, tgt)):
-        if not lines:
-            raise DataError(file, "is empty", "Give a file with sentences.")
-    if len(src) != len(tgt):
-        what = f"have {len(src)} and {len(tgt)} lines, so they are not aligned"
-        raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
-    for number, pair in enumerate(zip(src, tgt, strict=True), 1):
-        for file, line in zip((src_file, tgt_file), pair, strict=True):
-            if not line.strip():
-                do = "Remove this line from both files."
-                raise DataError(f"{file}, line {number}", "is blank", do)
-    return list(zip(src, tgt, strict=True))
-
-
-_INSTALL = {
-    "GPUtil": "GPUtil setuptools",
-    "torchtext": "torchtext==0.6.0",
-    "vl_convert": "vl-convert-python",
-}
-
-
-def optional_import(name: str) -> ModuleType:
-    """Import a package that only some functions need.
-
-    Raises ImportError with the command to type if the import fails.
-    """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.split(".")[0]
-        line = f"pip install {_INSTALL.get(package, package)}"
-        raise ImportError(f"{error}. Install it: {line}", name=name) from error
-
-
-class WordTokenizer:
-    """Split text into words by spaCy's rules for a language; nothing is downloaded."""
-
-    def __init__(self, language: str):
-        self.tokenizer = optional_import("spacy").blank(language).tokenizer
-
-    def tokenize(self, text: str) -> list[str]:
-        """Split a text into words and punctuation marks."""
-        return [token.text for token in self.tokenizer(text) if not token.is_space]
-
-    def detokenize(self, tokens: Sequence[str]) -> str:
-        """Join tokens into a text, with the spaces of ordinary writing."""
-        text = " ".join(tokens)
-        for pattern, joined in _REJOIN:
-            text = pattern.sub(joined, text)
-        return text
-
-
-def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
-    """Return the tokenizers of German and of English words."""
-    return WordTokenizer("de"), WordTokenizer("en")
-
-
-# Quotation marks: straight ones, the low one that opens in German, the two high ones,
-# of which the first opens in English and closes in German, and guillemets, which point
-# either way.
-_OPENING = '["\u201e\u201c«»]'
-_CLOSING = '["\u201c\u201d«»]'
-_REJOIN = [
-    # " Stop ! " -> "Stop !"
-    (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
-    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
-    (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
-    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7   ¿ Cómo -> ¿Cómo
-    (re.compile(r"([(\[{$#¿¡]) "), r"\1"),
-    # half - empty -> half-empty
-    (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
-]
-
-
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
 START, END, PAD, UNK = 0, 1, 2, 3
-
-
-class Vocabulary:
-    """A two-way list of tokens and ids; the first four are ``SPECIALS``."""
-
-    def __init__(self, tokens: Iterable[str]):
-        self.itos = list(tokens)
-        self.stoi = {token: index for index, token in enumerate(self.itos)}
-        if self.itos[: len(SPECIALS)] != SPECIALS or len(self.stoi) < len(self.itos):
-            what = f"does not begin with {' '.join(SPECIALS)}, or repeats a token"
-            raise DataError("vocabulary", what, "Use build_vocabulary.")
-
-    def __len__(self) -> int:
-        return len(self.itos)
-
-    def __getitem__(self, token: str) -> int:
-        return self.stoi.get(token, UNK)
-
-    def __call__(self, tokens: Iterable[str]) -> list[int]:
-        return [self[token] for token in tokens]
-
-    def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the tokens of ids; DataError for an id that is not in the list."""
-        ids = list(ids)
-        for index in ids:
-            if not 0 <= index < len(self):
-                what = f"has ids 0 to {len(self) - 1}, not {index}"
-                raise DataError("vocabulary", what, "Use the model's own vocabulary.")
-        return [self.itos[index] for index in ids]
-
-    def get_itos(self) -> list[str]:
-        """Return the list from ids to tokens; the name is torchtext's."""
-        return self.itos
-
-    def get_stoi(self) -> dict[str, int]:
-        """Return the dictionary from tokens to ids; the name is torchtext's."""
-        return self.stoi
-
-
-def build_vocabulary(
-    spacy_de: WordTokenizer,
-    spacy_en: WordTokenizer,
-    *,
-    pairs: Iterable[tuple[str, str]] | None = None,
-    min_freq: int = 2,
-) -> tuple[Vocabulary, Vocabulary]:
-    """Return source and target vocabulary of the words seen ``min_freq`` times.
-
-    pairs are training pairs; without them those of the bundled corpus count.
-    """
-    # torchtext's Vocab drops rare words and sorts the others as this line would:
-    # sorted(counts, key=lambda word: (-counts[word], word))
-    vocab = optional_import("torchtext.vocab").Vocab
-    if pairs is None:
-        files = [data_file("captions", f"train.{name}") for name in ("de", "en")]
-        pairs = read_parallel(*files)
-    german: Counter[str] = Counter()
-    english: Counter[str] = Counter()
-    for src, tgt in pairs:
-        german.update(spacy_de.tokenize(src))
-        english.update(spacy_en.tokenize(tgt))
-    src_vocab = vocab(german, min_freq=min_freq, specials=SPECIALS)
-    tgt_vocab = vocab(english, min_freq=min_freq, specials=SPECIALS)
-    return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
 
 
 Example = tuple[list[int], list[int]]  # ids of source and target
@@ -1019,20 +824,18 @@ def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
 
 @dataclass
 class Settings:
-    """The model's sizes, and how it is trained."""
+    """The model's sizes, and the five settings that matter in training it."""
 
     N: int = 2  # layers in the encoder, and in the decoder
     d_model: int = 128  # width of the vectors that travel through the model
     d_ff: int = 256  # inner width of the feed-forward network
     h: int = 4  # attention heads
-    dropout: float = 0.1  # share of values set to zero in training
+
+    dropout: float = 0.1  # share of values set to zero: raise it if the model memorizes
     batch_tokens: int = 1500  # positions per batch, counted on the longer side
     epochs: int = 6  # passes over the training pairs
     base_lr: float = 3e-3  # the peak of the learning rate
     warmup: int = 100  # updates until the peak
-    decay: float = 1.0  # the rate falls in this last share of the run
-    smoothing: float = 0.1  # label smoothing
-    seed: int = 0  # of initial weights, order of batches, and dropout
 
 
 def epoch_draw(seed: int, epoch: int) -> random.Random:
@@ -1075,14 +878,6 @@ def batches(
         yield make_batch(examples, group, device)
 
 
-def count_updates(
-    examples: Sequence[Example], batch_tokens: int, epochs: int, accum_iter: int = 1
-) -> int:
-    """Count the optimizer's updates in a whole run."""
-    groups = token_budget_batches(lengths_of(examples), batch_tokens)
-    return epochs * math.ceil(len(groups) / accum_iter)
-
-
 def build_optimizer(
     model: nn.Module, schedule: Callable[[int], float]
 ) -> tuple[torch.optim.Adam, torch.optim.lr_scheduler.LambdaLR]:
@@ -1090,14 +885,10 @@ def build_optimizer(
 
     ``schedule`` returns the rate of an update, counted from 1.
     """
-    optimizer = torch.optim.Adam(
-        model.parameters(),
-        lr=1.0,
-        betas=(0.9, 0.98),
-        eps=1e-9,
-        fused=True,  # the same update, faster
-    )
     # LambdaLR multiplies lr, hence 1.0, by its function, and counts from zero.
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
+    )
     return optimizer, torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: schedule(step + 1)
     )
@@ -1113,21 +904,19 @@ def train(
     """Train a model on examples, and print its losses after each epoch."""
     model.to(device)
     words = model.generator.proj.out_features
-    smoothed = LabelSmoothing(words, PAD, settings.smoothing)
-    train_loss = SimpleLossCompute(model.generator, smoothed)
+    train_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD, 0.1))
     valid_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD))
     budget = settings.batch_tokens
-    updates = count_updates(train_data, budget, settings.epochs)
+    groups = token_budget_batches(lengths_of(train_data), budget)
+    updates = settings.epochs * len(groups)
 
     def schedule(step: int) -> float:
-        peak, warmup = settings.base_lr, settings.warmup
-        return linear_rate(step, peak, warmup, updates, settings.decay)
+        return linear_rate(step, settings.base_lr, settings.warmup, updates)
 
     optimizer, scheduler = build_optimizer(model, schedule)
 
     for epoch in range(settings.epochs):
-        draw = epoch_draw(settings.seed, epoch)
-        shuffled = batches(train_data, budget, draw, device)
+        shuffled = batches(train_data, budget, epoch_draw(0, epoch), device)
         loss, _ = run_epoch(
             shuffled, model, train_loss, optimizer, scheduler, max_norm=1.0
         )
@@ -1139,54 +928,75 @@ def train(
         )
 
 
-def score(
-    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
-) -> dict[str, Any]:
-    """Return sacreBLEU with signature and 95% bootstrap interval, chrF, and chrF++.
+class DataError(Exception):
+    """Report a problem outside the program: in a file, a folder, or a setting.
 
-    Both lists hold detokenized, cased sentences. ``tokenize`` names sacreBLEU's
-    tokenizer; 13a is for languages that put spaces between words. Raises DataError
-    if the lists differ in length or are empty.
+    where: the file and line, or the setting; what: what is wrong with it;
+    do: what to do about it. Printed as "where: what. do".
     """
-    if len(hypotheses) != len(references) or not hypotheses:
-        what = f"{len(hypotheses)} translations for {len(references)} references"
-        raise DataError("score", what, "Give one translation for each reference.")
-    sacrebleu = optional_import("sacrebleu")
-    metric = sacrebleu.BLEU(tokenize=tokenize)
-    bleu = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
-    chrf, plus = (
-        sacrebleu.CHRF(word_order=n).corpus_score(hypotheses, [references]).score
-        for n in (0, 2)
-    )
-    # The mean of the resampled scores and half the interval's width. sacreBLEU keeps
-    # them in private attributes; its public interface only prints them.
-    bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
-    return {
-        "bleu": round(bleu.score, 2),
-        "signature": str(metric.get_signature()),
-        "interval": [round(min(max(bound, 0), 100), 2) for bound in bounds],
-        "chrf": round(chrf, 2),
-        "chrf++": round(plus, 2),
-        "sentences": len(references),
-    }
+
+    def __init__(self, where: object, what: str, do: str) -> None:
+        super().__init__(str(where), what, do)
+        self.where, self.what, self.do = str(where), what, do
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}. {self.do}"
 
 
-def prepare_text(
-    pairs: Iterable[tuple[str, str]], bpe_size: int = 0, min_freq: int = 2
-) -> Text:
-    """Build the vocabularies and tokenizers, from training pairs alone.
+def stream_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file, plain or .gz, without line endings.
 
-    By words for German and English, or, with ``bpe_size``, by subwords that
-    both sides share, for any pair of languages.
+    Raises DataError if the file is missing, cut off, or not UTF-8.
     """
-    if bpe_size:
-        sentences = (sentence for pair in pairs for sentence in pair)
-        bpe = BytePairEncoding.train(sentences, bpe_size)
-        vocab = Vocabulary(bpe.get_itos())
-        return Text(vocab, vocab, bpe, bpe)
-    de, en = load_tokenizers()
-    vocabs = build_vocabulary(de, en, pairs=pairs, min_freq=min_freq)
-    return Text(*vocabs, de, en)
+    try:
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                yield decode_line(path, number, line.removesuffix(b"\n"))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        what = f"is a damaged or cut off gzip file ({error})"
+        raise DataError(path, what, "Fetch or compress it again.") from error
+    except (OSError, ValueError) as error:  # ValueError: not a valid file name
+        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
+        raise DataError(path, what, "Check its name and place.") from error
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines that ``stream_lines`` yields."""
+    return list(stream_lines(path))
+
+
+def decode_line(where: object, number: int, line: bytes) -> str:
+    """Decode a line of text, dropping a carriage return at its end."""
+    try:
+        return line.removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        where = f"{where}, line {number}"
+        what = f"is not UTF-8 (byte {line[error.start]:#04x})"
+        raise DataError(where, what, "Save the text as UTF-8.") from error
+
+
+def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
+    """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
+
+    Lines end at newlines only: other separators occur inside sentences. Raises
+    DataError if a file can't be read or is empty, if the two differ in length,
+    and for a blank line.
+    """
+    src, tgt = read_lines(src_file), read_lines(tgt_file)
+    for file, lines in ((src_file, src), (tgt_file, tgt)):
+        if not lines:
+            raise DataError(file, "is empty", "Give a file with sentences.")
+    if len(src) != len(tgt):
+        what = f"have {len(src)} and {len(tgt)} lines, so they are not aligned"
+        raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
+    for number, pair in enumerate(zip(src, tgt, strict=True), 1):
+        for file, line in zip((src_file, tgt_file), pair, strict=True):
+            if not line.strip():
+                do = "Remove this line from both files."
+                raise DataError(f"{file}, line {number}", "is blank", do)
+    return list(zip(src, tgt, strict=True))
 
 
 _MULTI30K_URL = (
@@ -1260,6 +1070,148 @@ def _fetch_multi30k(name: str) -> Path:
         raise DataError(_MULTI30K_URL + name, what, do) from error
 
 
+_INSTALL = {
+    "GPUtil": "GPUtil setuptools",
+    "torchtext": "torchtext==0.6.0",
+    "vl_convert": "vl-convert-python",
+}
+
+
+def optional_import(name: str) -> ModuleType:
+    """Import a package that only some functions need.
+
+    Raises ImportError with the command to type if the import fails.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.split(".")[0]
+        line = f"pip install {_INSTALL.get(package, package)}"
+        raise ImportError(f"{error}. Install it: {line}", name=name) from error
+
+
+class WordTokenizer:
+    """Split text into words by spaCy's rules for a language; nothing is downloaded."""
+
+    def __init__(self, language: str):
+        self.tokenizer = optional_import("spacy").blank(language).tokenizer
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into words and punctuation marks."""
+        return [token.text for token in self.tokenizer(text) if not token.is_space]
+
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """Join tokens into a text, with the spaces of ordinary writing."""
+        text = " ".join(tokens)
+        for pattern, joined in _REJOIN:
+            text = pattern.sub(joined, text)
+        return text
+
+
+def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
+    """Return the tokenizers of German and of English words."""
+    return WordTokenizer("de"), WordTokenizer("en")
+
+
+# Quotation marks: straight ones, the low one that opens in German, the two high ones,
+# of which the first opens in English and closes in German, and guillemets, which point
+# either way.
+_OPENING = '["\u201e\u201c«»]'
+_CLOSING = '["\u201c\u201d«»]'
+_REJOIN = [
+    # " Stop ! " -> "Stop !"
+    (re.compile(f"({_OPENING}) (.*?) ({_CLOSING})"), r"\1\2\3"),
+    # Stop ! -> Stop!   is n't -> isn't   woman 's -> woman's
+    (re.compile(r" ([.,;:!?%)\]}]|n't\b|'(?:s|re|ve|ll|d|m)?(?!\w))"), r"\1"),
+    # ( yet) -> (yet)   $ 5 -> $5   # 7 -> #7   ¿ Cómo -> ¿Cómo
+    (re.compile(r"([(\[{$#¿¡]) "), r"\1"),
+    # half - empty -> half-empty
+    (re.compile(r"(\w) ([-/]) (?=\w)"), r"\1\2"),
+]
+
+
+class Vocabulary:
+    """A two-way list of tokens and ids; the first four are ``SPECIALS``."""
+
+    def __init__(self, tokens: Iterable[str]):
+        self.itos = list(tokens)
+        self.stoi = {token: index for index, token in enumerate(self.itos)}
+        if self.itos[: len(SPECIALS)] != SPECIALS or len(self.stoi) < len(self.itos):
+            what = f"does not begin with {' '.join(SPECIALS)}, or repeats a token"
+            raise DataError("vocabulary", what, "Use build_vocabulary.")
+
+    def __len__(self) -> int:
+        return len(self.itos)
+
+    def __getitem__(self, token: str) -> int:
+        return self.stoi.get(token, UNK)
+
+    def __call__(self, tokens: Iterable[str]) -> list[int]:
+        return [self[token] for token in tokens]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the tokens of ids; DataError for an id that is not in the list."""
+        ids = list(ids)
+        for index in ids:
+            if not 0 <= index < len(self):
+                what = f"has ids 0 to {len(self) - 1}, not {index}"
+                raise DataError("vocabulary", what, "Use the model's own vocabulary.")
+        return [self.itos[index] for index in ids]
+
+    def get_itos(self) -> list[str]:
+        """Return the list from ids to tokens; the name is torchtext's."""
+        return self.itos
+
+    def get_stoi(self) -> dict[str, int]:
+        """Return the dictionary from tokens to ids; the name is torchtext's."""
+        return self.stoi
+
+
+def build_vocabulary(
+    spacy_de: WordTokenizer,
+    spacy_en: WordTokenizer,
+    *,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    min_freq: int = 2,
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return source and target vocabulary of the words seen ``min_freq`` times.
+
+    pairs are training pairs; without them those of the bundled corpus count.
+    """
+    # torchtext's Vocab drops rare words and sorts the others as this line would:
+    # sorted(counts, key=lambda word: (-counts[word], word))
+    vocab = optional_import("torchtext.vocab").Vocab
+    if pairs is None:
+        files = [data_file("captions", f"train.{name}") for name in ("de", "en")]
+        pairs = read_parallel(*files)
+    german: Counter[str] = Counter()
+    english: Counter[str] = Counter()
+    for src, tgt in pairs:
+        german.update(spacy_de.tokenize(src))
+        english.update(spacy_en.tokenize(tgt))
+    src_vocab = vocab(german, min_freq=min_freq, specials=SPECIALS)
+    tgt_vocab = vocab(english, min_freq=min_freq, specials=SPECIALS)
+    return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
+
+
+def prepare_text(
+    pairs: Iterable[tuple[str, str]], bpe_size: int = 0, min_freq: int = 2
+) -> Text:
+    """Build the vocabularies and tokenizers, from training pairs alone.
+
+    By words for German and English, or, with ``bpe_size``, by subwords that
+    both sides share, for any pair of languages.
+    """
+    if bpe_size:
+        sentences = (sentence for pair in pairs for sentence in pair)
+        bpe = BytePairEncoding.train(sentences, bpe_size)
+        vocab = Vocabulary(bpe.get_itos())
+        return Text(vocab, vocab, bpe, bpe)
+    de, en = load_tokenizers()
+    vocabs = build_vocabulary(de, en, pairs=pairs, min_freq=min_freq)
+    return Text(*vocabs, de, en)
+
+
 def gpu_report() -> list[str]:
     """Return a line on the load and memory of each NVIDIA GPU; empty without one."""
     try:
@@ -1273,6 +1225,38 @@ def gpu_report() -> list[str]:
         f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
         for gpu in gpus
     ]
+
+
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> dict[str, Any]:
+    """Return sacreBLEU with signature and 95% bootstrap interval, chrF, and chrF++.
+
+    Both lists hold detokenized, cased sentences. ``tokenize`` names sacreBLEU's
+    tokenizer; 13a is for languages that put spaces between words. Raises DataError
+    if the lists differ in length or are empty.
+    """
+    if len(hypotheses) != len(references) or not hypotheses:
+        what = f"{len(hypotheses)} translations for {len(references)} references"
+        raise DataError("score", what, "Give one translation for each reference.")
+    sacrebleu = optional_import("sacrebleu")
+    metric = sacrebleu.BLEU(tokenize=tokenize)
+    bleu = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
+    chrf, plus = (
+        sacrebleu.CHRF(word_order=n).corpus_score(hypotheses, [references]).score
+        for n in (0, 2)
+    )
+    # The mean of the resampled scores and half the interval's width. sacreBLEU keeps
+    # them in private attributes; its public interface only prints them.
+    bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
+    return {
+        "bleu": round(bleu.score, 2),
+        "signature": str(metric.get_signature()),
+        "interval": [round(min(max(bound, 0), 100), 2) for bound in bounds],
+        "chrf": round(chrf, 2),
+        "chrf++": round(plus, 2),
+        "sentences": len(references),
+    }
 
 
 # -----------------------------------------------------------------------------
