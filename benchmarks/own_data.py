@@ -1,9 +1,12 @@
-"""Train on three small corpora of made-up sentences, with the settings `train` chooses.
+"""Train on small corpora with the settings `train` chooses, and with too few updates.
 
-python benchmarks/own_data.py              all three, into results/own_data.json
-python benchmarks/own_data.py es-it        one of them, printed only
+python benchmarks/own_data.py              all of them, into results/own_data.json
+python benchmarks/own_data.py es-it        one of them, stored with the others
 
-The files are written to runs/own_data/PAIR; the commands are those of the README.
+Three corpora are made-up sentences; de-en is the first 2,000 training pairs of
+Multi30k, tested on half of its validation split. "too few" trains es-it with --config
+small, whose number of epochs is meant for 29,000 pairs. The files are written to
+runs/own_data/PAIR; the commands are those of chapter 3.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import sys
 import time
 from pathlib import Path
 
-from transformer_workshop.files import write_json
+from annotated_transformer import data_file, read_parallel
+from transformer_workshop.files import read_json, write_json
 from transformer_workshop.machine import describe_environment
+from transformer_workshop.runs import read_metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 Pair = tuple[str, str]
@@ -126,65 +131,90 @@ def japanese_english() -> list[Pair]:
     ]
 
 
-CORPORA = {
+HELD_OUT = 50  # pairs for validation, and as many for the test
+GRAMMARS = {
     "es-it": (spanish_italian, 150),
     "de-fr": (german_french, 400),
     "ja-en": (japanese_english, 400),
 }
-HELD_OUT = 50  # pairs for validation, and as many for the test
+NAMES = [*GRAMMARS, "de-en", "too few"]
 
 
-def write_corpus(name: str, folder: Path) -> list[str]:
-    """Write train, valid, and test files; return the flags that name them."""
-    grammar, size = CORPORA[name]
+def corpus(name: str) -> dict[str, list[Pair]]:
+    """Return the training, validation, and test pairs."""
+    if name == "de-en":
+        train, held_out = (
+            read_parallel(
+                *(data_file("multi30k", f"{part}.{x}.gz") for x in ("de", "en"))
+            )
+            for part in ("train", "val")
+        )
+        return {
+            "train": train[:2000],
+            "valid": held_out[:500],
+            "test": held_out[500:1000],
+        }
+    grammar, size = GRAMMARS[name]
     pairs = grammar()
     random.Random(0).shuffle(pairs)
-    src, tgt = name.split("-")
-    parts = {
+    return {
         "test": pairs[:HELD_OUT],
         "valid": pairs[HELD_OUT : 2 * HELD_OUT],
         "train": pairs[2 * HELD_OUT :][:size],
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, some in parts.items():
-        for language, lines in zip((src, tgt), zip(*some, strict=True), strict=True):
-            text = "".join(f"{line}\n" for line in lines)
-            (folder / f"{part}.{language}").write_text(text, encoding="utf-8")
-    return [
-        f"--{part}-{side}={folder}/{part}.{language}"
-        for part in ("train", "valid")
-        for side, language in (("src", src), ("tgt", tgt))
-    ]
 
 
 def measure(name: str) -> dict[str, object]:
     """Train and evaluate as the README says; return what came of it."""
-    folder = ROOT / "runs" / "own_data" / name
-    files = write_corpus(name, folder)
+    folder = ROOT / "runs" / "own_data" / name.replace(" ", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = ["--config=small"] if name == "too few" else []
+    name = "es-it" if name == "too few" else name
+    parts, languages = corpus(name), dict(zip(("src", "tgt"), name.split("-")))
+    for part, pairs in parts.items():
+        for (side, language), lines in zip(languages.items(), zip(*pairs)):
+            path = folder / f"{part}.{language}"
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            if part != "test":
+                flags.append(f"--{part}-{side}={path}")
     program = [sys.executable, str(ROOT / "annotated_transformer.py")]
-    run = f"--run-dir={folder}/run"
+    run = folder / "run"
     started = time.perf_counter()
-    subprocess.run([*program, "train", run, "--restart", *files], check=True)
+    subprocess.run(
+        [*program, "train", f"--run-dir={run}", "--restart", *flags], check=True
+    )
     seconds = time.perf_counter() - started
-    src, tgt = name.split("-")
-    pairs = [f"--src={folder}/test.{src}", f"--ref={folder}/test.{tgt}"]
+    src, ref = (folder / f"test.{language}" for language in languages.values())
     judged = subprocess.run(
-        [*program, "evaluate", f"--model={folder}/run", *pairs],
+        [*program, "evaluate", f"--model={run}", f"--src={src}", f"--ref={ref}",
+         f"--out={folder}/translations.txt"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    scores = json.loads(judged.stdout)
-    return {"pairs": CORPORA[name][1], "train_seconds": round(seconds)} | scores
+    last = read_metrics(run)[-1]
+    config = read_json(run / "config.json")["config"]
+    written = (folder / "translations.txt").read_text(encoding="utf-8").splitlines()
+    firsts = zip(parts["test"][:3], written)
+    return {
+        "pairs": len(parts["train"]),
+        "updates": last["step"],
+        "warmup": config["warmup"],
+        "train_seconds": round(seconds),
+        "perplexity": round(last["perplexity"], 2),
+        **json.loads(judged.stdout),
+        "first": [[source, line] for (source, _), line in firsts],
+    }
 
 
 def main() -> None:
-    """Measure the corpora that are named, or all."""
-    names = sys.argv[1:] or list(CORPORA)
-    found = {name: measure(name) for name in names}
-    for name, row in found.items():
-        print(name, row)
-    if not sys.argv[1:]:
-        about = {"command": "python benchmarks/own_data.py"} | describe_environment()
-        write_json(ROOT / "results" / "own_data.json", about | {"corpora": found})
+    """Measure the corpora that are named, or all, and store the results."""
+    path = ROOT / "results" / "own_data.json"
+    names = sys.argv[1:] or NAMES
+    corpora = read_json(path)["corpora"] if sys.argv[1:] else {}
+    for name in names:
+        corpora[name] = measure(name)
+        print(name, corpora[name])
+    about = {"command": "python benchmarks/own_data.py"} | describe_environment()
+    write_json(path, about | {"corpora": corpora})
 
 
 if __name__ == "__main__":

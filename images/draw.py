@@ -662,7 +662,7 @@ def text_to_score() -> Figure:
         pill(f, x + 6, y, number)
 
     forth = (
-        ("3.1", "pairs", "x^{(i)}, y^{(i)}"),
+        ("3.2", "pairs", "x^{(i)}, y^{(i)}"),
         ("3.2", "tokens", "Ein · Hund · ."),
         ("3.3", "ids", "0 4 17 6 1"),
         ("3.5", "batches", "rows + blanks"),

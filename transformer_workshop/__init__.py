@@ -27,7 +27,8 @@ _NAMES = {
     "runs": """
         run_files saved_steps open_run_folder is_finished read_metrics claim_folder
         average_checkpoints Progress Run resume_hint Stopped raise_on_signal
-        is_out_of_memory build_losses schedule_of train_resumably train_run
+        is_out_of_memory count_updates build_losses schedule_of train_resumably
+        train_run
     """,
     "recipes": """
         RDrop

@@ -33,7 +33,6 @@ from annotated_transformer import (
     Text,
     TrainState,
     build_optimizer,
-    count_updates,
     epoch_draw,
     gpu_report,
     lengths_of,
@@ -544,6 +543,14 @@ def train_resumably(config: TrainingConfig, text: Text, report: bool = False) ->
     keep_freed_memory()
     with process_group(choose_device(config.device)) as place:
         _train(config, text, place, report)
+
+
+def count_updates(
+    examples: Sequence[Example], batch_tokens: int, epochs: int, accum_iter: int = 1
+) -> int:
+    """Count the optimizer's updates in a whole run."""
+    groups = token_budget_batches(lengths_of(examples), batch_tokens)
+    return epochs * math.ceil(len(groups) / accum_iter)
 
 
 def _train(
