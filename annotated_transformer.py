@@ -46,14 +46,15 @@ __version__ = "2026.3"
 # fmt: off
 _NAMES = [
     # 01_architecture
-    "attention", "for_all_heads", "MultiHeadedAttention", "subsequent_mask",
+    "subsequent_mask", "attention", "for_all_heads", "MultiHeadedAttention",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
     "PositionalEncoding", "check_length", "Generator", "EncoderDecoder",
     "initialize", "count_parameters", "make_model", "LearnedPositions",
     # 02_training
-    "Batch", "LabelSmoothing", "SimpleLossCompute", "TrainState", "in_mode",
-    "windows", "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
+    "Batch", "SimpleLossCompute", "TrainState", "in_mode", "windows",
+    "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
+    "LabelSmoothing",
     # 03_real_world_example
     "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
@@ -68,11 +69,11 @@ _NAMES = [
     "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
-    "get_decoder_src", "mtx2df", "attn_map", "visualize_layer", "KINDS",
-    "Recording", "recordings", "role_keys", "role_scores", "record_pair",
-    "links_found", "gold_links", "count_links", "alignment_error_rate",
-    "cross_maps", "guessed_links", "resampled_error_rates", "zeroed",
-    "head_output_weight", "query_parameters",
+    "get_decoder_src", "KINDS", "Recording", "recordings", "mtx2df",
+    "attn_map", "role_scores", "record_pair", "links_found", "gold_links",
+    "count_links", "alignment_error_rate", "cross_maps",
+    "resampled_error_rates", "zeroed", "head_output_weight",
+    "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "ModernAttention", "CHANGES",
     "modernize", "prefix_mask", "DecoderOnly", "make_decoder_only", "restrict",
@@ -84,6 +85,15 @@ _NAMES = [
 # -----------------------------------------------------------------------------
 # notebooks/01_architecture.md
 # -----------------------------------------------------------------------------
+
+
+def subsequent_mask(size: int) -> Tensor:
+    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
+
+    True = may attend. Broadcasts over the batch; combined with a padding
+    mask (B, 1, size) by ``&`` (paper, section 3.2.3).
+    """
+    return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
 def attention(
@@ -118,12 +128,12 @@ def for_all_heads(mask: Tensor | None) -> Tensor | None:
     """
     if mask is None:
         return None
-    if mask.is_floating_point() and bool((mask < 0).any()):
+    if mask.is_floating_point() and (mask < 0).any():
         raise ValueError(
             "the mask has negative numbers, as if it were to be added to the scores; "
             "here, a mask is True (or 1) where attention is allowed: mask == 0"
         )
-    return (mask if mask.dtype == torch.bool else mask != 0).unsqueeze(1)
+    return (mask != 0).unsqueeze(1)
 
 
 class MultiHeadedAttention(nn.Module):
@@ -178,15 +188,6 @@ class MultiHeadedAttention(nn.Module):
     def join(self, x: Tensor) -> Tensor:
         """Join heads (B, h, L, d_k) into vectors (B, L, d_model)."""
         return x.transpose(1, 2).flatten(-2)
-
-
-def subsequent_mask(size: int) -> Tensor:
-    """Return a boolean mask (1, size, size): query t may attend to keys s <= t.
-
-    True = may attend. Broadcasts over the batch; combined with a padding
-    mask (B, 1, size) by ``&`` (paper, section 3.2.3).
-    """
-    return torch.ones(1, size, size, dtype=torch.bool).tril()
 
 
 class PositionwiseFeedForward(nn.Module):
@@ -538,47 +539,16 @@ class Batch:
         return (tgt != pad).unsqueeze(-2) & causal
 
 
-class LabelSmoothing(nn.Module):
-    """Sum the KL divergence from the smoothed target (paper, section 5.4).
-
-    x (B * L, vocab) are log-probabilities, target (B * L) ids. The smoothed
-    target gives the correct word 1 - smoothing, padding nothing, and the other
-    words equal shares of the rest. A position whose target is padding adds
-    nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
-    """
-
-    def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
-        super().__init__()
-        if not 0 <= smoothing < 1:
-            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
-        self.size = size
-        self.padding_idx = padding_idx
-        self.smoothing = smoothing
-        self.true_dist: Tensor | None = None
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        if x.size(1) != self.size:
-            raise ValueError(
-                f"log-probabilities of {x.size(1)} words for a criterion of "
-                f"size {self.size}"
-            )
-        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
-        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
-        true_dist[:, self.padding_idx] = 0
-        true_dist[target == self.padding_idx] = 0
-        self.true_dist = true_dist
-        return F.kl_div(x, true_dist, reduction="sum")
-
-
 class SimpleLossCompute:
     """Turn decoder vectors into a loss, with generator and criterion.
 
     Called with x (B, L, d_model), y (B, L) and norm, return the batch's
     summed loss, as a float, and that sum divided by norm, as a tensor to call
-    backward() on. With a criterion that doesn't smooth, the loss is the NLL.
+    backward() on. The criterion takes log-probabilities (B * L, vocab) and ids
+    (B * L). If it doesn't smooth, the loss is the NLL.
     """
 
-    def __init__(self, generator: nn.Module, criterion: LabelSmoothing):
+    def __init__(self, generator: nn.Module, criterion: nn.Module):
         self.generator = generator
         self.criterion = criterion
 
@@ -740,6 +710,38 @@ def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
         data = torch.randint(1, V, (batch_size, 10))
         data[:, 0] = 1
         yield Batch(data, data.clone(), pad=0)
+
+
+class LabelSmoothing(nn.Module):
+    """Sum the KL divergence from the smoothed target (paper, section 5.4).
+
+    x (B * L, vocab) are log-probabilities, target (B * L) ids. The smoothed
+    target gives the correct word 1 - smoothing, padding nothing, and the other
+    words equal shares of the rest. A position whose target is padding adds
+    nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
+    """
+
+    def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
+        super().__init__()
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
+        self.size = size
+        self.padding_idx = padding_idx
+        self.smoothing = smoothing
+        self.true_dist: Tensor | None = None
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        if x.size(1) != self.size:
+            raise ValueError(
+                f"log-probabilities of {x.size(1)} words for a criterion of "
+                f"size {self.size}"
+            )
+        true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
+        true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
+        true_dist[:, self.padding_idx] = 0
+        true_dist[target == self.padding_idx] = 0
+        self.true_dist = true_dist
+        return F.kl_div(x, true_dist, reduction="sum")
 
 
 # -----------------------------------------------------------------------------
@@ -1203,7 +1205,7 @@ def prepare_text(
     both sides share, for any pair of languages.
     """
     if bpe_size:
-        sentences = (sentence for pair in pairs for sentence in pair)
+        sentences = (sentence for src, tgt in pairs for sentence in (src, tgt))
         bpe = BytePairEncoding.train(sentences, bpe_size)
         vocab = Vocabulary(bpe.get_itos())
         return Text(vocab, vocab, bpe, bpe)
@@ -1344,40 +1346,34 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
 
 
 class CachedAttention(nn.Module):
-    """Attend as a module does, but compute each key and value only once.
+    """Attend as the module ``attn`` does, to keys and values that are kept.
 
     ``keys`` and ``values`` are (B, h, S, d_k), at first those of x (B, S, d_model);
-    those of later calls join them if it ``grows``. ``mask`` is (B, 1, 1, S).
+    each call adds those of its new positions. ``mask`` is (B, 1, 1, S).
     """
 
-    def __init__(
-        self, attn: Any, x: Tensor, mask: Tensor | None = None, grows: bool = False
-    ):
+    def __init__(self, attn: Any, x: Tensor, mask: Tensor | None = None):
         super().__init__()
         self.attn = copy.copy(attn)  # the same weights, in a module of our own
         self.mask = mask
-        self.grows = grows
-        _, self.keys, self.values = attn.project(x[:, :0], x, x)
+        _, self.keys, self.values = attn.project(x, x, x)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """Attend from query (rows, 1, d_model), where rows is B or a multiple of it."""
+        """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
         q, k, v = self.attn.project(query, key, value)
-        if self.grows:
-            self.keys = torch.cat([self.keys, k], dim=2)
-            self.values = torch.cat([self.values, v], dim=2)
-            self.attn.start = self.keys.size(2)  # the next position (for chapter 6)
-        together = q.unflatten(0, (len(self.keys), -1)).squeeze(3).transpose(1, 2)
-        x = self.attn.attend(together, self.keys, self.values, self.mask)
-        x = x.transpose(1, 2).flatten(0, 1).unsqueeze(2)  # (rows, h, 1, d_k), like q
+        self.keys = torch.cat([self.keys, k], dim=2)
+        self.values = torch.cat([self.values, v], dim=2)
+        self.attn.start = self.keys.size(2)  # the next position, if attn asks for it
+        x = self.attn.attend(q, self.keys, self.values, self.mask)
         return self.attn.linears[3](self.attn.join(x))
 
 
 def _twin(module: Any) -> Any:
     """Return a second module with the same parts, to exchange some of them."""
     twin = copy.copy(module)
-    twin._modules = dict(module._modules)
+    twin._modules = dict(module._modules)  # copy.copy lets both share this
     return twin
 
 
@@ -1395,18 +1391,17 @@ class DecoderCache:
         self.decoder = _twin(model.decoder)
         self.decoder.layers = nn.ModuleList(map(_twin, self.decoder.layers))
         for layer in self.decoder.layers:
+            layer.self_attn = CachedAttention(layer.self_attn, self.nothing)
             layer.src_attn = CachedAttention(layer.src_attn, memory, mask)
-            layer.self_attn = CachedAttention(layer.self_attn, self.nothing, grows=True)
-        self.source = [layer.src_attn for layer in self.decoder.layers]
         self.target = [layer.self_attn for layer in self.decoder.layers]
+        self.source = [layer.src_attn for layer in self.decoder.layers]
 
 
 def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Return log-probabilities (…, vocab) of what follows each of ys (…, L)."""
-    # a token's position is its place in ys: all L are embedded, only the last goes on
-    x = model.tgt_embed(ys.flatten(0, -2))[:, -1:]
+    """Return log-probabilities (B, vocab) of what follows each of ys (B, L)."""
+    x = model.tgt_embed(ys)[:, -1:]  # embedded at its position, and goes on alone
     x = cache.decoder(x, cache.nothing, None, None)
-    return model.generator(x).view(*ys.shape[:-1], -1)
+    return model.generator(x[:, -1])
 
 
 def length_normalized(log_p: float, length: int, alpha: float) -> float:
@@ -1414,17 +1409,63 @@ def length_normalized(log_p: float, length: int, alpha: float) -> float:
     return log_p / ((5 + length) / 6) ** alpha
 
 
-def _may_win(
-    finished: list[tuple[float, list[int]]], now: float, bound: float, beam_size: int
-) -> bool:
-    """Return whether the search goes on for a sentence.
+_Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
 
-    ``finished`` holds (score, ids) of the hypotheses that have ended; the best one
-    that has not has the score ``now``, and can never score above ``bound``.
-    """
-    beaten = any(value >= bound for value, _ in finished)
-    crowded_out = sum(value >= now for value, _ in finished) >= beam_size
-    return not (beaten or crowded_out)
+
+class _Search:
+    """The beam search for one sentence, which begins in ``row`` of a cache."""
+
+    def __init__(
+        self, row: int, start: int, end: int, max_len: int, beam_size: int, alpha: float
+    ):
+        self.end = end
+        self.max_len = max_len
+        self.beam_size = beam_size
+        self.alpha = alpha
+        self.hypotheses: list[_Hypothesis] = [([start], 0.0, row)]
+        self.finished: list[tuple[float, list[int]]] = []  # (score, ids written)
+
+    def score(self, ids: list[int], log_p: float) -> float:
+        """Return log P over the length penalty for the words after the start symbol."""
+        return length_normalized(log_p, len(ids) - 1, self.alpha)
+
+    def take(self, candidates: Sequence[_Hypothesis]) -> None:
+        """Set aside those of the best candidates that end; go on with the others."""
+        for ids, log_p, _ in candidates[: self.beam_size]:
+            if ids[-1] == self.end:
+                self.finished.append((self.score(ids, log_p), ids[1:-1]))
+        others = [c for c in candidates if c[0][-1] != self.end]
+        self.hypotheses = others[: self.beam_size]
+
+    def is_over(self) -> bool:
+        """Return whether the best hypothesis is at its limit, or can't or won't win."""
+        ids, log_p, _ = self.hypotheses[0]
+        now = self.score(ids, log_p)
+        longest = length_normalized(log_p, self.max_len - 1, self.alpha)
+        bound = max(now, longest)  # it is `now` for a negative length penalty
+        beaten = any(value >= bound for value, _ in self.finished)
+        better = sum(value >= now for value, _ in self.finished)
+        return beaten or better >= self.beam_size or len(ids) == self.max_len
+
+    def best(self) -> tuple[float, list[int]]:
+        """Return the best output, finished or cut where the search is: (score, ids)."""
+        ids, log_p, _ = self.hypotheses[0]
+        return max([*self.finished, (self.score(ids, log_p), ids[1:])])
+
+
+class _SharedSource(nn.Module):
+    """Cross-attention in which all hypotheses of a sentence query one source."""
+
+    def __init__(self, attn: CachedAttention):
+        super().__init__()
+        self.attn = attn
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend from query (B · width, 1, d_model), those of a sentence in a row."""
+        x = query.view(len(key), -1, query.size(-1))  # (B, width, d_model)
+        return self.attn(x, key, value).view_as(query)
 
 
 class BeamCache(DecoderCache):
@@ -1434,13 +1475,16 @@ class BeamCache(DecoderCache):
     (B · width, h, L, d_k), those of the first sentence first.
     """
 
+    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
+        super().__init__(model, src, src_mask)
+        for layer in self.decoder.layers:
+            layer.src_attn = _SharedSource(layer.src_attn)
+
     def follow(self, rows: list[int]) -> None:
         """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
-        if rows != list(range(len(self.target[0].keys))):
-            kept = torch.tensor(rows, device=self.target[0].keys.device)
-            for attn in self.target:
-                attn.keys = attn.keys.index_select(0, kept)
-                attn.values = attn.values.index_select(0, kept)
+        kept = torch.tensor(rows, device=self.nothing.device)
+        for attn in self.target:
+            attn.keys, attn.values = attn.keys[kept], attn.values[kept]
 
     def keep(self, sentences: list[int]) -> None:
         """Forget every source sentence but these."""
@@ -1448,6 +1492,24 @@ class BeamCache(DecoderCache):
         for attn in self.source:
             attn.keys, attn.values = attn.keys[sentences], attn.values[sentences]
             attn.mask = attn.mask[sentences]
+
+
+def _extend_all(
+    model: EncoderDecoder, cache: BeamCache, searches: Sequence[_Search], beam_size: int
+) -> list[list[_Hypothesis]]:
+    """Return the candidates of each search, best first."""
+    rows = [hypothesis for search in searches for hypothesis in search.hypotheses]
+    ys = torch.tensor([ids for ids, _, _ in rows], device=cache.nothing.device)
+    log_p = decode_step(model, cache, ys)  # (B · width, vocab)
+    best = log_p.topk(min(beam_size + 1, log_p.size(1)))  # a tiny vocabulary has fewer
+    values, words = (x.tolist() for x in best)
+
+    width = len(rows) // len(searches)
+    candidates: list[list[_Hypothesis]] = [[] for _ in searches]
+    for row, (ids, total, _) in enumerate(rows):
+        for word, value in zip(words[row], values[row]):
+            candidates[row // width].append((ids + [word], total + value, row))
+    return [sorted(each, key=lambda c: c[1], reverse=True) for each in candidates]
 
 
 def beam_search(
@@ -1468,63 +1530,23 @@ def beam_search(
     An output that has not ended there is cut and competes as it is.
     """
     limits = [max_len] * len(src) if isinstance(max_len, int) else max_len
-    finished: list[list[tuple[float, list[int]]]] = [[] for _ in src]
-    sentences = list(range(len(src)))  # the B that are still searched
-    ys = src.new_full((len(src), 1, 1), start_symbol)  # (B, width, L)
-    sums = torch.zeros(len(src), 1, device=src.device)  # (B, width)
+    searches = [
+        _Search(row, start_symbol, end_symbol, limit, beam_size, length_penalty)
+        for row, limit in enumerate(limits)
+    ]
     with in_mode(model, training=False), torch.inference_mode():
         cache = BeamCache(model, src, src_mask)
-        for length in range(1, max(limits)):
-            # 1) each hypothesis with each of its best next words, best first
-            log_p = decode_step(model, cache, ys)
-            B, width, vocab = log_p.shape
-            words = min(beam_size + 1, vocab)
-            log_p, token = log_p.topk(words)  # (B, width, words)
-            total = (sums.unsqueeze(-1) + log_p).flatten(1)  # (B, width · words)
-            total, order = total.sort(dim=1, descending=True)
-            token = token.flatten(1).gather(1, order)
-            first = width * torch.arange(B, device=src.device).unsqueeze(1)
-            parent = first + order // words  # as the cache counts hypotheses
-            ended = token == end_symbol
-
-            # 2) those that end are set aside, if they are good enough
-            written = ys.flatten(0, 1)  # (B · width, L)
-            b, i = ended[:, :beam_size].nonzero(as_tuple=True)
-            outputs = written[parent[b, i], 1:].tolist()
-            for row, value, ids in zip(b.tolist(), total[b, i].tolist(), outputs):
-                normalized = length_normalized(value, length, length_penalty)
-                finished[sentences[row]].append((normalized, ids))
-
-            # 3) the best of the others go on (in a tiny vocabulary, there may be few;
-            # each hypothesis has at most one candidate that ends)
-            some = min(beam_size, total.size(1) - width)
-            sums, others = total.masked_fill(ended, -torch.inf).topk(some)
-            parent, token = parent.gather(1, others), token.gather(1, others)
-            ys = torch.cat([written[parent], token.unsqueeze(-1)], dim=-1)
-
-            # 4) a sentence is dropped when none of its unfinished ones can win, and at
-            # its limit, where the best of these is cut
-            open_rows = []
-            for row, value in enumerate(sums[:, 0].tolist()):
-                sentence, last = sentences[row], limits[sentences[row]] - 1
-                now = length_normalized(value, length, length_penalty)
-                # the bound is `now` for a negative length penalty
-                bound = max(now, length_normalized(value, last, length_penalty))
-                if not _may_win(finished[sentence], now, bound, beam_size):
-                    continue
-                if length < last:
-                    open_rows.append(row)
-                else:
-                    finished[sentence].append((now, ys[row, 0, 1:].tolist()))
-            if not open_rows:
-                break
-            if len(open_rows) < B:
-                cache.keep(open_rows)
-            cache.follow(parent[open_rows].flatten().tolist())
-            ys, sums = ys[open_rows], sums[open_rows]
-            sentences = [sentences[row] for row in open_rows]
-    best = (max(ended, default=(0.0, [])) for ended in finished)  # max_len may be 1
-    return [(ids, normalized) for normalized, ids in best]
+        running = searches
+        while going_on := [b for b, s in enumerate(running) if not s.is_over()]:
+            if len(going_on) < len(running):
+                cache.keep(going_on)
+            running = [running[b] for b in going_on]
+            cache.follow([row for s in running for _, _, row in s.hypotheses])
+            extended = _extend_all(model, cache, running, beam_size)
+            for search, candidates in zip(running, extended):
+                search.take(candidates)
+    best = [search.best() for search in searches]
+    return [(ids, value) for value, ids in best]
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
@@ -1634,94 +1656,6 @@ def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     return _recorded_weights(model.decoder, layer, "src_attn")
 
 
-def mtx2df(
-    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
-) -> pandas.DataFrame:
-    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
-
-    The table has at most ``max_row`` rows and ``max_col`` columns, and none beyond
-    the tokens. Raises ValueError if there are more tokens than rows or columns.
-    """
-    if m.size(0) < len(row_tokens) or m.size(1) < len(col_tokens):
-        labels = f"{len(row_tokens)} row and {len(col_tokens)} column labels"
-        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
-    value = m.tolist()
-    cells = [
-        (r, c, value[r][c], row_token, col_token)
-        for r, row_token in enumerate(row_tokens[:max_row])
-        for c, col_token in enumerate(col_tokens[:max_col])
-    ]
-    columns = ["row", "column", "value", "row_token", "col_token"]
-    return optional_import("pandas").DataFrame(cells, columns=columns)
-
-
-def attn_map(
-    attn: Tensor,
-    layer: int,
-    head: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-    max_dim: int = 30,
-) -> altair.Chart:
-    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
-    alt = optional_import("altair")
-    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens).round(3)
-    step = min(20, 250 // max(table["row"].max() + 1, table["column"].max() + 1))
-    largest = table.loc[table.groupby("row")["value"].idxmax()]
-
-    def axis(tokens: list[str], **options: Any) -> altair.Axis:
-        label = f"{json.dumps(tokens)}[datum.value]"
-        size = {"labelFontSize": min(12, step), "labelOverlap": False}
-        return alt.Axis(
-            labelExpr=label,
-            title=None,
-            ticks=False,
-            labelBaseline="middle",
-            **size,
-            **options,
-        )
-
-    above = {"orient": "top", "labelAngle": -60, "labelAlign": "left"}
-    return (
-        alt.Chart(
-            table,
-            title=f"layer {layer}, head {head}",
-            width=alt.Step(step),
-            height=alt.Step(step),
-            description="Attention weights, largest in each row: "
-            + ", ".join(
-                f"{cell.row_token} to {cell.col_token} {cell.value:.0%}"
-                for cell in largest.itertuples()
-            ),
-        )
-        .mark_rect()
-        .encode(
-            x=alt.X("column:O", axis=axis(col_tokens, labelPadding=4, **above)),
-            y=alt.Y("row:O", axis=axis(row_tokens)),
-            color=alt.Color("value:Q", title="weight").scale(domain=(0, 1)),
-            tooltip=["row_token", "col_token", "value"],
-        )
-    )
-
-
-def visualize_layer(
-    model: EncoderDecoder,
-    layer: int,
-    getter_fn: Callable[[EncoderDecoder, int], Tensor],
-    ntokens: int,
-    row_tokens: list[str],
-    col_tokens: list[str],
-) -> altair.ConcatChart:
-    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
-    attn = getter_fn(model, layer)
-    maps = (
-        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
-        for head in range(attn.size(1))
-    )
-    says = f"All heads of layer {layer} as heat maps, two in a row."
-    return optional_import("altair").concat(*maps, columns=2, description=says)
-
-
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
 
 
@@ -1757,15 +1691,70 @@ def recordings(
     return found
 
 
-def role_keys(rows: list[str], columns: list[str]) -> dict[str, Tensor]:
-    """Return, for each role, the keys that its queries look at: boolean (L, S)."""
-    ahead = torch.arange(len(columns)) - torch.arange(len(rows)).unsqueeze(1)
-    keys = {"previous": ahead == -1, "same": ahead == 0, "next": ahead == 1}
-    for name in (SPECIALS[START], SPECIALS[END]):
-        keys[name] = torch.tensor([token == name for token in columns])
-    marks = [not any(map(str.isalnum, token)) for token in columns]
-    keys["punctuation"] = torch.tensor(marks)
-    return {name: key.expand(ahead.shape) for name, key in keys.items()}
+def mtx2df(
+    m: Tensor, max_row: int, max_col: int, row_tokens: list[str], col_tokens: list[str]
+) -> pandas.DataFrame:
+    """Return a matrix (L, S) as a table: row, column, value, row_token, col_token.
+
+    The table has at most ``max_row`` rows and ``max_col`` columns, and none beyond
+    the tokens. Raises ValueError if there are more tokens than rows or columns.
+    """
+    if m.size(0) < len(row_tokens) or m.size(1) < len(col_tokens):
+        labels = f"{len(row_tokens)} row and {len(col_tokens)} column labels"
+        raise ValueError(f"{labels} do not fit a matrix of {tuple(m.shape)}")
+    value = m.tolist()
+    cells = [
+        (r, c, value[r][c], row_token, col_token)
+        for r, row_token in enumerate(row_tokens[:max_row])
+        for c, col_token in enumerate(col_tokens[:max_col])
+    ]
+    columns = ["row", "column", "value", "row_token", "col_token"]
+    return optional_import("pandas").DataFrame(cells, columns=columns)
+
+
+def attn_map(
+    attn: Tensor,
+    layer: int,
+    head: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+    max_dim: int = 30,
+) -> altair.Chart:
+    """Draw one head as a heat map: queries down, keys across; attn (B, h, L, S)."""
+    alt = optional_import("altair")
+    table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens).round(3)
+    largest = table.loc[table.groupby("row")["value"].idxmax()]
+    links = zip(largest["row_token"], largest["col_token"])
+    step = min(20, 250 // max(table["row"].max() + 1, table["column"].max() + 1))
+
+    def axis(tokens: list[str], **options: Any) -> altair.Axis:
+        return alt.Axis(
+            labelExpr=f"{json.dumps(tokens)}[datum.value]",
+            labelOverlap=False,
+            labelFontSize=min(12, step),
+            labelBaseline="middle",
+            labelPadding=4,
+            title=None,
+            ticks=False,
+            **options,
+        )
+
+    return (
+        alt.Chart(
+            table,
+            title=f"layer {layer}, head {head}",
+            width=alt.Step(step),
+            height=alt.Step(step),
+            description="Largest weights: " + ", ".join(map(" to ".join, links)),
+        )
+        .mark_rect()
+        .encode(
+            x=alt.X("column:O", axis=axis(col_tokens, orient="top", labelAngle=-60)),
+            y=alt.Y("row:O", axis=axis(row_tokens)),
+            color=alt.Color("value:Q", title="weight").scale(domain=(0, 1)),
+            tooltip=["row_token", "col_token", "value"],
+        )
+    )
 
 
 def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
@@ -1839,24 +1828,6 @@ def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
     return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
 
 
-def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count how guesses without a model score against gold (L, S), each (3,).
-
-    Uniform weights: the expected counts of one source word at random per row.
-    One link per row: the counts of the best possible map of that kind.
-    """
-    L, S = gold.shape
-    rows = torch.arange(L)
-    diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
-    links, linked = int(gold.sum()), int(gold.any(-1).sum())
-    return {
-        "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, L, links]),
-        "one link per row": torch.tensor([linked, linked, links]),
-    }
-
-
 def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
     """Return the error rates of corpora drawn from the sentences: (resamples, …).
 
@@ -1893,6 +1864,42 @@ def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
 def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
     """Return the query projection's parameters; at zero, all keys get equal weight."""
     return tuple(attn.linears[0].parameters())
+
+
+def visualize_layer(
+    model: EncoderDecoder,
+    layer: int,
+    getter_fn: Callable[[EncoderDecoder, int], Tensor],
+    ntokens: int,
+    row_tokens: list[str],
+    col_tokens: list[str],
+) -> altair.ConcatChart:
+    """Draw all heads of a layer, with at most ``ntokens`` tokens on each axis."""
+    attn = getter_fn(model, layer)
+    maps = (
+        attn_map(attn, layer, head, row_tokens, col_tokens, ntokens)
+        for head in range(attn.size(1))
+    )
+    says = f"All heads of layer {layer} as heat maps, two in a row."
+    return optional_import("altair").concat(*maps, columns=2, description=says)
+
+
+def guessed_links(gold: Tensor) -> dict[str, Tensor]:
+    """Count how guesses without a model score against gold (L, S), each (3,).
+
+    Uniform weights: the expected counts of one source word at random per row.
+    One link per row: the counts of the best possible map of that kind.
+    """
+    L, S = gold.shape
+    rows = torch.arange(L)
+    diagonal = torch.zeros_like(gold)
+    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
+    links, linked = int(gold.sum()), int(gold.any(-1).sum())
+    return {
+        "diagonal": count_links(diagonal, gold),
+        "uniform": torch.tensor([links / S, L, links]),
+        "one link per row": torch.tensor([linked, linked, links]),
+    }
 
 
 # -----------------------------------------------------------------------------
