@@ -641,9 +641,9 @@ def run_epoch(
                     print(f"update {state.accum_step:5}  loss {loss_sum / tokens:.2f}")
                 if callback is not None:
                     callback(state)
-    if not tokens and train_state is None:
+    if not tokens:
         raise ValueError("data_iter is empty; a used iterator must be made anew")
-    return loss_sum / max(tokens, 1), state
+    return loss_sum / tokens, state
 
 
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:

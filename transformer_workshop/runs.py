@@ -606,18 +606,19 @@ def _train(
             with _explain_errors(run, examples, groups):
                 run.started = time.perf_counter() - state.seconds
                 run.save_if_due()
-                with autocast(precision, device):
-                    run_epoch(
-                        own_batches(examples, groups[state.batches :], place, copies),
-                        shared,
-                        SharedLoss(train_loss, state),
-                        optimizer,
-                        scheduler,
-                        accum_iter=config.accum_iter,
-                        train_state=state,
-                        max_norm=config.max_norm,
-                        callback=after_update,
-                    )
+                if left := groups[state.batches :]:  # none: stopped at the epoch's end
+                    with autocast(precision, device):
+                        run_epoch(
+                            own_batches(examples, left, place, copies),
+                            shared,
+                            SharedLoss(train_loss, state),
+                            optimizer,
+                            scheduler,
+                            accum_iter=config.accum_iter,
+                            train_state=state,
+                            max_norm=config.max_norm,
+                            callback=after_update,
+                        )
                 seconds = time.perf_counter() - run.started
                 valid = SharedState(accum_step=state.accum_step)
                 own = own_batches(valid_examples, valid_groups, place)
