@@ -124,7 +124,7 @@ def stops(*sizes):
         ("1.1", 3, "练习 1.1：还不对：请给出三个形状，写成 ((…), (…), (…))。"),
         ("1.5", stops, "练习 1.5：还不对：你的代码停在了它的第 .* 行"
                        "（`return 1 / 0`）：ZeroDivisionError: division by zero"),
-        ("9.9", 1, "练习 9.9：还不对：没有这个编号的练习；有的是 1.1, .*。"),
+        ("9.9", 1, "练习 9.9：还不对：没有这个编号的练习；可用编号：1.1, .*。"),
     ],
 )  # fmt: skip
 def test_check_says_one_line(capsys, number, answer, line):
