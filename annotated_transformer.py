@@ -1781,19 +1781,14 @@ def record_pair(
     return text.vocab_src.tokens(source[0].tolist()), read
 
 
-def links_found(
-    weights: Tensor, threshold: float | None = None, shift: int = 0
-) -> Tensor:
+def links_found(weights: Tensor, shift: int = 0) -> Tensor:
     """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
 
-    Each row links to its largest weight, or to all of at least ``threshold``. Target
-    word j is row j + shift: 0, the row that writes it; 1, the row that reads it.
+    Each row links to its largest weight. Target word j is row j + shift: 0, the row
+    that writes it; 1, the row that reads it.
     """
-    if threshold is None:
-        chosen = torch.zeros_like(weights, dtype=torch.bool)
-        chosen.scatter_(-1, weights.argmax(-1, keepdim=True), True)
-    else:
-        chosen = weights >= threshold
+    chosen = torch.zeros_like(weights, dtype=torch.bool)
+    chosen.scatter_(-1, weights.argmax(-1, keepdim=True), True)
     return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
 
 

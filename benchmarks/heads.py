@@ -37,13 +37,21 @@ def corpus(translator: at.Translator, split: str) -> list[tuple]:
     return found
 
 
-def counted(sentences: list[tuple], **how) -> torch.Tensor:
-    """Count links of each sentence, head, and layer mean: (sentences, N, h + 1, 3)."""
+def counted(
+    sentences: list[tuple], threshold: float | None = None, shift: int = 0
+) -> torch.Tensor:
+    """Count links of each sentence, head, and layer mean: (sentences, N, h + 1, 3).
+
+    A row links to its largest weight, or to all of at least ``threshold``.
+    """
+
+    def drawn(maps: torch.Tensor) -> torch.Tensor:
+        if threshold is None:
+            return at.links_found(maps, shift)
+        return maps[..., :-1, 1:-1] >= threshold
+
     return torch.stack(
-        [
-            at.count_links(at.links_found(maps, **how), gold)
-            for _, maps, gold in sentences
-        ]
+        [at.count_links(drawn(maps), gold) for _, maps, gold in sentences]
     )
 
 
