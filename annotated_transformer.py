@@ -1365,7 +1365,7 @@ class CachedAttention(nn.Module):
         q, k, v = self.attn.project(query, key, value)
         self.keys = torch.cat([self.keys, k], dim=2)
         self.values = torch.cat([self.values, v], dim=2)
-        self.attn.start = self.keys.size(2)  # the next position, if attn asks for it
+        self.attn.start = self.keys.size(2)  # for the rotary positions of chapter 6
         x = self.attn.attend(q, self.keys, self.values, self.mask)
         return self.attn.linears[3](self.attn.join(x))
 
