@@ -1365,7 +1365,7 @@ class CachedAttention(nn.Module):
         q, k, v = self.attn.project(query, key, value)
         self.keys = torch.cat([self.keys, k], dim=2)
         self.values = torch.cat([self.values, v], dim=2)
-        self.attn.start = self.keys.size(2)  # the next position, if attn asks for it
+        self.attn.start = self.keys.size(2)  # for the rotary positions of chapter 6
         x = self.attn.attend(q, self.keys, self.values, self.mask)
         return self.attn.linears[3](self.attn.join(x))
 
@@ -1498,7 +1498,7 @@ def _extend_all(
     model: EncoderDecoder, cache: BeamCache, searches: Sequence[_Search], beam_size: int
 ) -> list[list[_Hypothesis]]:
     """Return the candidates of each search, best first."""
-    rows = [hypothesis for search in searches for hypothesis in search.hypotheses]
+    rows = [hypothesis for s in searches for hypothesis in s.hypotheses]
     ys = torch.tensor([ids for ids, _, _ in rows], device=cache.nothing.device)
     log_p = decode_step(model, cache, ys)  # (B · width, vocab)
     best = log_p.topk(min(beam_size + 1, log_p.size(1)))  # a tiny vocabulary has fewer
@@ -1543,9 +1543,9 @@ def beam_search(
             running = [running[b] for b in going_on]
             cache.follow([row for s in running for _, _, row in s.hypotheses])
             extended = _extend_all(model, cache, running, beam_size)
-            for search, candidates in zip(running, extended):
-                search.take(candidates)
-    best = [search.best() for search in searches]
+            for s, candidates in zip(running, extended):
+                s.take(candidates)
+    best = [s.best() for s in searches]
     return [(ids, value) for value, ids in best]
 
 

@@ -17,7 +17,7 @@ def cache() -> Figure:
     """Draw one step of decoding: what is computed, and what is only read."""
     f = Figure("cache", 330, "One step of decoding with a cache")
     f.text(120, 26, "computed: position t alone", 14, bold=True)
-    f.text(530, 26, "stored: a pair for each layer", 14, bold=True)
+    f.text(530, 26, "stored: two pairs for each layer", 14, bold=True)
     names = ("generator", "feed-forward", "attention to the source", "self-attention")
     fills = ("output", "feed", "attention", "attention")
     for i, (name, fill) in enumerate(zip(names, fills, strict=True)):

@@ -481,7 +481,7 @@ def merge_chart(
         alt.Color("new", legend=None).scale(range=["#d7e8f3", "#f2b48a"]),
     )
     letters = chart.mark_text(fontSize=12).encode(x="middle", text="symbol")
-    title = "Frequent words become one symbol, rare ones stay in pieces"
+    title = "Each merge joins the most frequent pair"
     return (boxes + letters).properties(title=title)
 
 
@@ -582,7 +582,7 @@ def averaging_chart(
     middle = averaged[len(averaged) // 2]
     note = alt.Chart(level[level.epoch == middle]).mark_text(dy=16)
     note = note.encode(x, y, text="label")
-    title = "The mean lies below the five it is made of"
+    title = "The mean is better than the five are on average"
     return (dots + line + note).properties(title=title)
 
 
