@@ -664,7 +664,7 @@ def text_to_score() -> Figure:
     forth = (
         ("3.2", "pairs", "x^{(i)}, y^{(i)}"),
         ("3.2", "tokens", "Ein · Hund · ."),
-        ("3.3", "ids", "0 4 17 6 1"),
+        ("3.4", "ids", "0 10 64 4 1"),
         ("3.5", "batches", "rows + blanks"),
     )
     for i, (number, name, below) in enumerate(forth):
@@ -681,7 +681,7 @@ def text_to_score() -> Figure:
         ("3.9", "score", "BLEU, interval"),
         ("3.8", "text", "A dog."),
         ("3.2", "tokens", "A · dog · ."),
-        ("3.3", "ids", "5 19 4 1"),
+        ("3.4", "ids", "0 11 52 4 1"),
     )
     for i, (number, name, below) in enumerate(back):
         station(22 + 138 * i, 182, number, name, below, "output")
@@ -691,7 +691,7 @@ def text_to_score() -> Figure:
     f.text(
         22,
         270,
-        "the text is compared with what a person wrote",
+        "the text is compared with the reference translation",
         13,
         "start",
         color=LINE,
