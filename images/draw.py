@@ -646,7 +646,7 @@ def teacher_forcing() -> Figure:
     f.text(
         360,
         230,
-        "to predict “is”, position 2 reads <s> A dog, and nothing to the right of it",
+        "to predict “is”, the decoder reads <s> A dog, and nothing to the right of it",
         14,
         color=LINE,
     )

@@ -314,7 +314,7 @@ def target_chart(goals: dict[str, list[float]], words: list[str]) -> altair.Char
             alt.Column("goal:N", sort=list(goals), title=None),
             tooltip=["goal", "word", alt.Tooltip("q", format=".3f")],
         )
-        .properties(title="Where ε = 0.4 goes when “dog” is correct")
+        .properties(title="Target distributions when “dog” is correct")
     )
 
 
