@@ -513,7 +513,7 @@ class Batch:
     into tgt (B, L), what the decoder reads, and tgt_y (B, L), what it must
     predict. tgt_mask is (B, L, L), src_mask (B, 1, S); True in a mask = may
     attend. ntokens counts the answers that are not padding. Raises ValueError
-    if there are none, or if src and tgt differ in their number of rows.
+    if rows have no such answers, or if src and tgt differ in their number of rows.
     """
 
     def __init__(self, src: Tensor, tgt: Tensor | None = None, pad: int = 2):
@@ -1438,7 +1438,7 @@ class _Search:
         self.hypotheses = others[: self.beam_size]
 
     def is_over(self) -> bool:
-        """Return whether the best hypothesis is at its limit, or can't or won't win."""
+        """Return whether the best hypothesis is at its limit, or can't win, or is pruned."""
         ids, log_p, _ = self.hypotheses[0]
         now = self.score(ids, log_p)
         longest = length_normalized(log_p, self.max_len - 1, self.alpha)
