@@ -1438,7 +1438,7 @@ class _Search:
         self.hypotheses = others[: self.beam_size]
 
     def is_over(self) -> bool:
-        """Return whether the best hypothesis is at its limit, or can't win, or is pruned."""
+        """Return whether the best one is at its limit, can't win, or is pruned."""
         ids, log_p, _ = self.hypotheses[0]
         now = self.score(ids, log_p)
         longest = length_normalized(log_p, self.max_len - 1, self.alpha)
