@@ -450,7 +450,7 @@ def test_without_programs_the_pictures_are_there(visit):
     page = visit("notebooks/05_attention_visualization", java_script_enabled=False)
     pictures = page.locator(".chart img.only-light")
     assert pictures.count() == 11
-    assert all(pictures.nth(i).is_visible() for i in range(12))
+    assert all(pictures.nth(i).is_visible() for i in range(11))
 
 
 def test_a_chapter_prints_as_a_book_does(visit):
