@@ -181,8 +181,8 @@ def test_scores_of_normalized_vectors():
     found, _ = scores(*attn.project(*x, x[1]))
     cosine = F.cosine_similarity(query.unsqueeze(-2), key.unsqueeze(-3), dim=-1)
     torch.testing.assert_close(found, math.sqrt(8) * cosine, rtol=1e-4, atol=1e-4)
-    attn.query_norm.weight.data *= 3
-    attn.key_norm.weight.data *= 5
+    attn.q_norm.weight.data *= 3
+    attn.k_norm.weight.data *= 5
     torch.testing.assert_close(scores(*attn.project(*x, x[1]))[0], 15 * found)
 
 
@@ -268,7 +268,7 @@ def test_any_choice_of_changes_trains_decodes_and_loads(changes):
     for change, (new, old) in PARTS.items():
         assert (old in kinds(model)) == (change not in changes)
         assert new in kinds(model) or change not in changes
-    norms = {type(getattr(attn, "query_norm", None)) for attn in attentions(model)}
+    norms = {type(getattr(attn, "q_norm", None)) for attn in attentions(model)}
     assert (norms == {at.RMSNorm}) == ("qk_norm" in changes)
     biases = [m.bias is None for m in model.modules() if isinstance(m, nn.Linear)]
     assert set(biases) == {"no_bias" in changes}
