@@ -2086,9 +2086,9 @@ def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
 
     Keep the ``top_k`` best; rescale them; of those, keep the fewest whose
     probabilities add up to ``top_p`` (Holtzman et al., 2020). The best always stays.
-    Raises ValueError unless top_k is positive and top_p above 0 and at most 1.
+    Raises ValueError unless top_k is positive and top_p from 0 to 1.
     """
-    if (top_k is not None and top_k < 1) or not 0 < top_p <= 1:
+    if (top_k is not None and top_k < 1) or not 0 <= top_p <= 1:
         raise ValueError(f"top_k={top_k}, top_p={top_p}: nothing could be drawn")
     best, ids = log_p.sort(dim=-1, descending=True)
     if top_k is not None:
