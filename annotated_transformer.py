@@ -76,8 +76,8 @@ _NAMES = [
     "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
-    "GPT", "random_windows", "train_gpt", "restrict", "draw_token", "generate",
-    "sample",
+    "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
+    "draw_token", "generate", "sample",
 ]
 # fmt: on
 
@@ -2045,6 +2045,14 @@ class GPT(nn.Module):
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
+
+
+def token_stream(lines: Iterable[str], tokenizer: Any) -> tuple[Tensor, Vocabulary]:
+    """Return the ids of all lines in a row, END around each, and their vocabulary."""
+    words = [tokenizer.tokenize(line) for line in lines]
+    vocab = Vocabulary([*SPECIALS, *sorted({word for line in words for word in line})])
+    ids = [END, *(i for line in words for i in [*vocab(line), END])]
+    return torch.tensor(ids), vocab
 
 
 def random_windows(
