@@ -31,13 +31,13 @@ PRE_NORM = draw.SECTION["SublayerConnection"]
 SECTION = {
     "RMSNorm": "6.2",
     "RotaryEmbedding": "6.3",
-    "SwiGLU": "6.4",
-    "ModernAttention": "6.6",
-    "DecoderOnly": "6.10",
-    "sample": "6.11",
+    "SwiGLU": "6.5",
+    "GroupedQueryAttention": "6.6",
+    "GPT": "6.7",
+    "restrict": "6.9",
 }
 # Sections that export nothing.
-QUERY_KEY_NORM, FLASH, TRAINING, SINKS = "6.5", "6.7", "6.9", "6.12"
+QUERY_KEY_NORM, MEASURED, MODELS, FILE, AFTER = "6.4", "6.11", "6.12", "6.13", "6.14"
 
 
 def changed(f: Figure, x, y, w, h, text, name="") -> None:
@@ -127,7 +127,7 @@ def block_of_today(f: Figure, c: int) -> None:
     changed(f, c - 60, 656, 120, 24, "RMSNorm", "RMSNorm")
     f.line((c, 656), (c, 640), arrow=False)
     attention_part(f, c, "grouped-query\nattention", (8, 2))
-    pill(f, c + 126, 610, SECTION["ModernAttention"])
+    pill(f, c + 126, 610, SECTION["GroupedQueryAttention"])
     for x in (c - 76, c):
         f.line((x, 592), (x, 582))
         changed(f, x - 34, 558, 68, 22, "RMSNorm")
@@ -175,25 +175,33 @@ def blocks() -> Figure:
     return f
 
 
-EVENTS = (  # year, section, name, first author, the part it changes
+EVENTS = (  # year, section, name, first author or company, the part it changes
     (2017, "1", "Attention Is All You Need", "Vaswani", "whole model"),
-    (2018, SECTION["DecoderOnly"], "GPT, decoder only", "Radford", "whole model"),
-    (2019, SECTION["sample"], "Top-p sampling", "Holtzman", "decoding"),
+    (2017, AFTER, "Learning from preferences", "Christiano", "training"),
+    (2017, MODELS, "Mixture of experts", "Shazeer", "feed-forward"),
+    (2018, SECTION["GPT"], "GPT", "Radford", "whole model"),
     (2019, SECTION["RMSNorm"], "RMSNorm", "Zhang & Sennrich", "norms"),
-    (2019, SECTION["ModernAttention"], "Multi-query attention", "Shazeer",
+    (2019, SECTION["GroupedQueryAttention"], "Multi-query attention", "Shazeer",
      "attention"),
-    (2020, PRE_NORM, "Pre-norm analyzed", "Xiong", "norms"),
-    (2020, SECTION["SwiGLU"], "GLU variants", "Shazeer", "feed-forward"),
+    (2019, SECTION["restrict"], "Top-p sampling", "Holtzman", "decoding"),
+    (2020, SECTION["SwiGLU"], "SwiGLU", "Shazeer", "feed-forward"),
     (2020, QUERY_KEY_NORM, "Query–key norm", "Henry", "attention"),
+    (2020, AFTER, "GPT-3", "Brown", "whole model"),
     (2021, SECTION["RotaryEmbedding"], "Rotary positions", "Su", "positions"),
-    (2021, SECTION["RotaryEmbedding"], "ALiBi", "Press", "positions"),
-    (2022, FLASH, "FlashAttention", "Dao", "attention"),
-    (2023, SECTION["ModernAttention"], "Grouped-query attention", "Ainslie",
+    (2022, AFTER, "InstructGPT", "Ouyang", "whole model"),
+    (2022, FILE, "FlashAttention", "Dao", "attention"),
+    (2023, SECTION["GroupedQueryAttention"], "Grouped-query attention", "Ainslie",
      "attention"),
-    (2023, SINKS, "Attention sinks", "Xiao", "attention"),
-    (2024, TRAINING, "Warm-up, stable, decay", "Hu", "training"),
-    (2024, TRAINING, "Muon", "Jordan", "training"),
-    (2025, TRAINING, "Muon at scale", "Liu", "training"),
+    (2023, MODELS, "Attention sinks", "Xiao", "attention"),
+    (2024, MODELS, "Llama 3", "Grattafiori", "whole model"),
+    (2024, MODELS, "Latent attention", "DeepSeek-AI", "attention"),
+    (2024, MEASURED, "Muon", "Jordan", "training"),
+    (2024, MODELS, "DeepSeek-V3", "DeepSeek-AI", "whole model"),
+    (2025, AFTER, "DeepSeek-R1", "DeepSeek-AI", "whole model"),
+    (2025, MODELS, "Gemma 3", "Gemma Team", "whole model"),
+    (2025, FILE, "Qwen3", "Yang", "whole model"),
+    (2025, MODELS, "Kimi K2", "Kimi Team", "whole model"),
+    (2025, MODELS, "gpt-oss", "OpenAI", "whole model"),
 )  # fmt: skip
 PARTS = {  # what changes, and its color
     "whole model": FILL["plain"],

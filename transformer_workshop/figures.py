@@ -623,3 +623,88 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
 
 
 # --- chapter 6 -----------------------------------------------------------------------
+
+
+def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
+    """Draw the loss over the learning rate: a line per variant, three in color."""
+    alt = optional_import("altair")
+    shown = {
+        "2017": "#d55e00",
+        "all five": "#0072b2",
+        "without query-key norm": "#009e73",
+    }
+    rows = [
+        {"variant": row["name"], "rate": float(rate), "nats": nats}
+        for row in measured["variants"]
+        for rate, nats in row["by_rate"].items()
+        if nats is not None and not row["name"].endswith(("phase", "Muon", "attention"))
+    ]
+    rates = sorted({row["rate"] for row in rows})
+    base = alt.Chart(alt.Data(values=rows), width=460, height=320).encode(
+        alt.X("rate:Q", title="peak learning rate (logarithmic)")
+        .scale(type="log", base=2, domain=(rates[0], rates[-1] * 1.9))
+        .axis(values=rates),
+        alt.Y("nats:Q", title="nats per sentence; lower is better").scale(zero=False),
+        alt.Detail("variant:N"),
+    )
+    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
+    named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
+    color = alt.Color("variant:N", legend=None)
+    color = color.scale(domain=list(shown), range=list(shown.values()))
+    ends = [max((r for r in rows if r["variant"] == name), key=lambda r: r["rate"])
+            for name in shown]  # fmt: skip
+    labels = alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=8)
+    labels = labels.encode(
+        alt.X("rate:Q"), alt.Y("nats:Q"), alt.Text("variant:N"), color
+    )
+    lines = named.mark_line(point=True, strokeWidth=2.5).encode(color)
+    title = "The new block learns at rates that the old one can't use"
+    return (others + lines + labels).properties(title=title)
+
+
+def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
+    """Draw shares of possible and of new samples over temperature, a band for seeds."""
+    alt = optional_import("altair")
+    names = {"possible": "possible", "possible, new": "possible and new"}
+    rows = []
+    for dial in results["runs"][0]["dials"]:
+        kind, _, value = dial["dial"].partition(" ")
+        if kind != "temperature":
+            continue
+        for key, name in names.items():
+            shares = [
+                other[key] / 100
+                for run in results["runs"]
+                for other in run["dials"]
+                if other["dial"] == dial["dial"]
+            ]
+            rows.append({
+                "temperature": float(value), "samples": name,
+                "share": sum(shares) / len(shares),
+                "low": min(shares), "high": max(shares),
+            })  # fmt: skip
+    base = alt.Chart(alt.Data(values=rows), width=420, height=280).encode(
+        alt.X("temperature:Q"),
+        alt.Color("samples:N", title="samples that are").legend(orient="top"),
+    )
+    share = alt.Y("share:Q", title="share of samples").axis(format="%")
+    band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
+    lines = base.mark_line(point=True).encode(share.scale(domain=(0, 1)))
+    return (band + lines).properties(title="The best temperature lies inside")
+
+
+def cache_chart(sizes: list[dict]) -> altair.LayerChart:
+    """Draw the size of a cache over the length of a text. Keys: model, tokens, MiB."""
+    alt = optional_import("altair")
+    longest = max(row["tokens"] for row in sizes)
+    base = alt.Chart(alt.Data(values=sizes), width=330, height=320).encode(
+        alt.X("tokens:Q", title="tokens in the cache")
+        .scale(type="log", base=2)
+        .axis(format=",d"),
+        alt.Y("MiB:Q", title="MiB of cache").scale(type="log").axis(format=",~r"),
+        alt.Color("model:N", legend=None),
+    )
+    ends = base.transform_filter(f"datum.tokens == {longest}")
+    names = ends.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
+    title = "What a model keeps of a text"
+    return (base.mark_line(strokeWidth=2) + names).properties(title=title)
