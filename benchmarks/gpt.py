@@ -12,7 +12,6 @@ it is not a sentence of the training set.
 import argparse
 import contextlib
 import dataclasses
-import random
 import sys
 import time
 from pathlib import Path
@@ -137,7 +136,7 @@ def mean_of(losses: list[float], end: int) -> float:
 
 def of_the_grammar(captions: Captions, number: int = 2000) -> float:
     """Return how often the grammar itself repeats a training sentence, in percent."""
-    chance = random.Random(1)
+    chance = grammar.Chooser(1)
     lines = []
     while len(lines) < number:
         with contextlib.suppress(grammar.Unfit):
