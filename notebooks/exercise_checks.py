@@ -1465,7 +1465,7 @@ def a_leak_through_the_cache(answer):
         embedded.clear()
         found = logits(ids, sizes)
         assert sum(embedded) <= L, (
-            f"{given}, {sum(embedded)} ids are embedded, not {L}. Hint: what is in the "
+            f"{given} {sum(embedded)} ids are embedded, not {L}. Hint: what is in the "
             "cache needn't be computed again."
         )
         shapes = tuple(found.shape), tuple(expected[:, :L].shape)
