@@ -1603,7 +1603,7 @@ def without_residuals(answer):
     )
 
     assert letters is not None and letters is not ..., (
-        "the class is right. Now decide what you expect, train both models, and give "
+        "the class is right. Now decide what you expect, train the models, and give "
         "the letters."
     )
     kind = type(letters).__name__
@@ -1618,7 +1618,8 @@ def without_residuals(answer):
         "is as large as in the intact model, or larger.",
         "e": "where all vectors are alike, nothing that the first block changes makes "
         "a difference; its gradient is less than a hundredth of the intact model's.",
-        "f": "an addition has no weights.",
+        "f": "a single block comes close to a model with residuals. What does it read, "
+        "and what do the blocks above it read?",
     }
     strange = [each for each in letters if each not in reasons]
     assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
