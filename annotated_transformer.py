@@ -1363,9 +1363,7 @@ class CachedAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
         """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
-        self.attn.start = self.keys.size(
-            2
-        )  # position of the first query; for chapter 6
+        self.attn.start = self.keys.size(2)  # position of the new query (chapter 6)
         q, k, v = self.attn.project(query, key, value)
         self.keys = torch.cat([self.keys, k], dim=2)
         self.values = torch.cat([self.values, v], dim=2)
@@ -1963,7 +1961,7 @@ class SwiGLU(nn.Module):
 
 
 class GroupedQueryAttention(MultiHeadedAttention):
-    """Attend with normalized and rotated queries and keys; heads share keys.
+    """Attend with normalized and rotated queries and keys, which heads share.
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023). ``start`` is the position of the first query and key,
@@ -2103,6 +2101,7 @@ def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
         best[..., top_k:] = -torch.inf
     p = best.softmax(dim=-1)
     before = p.cumsum(dim=-1) - p  # probability of all better ones
+    before[..., 0] = -1  # the best always stays
     if top_p < 1:  # at 1, rounding must not remove any
         best = best.masked_fill(before >= top_p, -torch.inf)
     return torch.empty_like(best).scatter(-1, ids, best)  # no longer by rank

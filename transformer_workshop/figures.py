@@ -663,48 +663,59 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
 
 
 def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
-    """Draw shares of possible and of new samples over temperature, a band for seeds."""
+    """Draw what becomes of samples over temperature: means, and a band for seeds."""
     alt = optional_import("altair")
-    names = {"possible": "possible", "possible, new": "possible and new"}
+    names = {
+        "possible": "possible",
+        "possible, new, distinct": "possible and new, each counted once",
+        "in the training set": "copied from the training set",
+    }
     rows = []
-    for dial in results["runs"][0]["dials"]:
-        kind, _, value = dial["dial"].partition(" ")
-        if kind != "temperature":
-            continue
+    for of_each_seed in zip(*(run["dials"] for run in results["runs"]), strict=True):
+        kind, _, value = of_each_seed[0]["dial"].partition(" ")
         for key, name in names.items():
-            shares = [
-                other[key] / 100
-                for run in results["runs"]
-                for other in run["dials"]
-                if other["dial"] == dial["dial"]
-            ]
-            rows.append({
-                "temperature": float(value), "samples": name,
-                "share": sum(shares) / len(shares),
-                "low": min(shares), "high": max(shares),
-            })  # fmt: skip
-    base = alt.Chart(alt.Data(values=rows), width=420, height=280).encode(
-        alt.X("temperature:Q"),
-        alt.Color("samples:N", title="samples that are").legend(orient="top"),
+            shares = [row[key] / 100 for row in of_each_seed]
+            if kind == "temperature":
+                rows.append({
+                    "temperature": float(value), "samples": name,
+                    "share": sum(shares) / len(shares),
+                    "low": min(shares), "high": max(shares),
+                })  # fmt: skip
+    color = alt.Color("samples:N", title=None, sort=list(names.values()))
+    base = alt.Chart(alt.Data(values=rows), width=440, height=280).encode(
+        alt.X("temperature:Q"), color.legend(orient="top", labelLimit=240)
     )
     share = alt.Y("share:Q", title="share of samples").axis(format="%")
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
     lines = base.mark_line(point=True).encode(share.scale(domain=(0, 1)))
-    return (band + lines).properties(title="The best temperature lies inside")
+    copied = results["training sentences repeated by the grammar"] / 100
+    own = alt.Chart(alt.Data(values=[{}])).encode(y=alt.datum(copied))
+    text = "copied by the grammar itself"
+    note = own.mark_text(align="right", dy=-7, x=436, text=text)
+    title = "The best temperature is neither the lowest nor the highest"
+    return (band + lines + own.mark_rule(strokeDash=[5, 4]) + note).properties(
+        title=title
+    )
 
 
 def cache_chart(sizes: list[dict]) -> altair.LayerChart:
     """Draw the size of a cache over the length of a text. Keys: model, tokens, MiB."""
     alt = optional_import("altair")
     longest = max(row["tokens"] for row in sizes)
-    base = alt.Chart(alt.Data(values=sizes), width=330, height=320).encode(
-        alt.X("tokens:Q", title="tokens in the cache")
-        .scale(type="log", base=2)
-        .axis(format=",d"),
-        alt.Y("MiB:Q", title="MiB of cache").scale(type="log").axis(format=",~r"),
-        alt.Color("model:N", legend=None),
+    labels, lowest = [], 0.0
+    for row in sorted(sizes, key=lambda row: row["MiB"]):
+        if row["tokens"] == longest:  # far enough above the one below to be read
+            lowest = max(row["MiB"], 1.6 * lowest)
+            labels.append({**row, "MiB": lowest})
+    x = alt.X("tokens:Q", title="tokens in the cache").scale(type="log", base=2)
+    y = alt.Y("MiB:Q", title="MiB of cache").scale(type="log")
+    color = alt.Color("model:N", legend=None)
+    base = alt.Chart(width=360, height=320).encode(
+        x.axis(format=",d", values=[2**n for n in (7, 10, 13, 16)]),
+        y.axis(format=",~r", values=[10**n for n in range(6)]),
+        color,
     )
-    ends = base.transform_filter(f"datum.tokens == {longest}")
-    names = ends.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
-    title = "What a model keeps of a text"
-    return (base.mark_line(strokeWidth=2) + names).properties(title=title)
+    lines = base.mark_line(strokeWidth=2).properties(data=alt.Data(values=sizes))
+    names = base.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
+    names = names.properties(data=alt.Data(values=labels))
+    return (lines + names).properties(title="What a model keeps of a text")
