@@ -1961,11 +1961,11 @@ class SwiGLU(nn.Module):
 
 
 class GroupedQueryAttention(MultiHeadedAttention):
-    """Attend with normalized and rotated queries and keys, which heads share.
+    """Attend with normalized, rotated queries and keys; heads share keys and values.
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
-    (Ainslie et al., 2023). ``start`` is the position of the first query and key,
-    which a cache sets. Raises ValueError if ``groups`` doesn't divide ``h``.
+    (Ainslie et al., 2023). ``start`` is the position of the first query and key:
+    0, unless a cache sets it. Raises ValueError if ``groups`` doesn't divide ``h``.
     """
 
     def __init__(self, h: int, d_model: int, groups: int, dropout: float = 0.0):
@@ -1973,6 +1973,7 @@ class GroupedQueryAttention(MultiHeadedAttention):
         if groups < 1 or h % groups:
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
         widths = (d_model, groups * self.d_k, groups * self.d_k, d_model)
+        # in place of chapter 1's four: no biases, fewer keys and values
         self.linears = nn.ModuleList(nn.Linear(d_model, n, bias=False) for n in widths)
         self.q_norm, self.k_norm = RMSNorm(self.d_k), RMSNorm(self.d_k)
         self.rope = RotaryEmbedding(self.d_k)
@@ -2116,8 +2117,8 @@ def draw_token(
 ) -> Tensor:
     """Draw a token for each row of logits (B, vocab): ids (B).
 
-    ``temperature`` divides the logits before they are restricted; below 1, probable
-    tokens become more probable. Raises ValueError unless it is positive.
+    ``temperature`` divides the logits before they are restricted; below 1, the best
+    tokens gain. Raises ValueError unless it is positive.
     """
     if temperature <= 0:
         raise ValueError(f"temperature={temperature} isn't positive; decode greedily")

@@ -116,7 +116,7 @@ def block_of_2017(f: Figure, c: int) -> None:
     f.line((c, 156), (c, 146))
     f.box(c - 60, 120, 120, 24, "LayerNorm", "norm", 13)
     f.line((c, 120), (c, 64))
-    f.box(c - 100, 803, 200, 24, "every linear map adds a bias", "norm", 13)
+    f.box(c - 100, 803, 200, 24, "linear maps add a bias", "norm", 13)
 
 
 def block_of_today(f: Figure, c: int) -> None:
@@ -226,15 +226,12 @@ def timeline() -> Figure:
         f.text(x + wide / 2, 24, str(year), 14, bold=True)
     for i, (year, section, name, author, part) in enumerate(EVENTS):
         x, y = 18 + wide * (year - 2016.5), top + row * i
-        width = text_width(name, 13, bold=True) + 32
-        side = -1 if x + width + text_width(author, 13) > 690 else 1
-        left = x if side == 1 else x - width
-        f.box(left, y - 11, width, 22, fill=PARTS[part])
-        f.text(left + width / 2 + 8 * side, y, name, 13, bold=True)
-        f.text(
-            x + side * (width + 7), y, author, 13, "start" if side == 1 else "end",
-            color=LINE,
-        )  # fmt: skip
+        width = text_width(name, 13, bold=True) + 7
+        side = -1 if x + 40 + width + text_width(author, 13) > 700 else 1
+        anchor = "start" if side == 1 else "end"
+        f.box(x + 29 * side - 6, y - 6, 12, 12, fill=PARTS[part])
+        f.text(x + 40 * side, y, name, 13, anchor, bold=True)
+        f.text(x + side * (40 + width), y, author, 13, anchor, color=LINE)
         pill(f, x, y, section)
     key = ("black: the section, in the year", "of the first public version")
     for i, words in enumerate(key):
