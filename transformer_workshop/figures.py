@@ -626,37 +626,39 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
 
 
 def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
-    """Draw the loss over the learning rate: a line per variant, three in color."""
+    """Draw the loss over the learning rate: a line per variant, four of them named."""
     alt = optional_import("altair")
     shown = {
         "2017": "#d55e00",
         "all five": "#0072b2",
         "without query-key norm": "#009e73",
+        "all five, norm in cross-attention": "#cc79a7",
     }
     rows = [
         {"variant": row["name"], "rate": float(rate), "nats": nats}
         for row in measured["variants"]
         for rate, nats in row["by_rate"].items()
-        if nats is not None and not row["name"].endswith(("phase", "Muon", "attention"))
+        if nats is not None and not row["name"].endswith(("phase", "Muon"))
     ]
     rates = sorted({row["rate"] for row in rows})
-    base = alt.Chart(alt.Data(values=rows), width=460, height=320).encode(
-        alt.X("rate:Q", title="peak learning rate (logarithmic)")
-        .scale(type="log", base=2, domain=(rates[0], rates[-1] * 1.9))
-        .axis(values=rates),
+    x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
+    base = alt.Chart(alt.Data(values=rows), width=400, height=320).encode(
+        x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
         alt.Y("nats:Q", title="nats per sentence; lower is better").scale(zero=False),
         alt.Detail("variant:N"),
     )
-    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
     named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
     color = alt.Color("variant:N", legend=None)
     color = color.scale(domain=list(shown), range=list(shown.values()))
-    ends = [max((r for r in rows if r["variant"] == name), key=lambda r: r["rate"])
-            for name in shown]  # fmt: skip
+    ends = [
+        max((r for r in rows if r["variant"] == name), key=lambda r: r["rate"])
+        for name in shown
+    ]
     labels = alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=8)
     labels = labels.encode(
         alt.X("rate:Q"), alt.Y("nats:Q"), alt.Text("variant:N"), color
     )
+    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
     lines = named.mark_line(point=True, strokeWidth=2.5).encode(color)
     title = "The new block learns at rates that the old one can't use"
     return (others + lines + labels).properties(title=title)
