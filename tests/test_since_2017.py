@@ -315,6 +315,8 @@ def test_training_learns_what_repeats_and_repeats_itself():
     assert [step for step, _ in losses[0]] == list(range(1, 61))
     assert abs(losses[0][0][1] - math.log(6)) < 0.2 and losses[0][-1][1] < 0.1
     assert losses[0] == losses[1] != losses[2]
+    found = at.generate(model, stream[None, :4], 15, -1, top_k=1)
+    assert torch.equal(found[0], stream[:15])
 
 
 # --- sampling ----------------------------------------------------------------
