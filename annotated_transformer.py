@@ -1927,19 +1927,16 @@ class RotaryEmbedding(nn.Module):
     pair. Raises ValueError for an odd ``d_k``.
     """
 
-    theta: Tensor
-
     def __init__(self, d_k: int, base: float = 10000.0):
         super().__init__()
         if d_k % 2:
             raise ValueError(f"d_k={d_k} is odd; rotations need pairs of coordinates")
-        theta = base ** (-torch.arange(0, d_k, 2) / d_k)  # (d_k / 2)
-        self.register_buffer("theta", theta, persistent=False)
+        self.theta = base ** (-torch.arange(0, d_k, 2) / d_k)  # (d_k / 2)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate x (…, L, d_k), the vectors at the L positions from ``start`` on."""
         position = torch.arange(start, start + x.size(-2), device=x.device)
-        angle = position.unsqueeze(1) * self.theta  # (L, d_k / 2)
+        angle = position.unsqueeze(1) * self.theta.to(x.device)  # (L, d_k / 2)
         cos, sin = angle.cos().type_as(x), angle.sin().type_as(x)
         a, b = x.chunk(2, dim=-1)
         return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
@@ -2040,6 +2037,7 @@ class GPT(nn.Module):
         """
         before = cache[0].keys.size(2) if cache else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
+        mask = mask.to(ids.device)
         x = self.embed(ids)
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)

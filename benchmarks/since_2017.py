@@ -263,7 +263,7 @@ def wanted(rates: dict[float, dict[int, Any]]) -> list[tuple[float, int]]:
     missing = [(rate, 0) for rate in FIRST_RATES if 0 not in rates.get(rate, {})]
     if missing:
         return missing
-    best = min(rates, key=lambda rate: loss_of(rates[rate][0]))
+    best = min(sorted(rates), key=lambda rate: loss_of(rates[rate][0]))
     if best == max(rates):
         return [(2 * best, 0)]
     if best == min(rates):
@@ -306,8 +306,8 @@ def sum_up(runs: Path, out: Path) -> dict[str, Any]:
     for name, rates in finished(runs).items():
         if not rates or wanted(rates):
             continue
-        best = min(rates, key=lambda rate: loss_of(rates[rate][0]))
-        nats = [rates[best][seed]["nats"] for seed in SEEDS]
+        best = min(sorted(rates), key=lambda rate: loss_of(rates[rate][0]))
+        nats = [loss_of(rates[best][seed]) for seed in SEEDS]
         complete[name] = nats
         variants.append({
             "name": name, "parameters": rates[best][0]["parameters"],
