@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -66,8 +67,9 @@ def modern_model(
         Generator(d_model, tgt_vocab),
     )
     model.generator.proj = nn.Linear(d_model, tgt_vocab, bias=False)
-    for part in model.modules():
-        if isinstance(part, SublayerConnection | Encoder | Decoder):
-            part.norm = RMSNorm(d_model)
+    kinds = SublayerConnection, Encoder, Decoder
+    normed: list[Any] = [part for part in model.modules() if isinstance(part, kinds)]
+    for part in normed:
+        part.norm = RMSNorm(d_model)
     initialize(model)
     return model

@@ -125,15 +125,13 @@ def build_model(
     config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
 ) -> EncoderDecoder:
     """Build the model that a configuration describes, with fresh weights."""
-    vocabularies = len(vocab_src), len(vocab_tgt)
-    sizes = config.N, config.d_model, config.d_ff, config.h, config.dropout
+    c = config
+    sizes: Any = len(vocab_src), len(vocab_tgt), c.N, c.d_model, c.d_ff, c.h, c.dropout
     if config.block == "2026":
-        model = modern_model(*vocabularies, *sizes)
+        model = modern_model(*sizes)
         tie_weights(model, config.tie)
         return model
-    model = make_model(
-        *vocabularies, *sizes, norm_first=config.norm_first, max_len=config.max_tokens
-    )
+    model = make_model(*sizes, norm_first=c.norm_first, max_len=c.max_tokens)
     if config.positions == "learned":
         for embed in (model.src_embed, model.tgt_embed):
             embed[1] = LearnedPositions(
