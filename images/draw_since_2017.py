@@ -37,7 +37,7 @@ SECTION = {
     "restrict": "6.9",
 }
 # Sections that export nothing.
-QUERY_KEY_NORM, MEASURED, MODELS, FILE, AFTER = "6.4", "6.11", "6.12", "6.13", "6.14"
+QUERY_KEY_NORM, MODELS, FILE, AFTER, DEEPER = "6.4", "6.12", "6.13", "6.14", "6.16"
 
 
 def changed(f: Figure, x, y, w, h, text, name="") -> None:
@@ -195,13 +195,15 @@ EVENTS = (  # year, section, name, first author or company, the part it changes
     (2023, MODELS, "Attention sinks", "Xiao", "attention"),
     (2024, MODELS, "Llama 3", "Grattafiori", "whole model"),
     (2024, MODELS, "Latent attention", "DeepSeek-AI", "attention"),
-    (2024, MEASURED, "Muon", "Jordan", "training"),
+    (2024, DEEPER, "Muon", "Jordan", "training"),
     (2024, MODELS, "DeepSeek-V3", "DeepSeek-AI", "whole model"),
     (2025, AFTER, "DeepSeek-R1", "DeepSeek-AI", "whole model"),
     (2025, MODELS, "Gemma 3", "Gemma Team", "whole model"),
     (2025, FILE, "Qwen3", "Yang", "whole model"),
     (2025, MODELS, "Kimi K2", "Kimi Team", "whole model"),
     (2025, MODELS, "gpt-oss", "OpenAI", "whole model"),
+    (2026, MODELS, "Qwen3.5", "Qwen Team", "whole model"),
+    (2026, MODELS, "DeepSeek-V4", "DeepSeek-AI", "whole model"),
 )  # fmt: skip
 PARTS = {  # what changes, and its color
     "whole model": FILL["plain"],
@@ -216,10 +218,10 @@ PARTS = {  # what changes, and its color
 
 def timeline() -> Figure:
     """Draw the changes that the chapter teaches, each in the year it appeared."""
-    row, top, wide = 27, 62, 76
+    row, top, wide = 27, 62, 69
     bottom = top + row * len(EVENTS)
-    f = Figure("timeline", bottom + 62, "The Transformer's changes from 2017 to 2025")
-    for i, year in enumerate(range(2017, 2026)):
+    f = Figure("timeline", bottom + 62, "The Transformer's changes from 2017 to 2026")
+    for i, year in enumerate(range(2017, 2027)):
         x = 18 + wide * i
         fill = FILL["group"] if i % 2 else PAPER
         f.part("rect", x=x, y=40, width=wide, height=bottom - 34, fill=fill)

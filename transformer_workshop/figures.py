@@ -644,7 +644,7 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
     base = alt.Chart(alt.Data(values=rows), width=400, height=320).encode(
         x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
-        alt.Y("nats:Q", title="nats per sentence; lower is better").scale(zero=False),
+        alt.Y("nats:Q", title="nats per sentence, one run each").scale(zero=False),
         alt.Detail("variant:N"),
     )
     named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
@@ -660,7 +660,7 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     )
     others = base.mark_line(color="#bbbbbb", strokeWidth=1)
     lines = named.mark_line(point=True, strokeWidth=2.5).encode(color)
-    title = "The new block learns at rates that the old one can't use"
+    title = "Twice the rate helps today's block, and hurts the old one"
     return (others + lines + labels).properties(title=title)
 
 
@@ -670,7 +670,6 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
     names = {
         "possible": "possible",
         "possible, new, distinct": "possible and new, each counted once",
-        "in the training set": "copied from the training set",
     }
     rows = []
     for of_each_seed in zip(*(run["dials"] for run in results["runs"]), strict=True):
@@ -690,14 +689,8 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
     share = alt.Y("share:Q", title="share of samples").axis(format="%")
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
     lines = base.mark_line(point=True).encode(share.scale(domain=(0, 1)))
-    copied = results["training sentences repeated by the grammar"] / 100
-    own = alt.Chart(alt.Data(values=[{}])).encode(y=alt.datum(copied))
-    text = "copied by the grammar itself"
-    note = own.mark_text(align="right", dy=-7, x=436, text=text)
-    title = "The best temperature is neither the lowest nor the highest"
-    return (band + lines + own.mark_rule(strokeDash=[5, 4]) + note).properties(
-        title=title
-    )
+    title = "New and possible sentences peak at a temperature of 0.5"
+    return (band + lines).properties(title=title)
 
 
 def cache_chart(sizes: list[dict]) -> altair.LayerChart:
@@ -709,8 +702,10 @@ def cache_chart(sizes: list[dict]) -> altair.LayerChart:
         if row["tokens"] == longest:  # far enough above the one below to be read
             lowest = max(row["MiB"], 1.6 * lowest)
             labels.append({**row, "MiB": lowest})
-    x = alt.X("tokens:Q", title="tokens in the cache").scale(type="log", base=2)
-    y = alt.Y("MiB:Q", title="MiB of cache").scale(type="log")
+    x = alt.X("tokens:Q", title="tokens in the cache (logarithmic)").scale(
+        type="log", base=2
+    )
+    y = alt.Y("MiB:Q", title="MiB of cache (logarithmic)").scale(type="log")
     color = alt.Color("model:N", legend=None)
     base = alt.Chart(width=360, height=320).encode(
         x.axis(format=",d", values=[2**n for n in (7, 10, 13, 16)]),
@@ -720,4 +715,6 @@ def cache_chart(sizes: list[dict]) -> altair.LayerChart:
     lines = base.mark_line(strokeWidth=2).properties(data=alt.Data(values=sizes))
     names = base.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
     names = names.properties(data=alt.Data(values=labels))
-    return (lines + names).properties(title="What a model keeps of a text")
+    return (lines + names).properties(
+        title="The largest of these models is among those that keep least"
+    )
