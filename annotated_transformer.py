@@ -75,9 +75,9 @@ _NAMES = [
     "resampled_error_rates", "zeroed", "head_output_weight",
     "query_parameters", "visualize_layer", "guessed_links",
     # 06_since_2017
-    "RMSNorm", "RotaryEmbedding", "SwiGLU", "ModernAttention", "CHANGES",
-    "modernize", "prefix_mask", "DecoderOnly", "make_decoder_only", "restrict",
-    "sample",
+    "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
+    "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
+    "draw_token", "generate", "sample",
 ]
 # fmt: on
 
@@ -1349,7 +1349,8 @@ class CachedAttention(nn.Module):
     """Attend as the module ``attn`` does, to keys and values that are kept.
 
     ``keys`` and ``values`` are (B, h, S, d_k), at first those of x (B, S, d_model);
-    each call adds those of its new positions. ``mask`` is (B, 1, 1, S).
+    each call adds those of its new positions. ``mask`` is (B, 1, 1, S), and holds
+    for calls without a mask of their own.
     """
 
     def __init__(self, attn: Any, x: Tensor, mask: Tensor | None = None):
@@ -1362,11 +1363,12 @@ class CachedAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
         """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
+        self.attn.start = self.keys.size(2)  # position of the new query (chapter 6)
         q, k, v = self.attn.project(query, key, value)
         self.keys = torch.cat([self.keys, k], dim=2)
         self.values = torch.cat([self.values, v], dim=2)
-        self.attn.start = self.keys.size(2)  # for the rotary positions of chapter 6
-        x = self.attn.attend(q, self.keys, self.values, self.mask)
+        mask = self.mask if mask is None else for_all_heads(mask)
+        x = self.attn.attend(q, self.keys, self.values, mask)
         return self.attn.linears[3](self.attn.join(x))
 
 
@@ -1922,26 +1924,20 @@ class RotaryEmbedding(nn.Module):
     """Rotate pairs of coordinates by angles that grow with the position.
 
     Su et al. (2021), section 3.2.2. Coordinate i and coordinate i + d_k / 2 form a
-    pair. Raises ValueError for an odd ``d_k`` and for more than ``max_len`` positions.
+    pair. Raises ValueError for an odd ``d_k``.
     """
 
-    cos: Tensor
-    sin: Tensor
-
-    def __init__(self, d_k: int, max_len: int = 5000):
+    def __init__(self, d_k: int, base: float = 10000.0):
         super().__init__()
         if d_k % 2:
             raise ValueError(f"d_k={d_k} is odd; rotations need pairs of coordinates")
-        position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
-        angle = position / 10000 ** (torch.arange(0, d_k, 2) / d_k)
-        self.register_buffer("cos", angle.cos(), persistent=False)  # (max_len, d_k / 2)
-        self.register_buffer("sin", angle.sin(), persistent=False)
+        self.theta = base ** (-torch.arange(0, d_k, 2) / d_k)  # (d_k / 2)
 
-    def forward(self, x: Tensor, length: int) -> Tensor:
-        """Rotate x (…, L, d_k), the vectors at the last L of ``length`` positions."""
-        check_length(length, len(self.cos))
-        positions = slice(length - x.size(-2), length)
-        cos, sin = self.cos[positions], self.sin[positions]
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Rotate x (…, L, d_k), the vectors at the L positions from ``start`` on."""
+        position = torch.arange(start, start + x.size(-2), device=x.device)
+        angle = position.unsqueeze(1) * self.theta.to(x.device)  # (L, d_k / 2)
+        cos, sin = angle.cos().type_as(x), angle.sin().type_as(x)
         a, b = x.chunk(2, dim=-1)
         return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
@@ -1949,11 +1945,11 @@ class RotaryEmbedding(nn.Module):
 class SwiGLU(nn.Module):
     """Feed-forward network with a gate for each inner value (Shazeer, 2020)."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.1):
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0):
         super().__init__()
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
-        self.gate = nn.Linear(d_model, d_ff)
+        self.w_1 = nn.Linear(d_model, d_ff, bias=False)
+        self.w_2 = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = nn.Linear(d_model, d_ff, bias=False)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -1961,34 +1957,23 @@ class SwiGLU(nn.Module):
         return self.w_2(self.dropout(F.silu(self.gate(x)) * self.w_1(x)))
 
 
-class ModernAttention(MultiHeadedAttention):
-    """Multi-head attention with rotary positions, query-key norm, and shared keys.
+class GroupedQueryAttention(MultiHeadedAttention):
+    """Attend with normalized, rotated queries and keys; heads share keys and values.
 
-    ``groups`` of heads share keys and values (Ainslie et al., 2023): h of them are
-    chapter 1's attention, one is multi-query attention (Shazeer, 2019). ``rotary`` is
-    the rotation, if any, and ``start`` the position of the first query and key, which
-    a cache sets. Raises ValueError if ``groups`` doesn't divide ``h``.
+    Each of ``groups`` heads of keys and values serves h / groups heads of queries
+    (Ainslie et al., 2023). ``start`` is the position of the first query and key:
+    0, unless a cache sets it. Raises ValueError if ``groups`` doesn't divide ``h``.
     """
 
-    def __init__(
-        self,
-        h: int,
-        d_model: int,
-        dropout: float = 0.1,
-        *,
-        groups: int | None = None,
-        rotary: RotaryEmbedding | None = None,
-        qk_norm: bool = False,
-    ):
+    def __init__(self, h: int, d_model: int, groups: int, dropout: float = 0.0):
         super().__init__(h, d_model, dropout)
-        groups = h if groups is None else groups
         if groups < 1 or h % groups:
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
-        self.linears[1] = nn.Linear(d_model, groups * self.d_k)
-        self.linears[2] = nn.Linear(d_model, groups * self.d_k)
-        self.query_norm = RMSNorm(self.d_k) if qk_norm else nn.Identity()
-        self.key_norm = RMSNorm(self.d_k) if qk_norm else nn.Identity()
-        self.rotary = rotary
+        widths = (d_model, groups * self.d_k, groups * self.d_k, d_model)
+        # in place of chapter 1's four: no biases, fewer keys and values
+        self.linears = nn.ModuleList(nn.Linear(d_model, n, bias=False) for n in widths)
+        self.q_norm, self.k_norm = RMSNorm(self.d_k), RMSNorm(self.d_k)
+        self.rope = RotaryEmbedding(self.d_k)
         self.start = 0
 
     def project(
@@ -1996,156 +1981,166 @@ class ModernAttention(MultiHeadedAttention):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries (B, h, L, d_k), keys and values (B, groups, S, d_k)."""
         q, k, v = super().project(query, key, value)
-        q, k = self.query_norm(q), self.key_norm(k)
-        if self.rotary is not None:
-            q = self.rotary(q, self.start + q.size(2))
-            k = self.rotary(k, self.start + k.size(2))
+        q = self.rope(self.q_norm(q), self.start)
+        k = self.rope(self.k_norm(k), self.start)
         return q, k, v
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         """Attend in all heads at once, and keep the weights: (B, h, L, d_k)."""
-        shared_by = q.size(1) // k.size(1)  # heads of queries in a group
-
-        def apart(x: Tensor) -> Tensor:  # (B, groups, shared_by · L, …) -> (B, h, L, …)
-            return x.unflatten(2, (shared_by, -1)).flatten(1, 2)
-
-        if mask is not None and mask.size(-2) > 1:  # a row for each query
-            mask = mask.repeat(1, 1, shared_by, 1)
-        together = q.unflatten(1, (-1, shared_by)).flatten(2, 3)
-        x = super().attend(together, k, v, mask)
-        self.attn = None if self.attn is None else apart(self.attn)
-        return apart(x)
+        served = q.size(1) // k.size(1)  # heads of queries for each head of keys
+        k = k.repeat_interleave(served, dim=1)
+        v = v.repeat_interleave(served, dim=1)
+        return super().attend(q, k, v, mask)
 
 
-CHANGES = ("rms_norm", "no_bias", "swiglu", "rotary", "qk_norm")
+class Block(nn.Module):
+    """A layer of a current language model: attention, then feed-forward."""
 
+    def __init__(self, d_model: int, d_ff: int, h: int, groups: int):
+        super().__init__()
+        self.norm_1, self.norm_2 = RMSNorm(d_model), RMSNorm(d_model)
+        self.self_attn = GroupedQueryAttention(h, d_model, groups)
+        self.feed_forward = SwiGLU(d_model, d_ff)
 
-def modernize(
-    model: EncoderDecoder,
-    changes: Iterable[str] = CHANGES,
-    max_len: int = 5000,
-    groups: int | None = None,
-) -> None:
-    """Replace parts of a fresh model with today's, and draw its weights anew.
-
-    SwiGLU is two thirds as wide as the network it replaces, which leaves the number
-    of weights the same. Rotary positions replace whatever positions the model has,
-    up to ``max_len``. ``groups`` of heads share keys and values, all heads have their
-    own without it. Raises ValueError for an unknown change.
-    """
-    changes = set(changes)
-    if unknown := changes - set(CHANGES):
-        raise ValueError(f"unknown changes: {sorted(unknown)}; there are {CHANGES}")
-    layer: Any = model.encoder.layers[0]
-    d_model, h, dropout = layer.size, layer.self_attn.h, layer.self_attn.dropout.p
-    d_ff = layer.feed_forward.w_1.out_features
-
-    def new_attention(rotary: RotaryEmbedding | None = None) -> ModernAttention:
-        with torch.random.fork_rng(devices=()):  # initialize will draw the weights
-            return ModernAttention(
-                h,
-                d_model,
-                dropout,
-                groups=groups,
-                rotary=rotary,
-                qk_norm="qk_norm" in changes,
-            )
-
-    for stack in (model.encoder, model.decoder):
-        if "rms_norm" in changes and isinstance(stack.norm, LayerNorm):  # pre-norm
-            stack.norm = RMSNorm(d_model)
-        for layer in stack.layers:
-            if "rms_norm" in changes:
-                for sublayer in layer.sublayer:
-                    sublayer.norm = RMSNorm(d_model)
-            if "swiglu" in changes:
-                layer.feed_forward = SwiGLU(d_model, 2 * d_ff // 3, dropout)
-            rotary = "rotary" in changes
-            if rotary or "qk_norm" in changes or groups:
-                rotation = RotaryEmbedding(d_model // h, max_len) if rotary else None
-                layer.self_attn = new_attention(rotation)
-                if hasattr(layer, "src_attn"):  # between languages, no distances
-                    layer.src_attn = new_attention()
-    if "rotary" in changes:  # the embeddings no longer need positions
-        for embed in (model.src_embed, model.tgt_embed):
-            embed[1] = nn.Dropout(dropout)  # which PositionalEncoding had, too
-    if "no_bias" in changes:
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.register_parameter("bias", None)  # as with bias=False
-    initialize(model)
-
-
-def prefix_mask(src_mask: Tensor, tgt_mask: Tensor) -> Tensor:
-    """Return the mask (B, S + L, S + L) of a source that is continued by a target.
-
-    Source positions see the source, target positions the source and what
-    tgt_mask (1 or B, L, L) allows. src_mask is (B, 1, S).
-    """
-    B, _, S = src_mask.shape
-    L = tgt_mask.size(-1)
-    later = src_mask.new_zeros(B, S, L)
-    source = torch.cat([src_mask.expand(B, S, S), later], dim=-1)
-    target = torch.cat([src_mask.expand(B, L, S), tgt_mask.expand(B, L, L)], dim=-1)
-    return torch.cat([source, target], dim=1)
-
-
-class DecoderOnly(EncoderDecoder):
-    """One stack that reads source and target as one sequence, without an encoder.
-
-    ``run_epoch`` trains it and ``greedy_decode`` decodes with it. Its positions must
-    be relative, like rotary ones, because padding is moved in front of the source.
-    """
-
-    def __init__(self, stack: nn.Module, embed: nn.Module, generator: nn.Module):
-        super().__init__(None, stack, embed, embed, generator)
-
-    def encode(self, src: Tensor, src_mask: Tensor) -> Tensor:
-        """Embed source ids (B, S), padding first: (B, S, d_model)."""
-        padding_first = src_mask[:, 0].int().argsort(dim=1, stable=True)
-        return self.src_embed(src.gather(1, padding_first))
-
-    def decode(
-        self, memory: Tensor, src_mask: Tensor, tgt: Tensor, tgt_mask: Tensor
+    def forward(
+        self, x: Tensor, mask: Tensor, cached: CachedAttention | None = None
     ) -> Tensor:
-        """Continue memory (B, S, d_model) with target ids (B, L): (B, L, d_model)."""
-        x = torch.cat([memory, self.tgt_embed(tgt)], dim=1)
-        mask = prefix_mask(src_mask.sort(dim=-1).values, tgt_mask)
-        return self.decoder(x, mask)[:, memory.size(1) :]
+        """Map x (B, L, d_model), with mask (1, L, S), to (B, L, d_model).
+
+        ``cached`` stands in for the attention, with the keys of earlier positions.
+        """
+        u = self.norm_1(x)
+        attend = self.self_attn if cached is None else cached
+        x = x + attend(u, u, u, mask)
+        return x + self.feed_forward(self.norm_2(x))
 
 
-def make_decoder_only(
-    vocab: int,
-    N: int = 6,
-    d_model: int = 512,
-    d_ff: int = 2048,
-    h: int = 8,
-    dropout: float = 0.1,
-) -> DecoderOnly:
-    """Return a decoder-only model with N of today's layers and one table of embeddings.
+class GPT(nn.Module):
+    """A language model: N blocks between one table of embeddings, used twice."""
 
-    It is the encoder of a modernized ``make_model``, with the generator on top.
-    """
-    model = make_model(vocab, vocab, N, d_model, d_ff, h, dropout)
-    tie_weights(model, "all")
-    modernize(model)
-    return DecoderOnly(model.encoder, model.tgt_embed, model.generator)
+    def __init__(
+        self, vocab: int, N: int, d_model: int, d_ff: int, h: int, groups: int
+    ):
+        super().__init__()
+        self.embed = nn.Embedding(vocab, d_model)
+        nn.init.normal_(self.embed.weight, std=0.02)
+        blocks = (Block(d_model, d_ff, h, groups) for _ in range(N))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = RMSNorm(d_model)
+
+    def forward(
+        self, ids: Tensor, cache: list[CachedAttention] | None = None
+    ) -> Tensor:
+        """Return logits (B, L, vocab) of what follows each of ids (B, L).
+
+        ``cache`` holds the keys and values of the positions before them.
+        """
+        before = cache[0].keys.size(2) if cache else 0
+        mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
+        mask = mask.to(ids.device)
+        x = self.embed(ids)
+        for i, block in enumerate(self.blocks):
+            x = block(x, mask, cache[i] if cache else None)
+        return self.norm(x) @ self.embed.weight.mT
+
+
+def token_stream(lines: Iterable[str], tokenizer: Any) -> tuple[Tensor, Vocabulary]:
+    """Return the ids of all lines in a row, END around each, and their vocabulary."""
+    words = [tokenizer.tokenize(line) for line in lines]
+    vocab = Vocabulary([*SPECIALS, *sorted({word for line in words for word in line})])
+    ids = [END, *(i for line in words for i in [*vocab(line), END])]
+    return torch.tensor(ids), vocab
+
+
+def random_windows(
+    stream: Tensor, rows: int, length: int, draw: torch.Generator
+) -> Tensor:
+    """Return rows of a stream of ids, from random places: (rows, length + 1)."""
+    first = torch.randint(len(stream) - length, (rows, 1), generator=draw)
+    return stream[first + torch.arange(length + 1)]
+
+
+def train_gpt(
+    model: GPT,
+    stream: Tensor,
+    updates: int,
+    *,
+    rows: int = 32,
+    length: int = 64,
+    peak: float = 3e-3,
+    seed: int = 0,
+) -> Iterator[tuple[int, float]]:
+    """Train on windows of a stream of ids; yield each update and its loss in nats."""
+    draw = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in range(1, updates + 1):
+        window = random_windows(stream, rows, length, draw)
+        logits = model(window[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = linear_rate(step, peak, warmup=30, total=updates)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield step, loss.item()
 
 
 def restrict(log_p: Tensor, top_k: int | None, top_p: float) -> Tensor:
     """Set log-probabilities (…, vocab) to -inf outside the most probable tokens.
 
-    Keep the ``top_k`` best, and of those the fewest whose probabilities add up to
-    ``top_p`` (Holtzman et al., 2020). The best token always stays.
+    Keep the ``top_k`` best; rescale them; of those, keep the fewest whose
+    probabilities add up to ``top_p`` (Holtzman et al., 2020). The best always stays.
+    Raises ValueError unless top_k is positive and top_p from 0 to 1.
     """
+    if (top_k is not None and top_k < 1) or not 0 <= top_p <= 1:
+        raise ValueError(f"top_k={top_k}, top_p={top_p}: nothing could be drawn")
     best, ids = log_p.sort(dim=-1, descending=True)
-    before = best.exp().cumsum(dim=-1) - best.exp()  # probability of all better ones
-    removed = (before >= top_p) & (top_p < 1)  # at 1, rounding must not remove any
     if top_k is not None:
-        removed[..., top_k:] = True
-    removed[..., 0] = False
-    by_id = torch.empty_like(removed).scatter(-1, ids, removed)  # no longer by rank
-    return log_p.masked_fill(by_id, -torch.inf)
+        best[..., top_k:] = -torch.inf
+    p = best.softmax(dim=-1)
+    before = p.cumsum(dim=-1) - p  # probability of all better ones
+    before[..., 0] = -1  # the best always stays
+    if top_p < 1:  # at 1, rounding must not remove any
+        best = best.masked_fill(before >= top_p, -torch.inf)
+    return torch.empty_like(best).scatter(-1, ids, best)  # no longer by rank
+
+
+def draw_token(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    draw: torch.Generator | None = None,
+) -> Tensor:
+    """Draw a token for each row of logits (B, vocab): ids (B).
+
+    ``temperature`` divides the logits before they are restricted; below 1, the best
+    tokens gain. Raises ValueError unless it is positive.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature={temperature} isn't positive; decode greedily")
+    log_p = (logits / temperature).log_softmax(dim=-1)
+    p = restrict(log_p, top_k, top_p).softmax(dim=-1)
+    return p.multinomial(1, generator=draw).squeeze(1)
+
+
+def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> Tensor:
+    """Continue ids (B, L) token by token until ``max_len`` or the end of all rows.
+
+    ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
+    """
+    with in_mode(model, training=False):
+        nothing = model.embed(ids[:, :0])  # no position: (B, 0, d_model)
+        cache = [CachedAttention(block.self_attn, nothing) for block in model.blocks]
+        new = ids
+        running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
+        while ids.size(1) < max_len and running.any():
+            word = draw_token(model(new, cache)[:, -1], **dials)
+            new = torch.where(running, word, end).unsqueeze(1)
+            ids = torch.cat([ids, new], dim=1)
+            running = running & (word != end)
+    return ids
 
 
 def sample(
@@ -2156,28 +2151,20 @@ def sample(
     start_symbol: int,
     *,
     end_symbol: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
     pad: int = 2,
+    **dials: Any,
 ) -> Tensor:
-    """Draw the next token from the model's distribution, again and again.
+    """Draw a translation token by token; return ids (B, L) as ``greedy_decode`` does.
 
-    Return ids (B, L) as ``greedy_decode`` does. ``temperature`` divides the
-    log-probabilities before they are restricted; below 1, probable tokens become
-    more probable. Raises ValueError unless it is positive.
+    ``dials`` are those of ``draw_token``.
     """
-    if temperature <= 0:
-        raise ValueError(f"temperature={temperature} isn't positive; decode greedily")
     with in_mode(model, training=False):
         cache = DecoderCache(model, src, src_mask)
         ys = src.new_full((len(src), 1), start_symbol)
         running = torch.ones(len(src), dtype=torch.bool, device=src.device)
         while ys.size(1) < max_len and running.any():
-            log_p = decode_step(model, cache, ys)  # (B, vocab)
-            log_p = (log_p / temperature).log_softmax(dim=-1)
-            p = restrict(log_p, top_k, top_p).softmax(dim=-1)
-            word = torch.where(running, p.multinomial(1).squeeze(1), pad)
+            word = draw_token(decode_step(model, cache, ys), **dials)
+            word = torch.where(running, word, pad)
             ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
             running = running & (word != end_symbol)
     return ys

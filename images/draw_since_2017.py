@@ -31,13 +31,13 @@ PRE_NORM = draw.SECTION["SublayerConnection"]
 SECTION = {
     "RMSNorm": "6.2",
     "RotaryEmbedding": "6.3",
-    "SwiGLU": "6.4",
-    "ModernAttention": "6.6",
-    "DecoderOnly": "6.10",
-    "sample": "6.11",
+    "SwiGLU": "6.5",
+    "GroupedQueryAttention": "6.6",
+    "GPT": "6.7",
+    "restrict": "6.9",
 }
 # Sections that export nothing.
-QUERY_KEY_NORM, FLASH, TRAINING, SINKS = "6.5", "6.7", "6.9", "6.12"
+QUERY_KEY_NORM, MODELS, FILE, AFTER, DEEPER = "6.4", "6.12", "6.13", "6.14", "6.16"
 
 
 def changed(f: Figure, x, y, w, h, text, name="") -> None:
@@ -116,7 +116,7 @@ def block_of_2017(f: Figure, c: int) -> None:
     f.line((c, 156), (c, 146))
     f.box(c - 60, 120, 120, 24, "LayerNorm", "norm", 13)
     f.line((c, 120), (c, 64))
-    f.box(c - 100, 803, 200, 24, "every linear map adds a bias", "norm", 13)
+    f.box(c - 100, 803, 200, 24, "linear maps add a bias", "norm", 13)
 
 
 def block_of_today(f: Figure, c: int) -> None:
@@ -127,7 +127,7 @@ def block_of_today(f: Figure, c: int) -> None:
     changed(f, c - 60, 656, 120, 24, "RMSNorm", "RMSNorm")
     f.line((c, 656), (c, 640), arrow=False)
     attention_part(f, c, "grouped-query\nattention", (8, 2))
-    pill(f, c + 126, 610, SECTION["ModernAttention"])
+    pill(f, c + 126, 610, SECTION["GroupedQueryAttention"])
     for x in (c - 76, c):
         f.line((x, 592), (x, 582))
         changed(f, x - 34, 558, 68, 22, "RMSNorm")
@@ -175,25 +175,35 @@ def blocks() -> Figure:
     return f
 
 
-EVENTS = (  # year, section, name, first author, the part it changes
+EVENTS = (  # year, section, name, first author or company, the part it changes
     (2017, "1", "Attention Is All You Need", "Vaswani", "whole model"),
-    (2018, SECTION["DecoderOnly"], "GPT, decoder only", "Radford", "whole model"),
-    (2019, SECTION["sample"], "Top-p sampling", "Holtzman", "decoding"),
+    (2017, AFTER, "Learning from preferences", "Christiano", "training"),
+    (2017, MODELS, "Mixture of experts", "Shazeer", "feed-forward"),
+    (2018, SECTION["GPT"], "GPT", "Radford", "whole model"),
     (2019, SECTION["RMSNorm"], "RMSNorm", "Zhang & Sennrich", "norms"),
-    (2019, SECTION["ModernAttention"], "Multi-query attention", "Shazeer",
+    (2019, SECTION["GroupedQueryAttention"], "Multi-query attention", "Shazeer",
      "attention"),
-    (2020, PRE_NORM, "Pre-norm analyzed", "Xiong", "norms"),
-    (2020, SECTION["SwiGLU"], "GLU variants", "Shazeer", "feed-forward"),
+    (2019, SECTION["restrict"], "Top-p sampling", "Holtzman", "decoding"),
+    (2020, SECTION["SwiGLU"], "SwiGLU", "Shazeer", "feed-forward"),
     (2020, QUERY_KEY_NORM, "Query–key norm", "Henry", "attention"),
+    (2020, AFTER, "GPT-3", "Brown", "whole model"),
     (2021, SECTION["RotaryEmbedding"], "Rotary positions", "Su", "positions"),
-    (2021, SECTION["RotaryEmbedding"], "ALiBi", "Press", "positions"),
-    (2022, FLASH, "FlashAttention", "Dao", "attention"),
-    (2023, SECTION["ModernAttention"], "Grouped-query attention", "Ainslie",
+    (2022, AFTER, "InstructGPT", "Ouyang", "whole model"),
+    (2022, FILE, "FlashAttention", "Dao", "attention"),
+    (2023, SECTION["GroupedQueryAttention"], "Grouped-query attention", "Ainslie",
      "attention"),
-    (2023, SINKS, "Attention sinks", "Xiao", "attention"),
-    (2024, TRAINING, "Warm-up, stable, decay", "Hu", "training"),
-    (2024, TRAINING, "Muon", "Jordan", "training"),
-    (2025, TRAINING, "Muon at scale", "Liu", "training"),
+    (2023, MODELS, "Attention sinks", "Xiao", "attention"),
+    (2024, MODELS, "Llama 3", "Grattafiori", "whole model"),
+    (2024, MODELS, "Latent attention", "DeepSeek-AI", "attention"),
+    (2024, DEEPER, "Muon", "Jordan", "training"),
+    (2024, MODELS, "DeepSeek-V3", "DeepSeek-AI", "whole model"),
+    (2025, AFTER, "DeepSeek-R1", "DeepSeek-AI", "whole model"),
+    (2025, MODELS, "Gemma 3", "Gemma Team", "whole model"),
+    (2025, FILE, "Qwen3", "Yang", "whole model"),
+    (2025, MODELS, "Kimi K2", "Kimi Team", "whole model"),
+    (2025, MODELS, "gpt-oss", "OpenAI", "whole model"),
+    (2026, MODELS, "Qwen3.5", "Qwen Team", "whole model"),
+    (2026, MODELS, "DeepSeek-V4", "DeepSeek-AI", "whole model"),
 )  # fmt: skip
 PARTS = {  # what changes, and its color
     "whole model": FILL["plain"],
@@ -208,25 +218,22 @@ PARTS = {  # what changes, and its color
 
 def timeline() -> Figure:
     """Draw the changes that the chapter teaches, each in the year it appeared."""
-    row, top, wide = 27, 62, 76
+    row, top, wide = 27, 62, 69
     bottom = top + row * len(EVENTS)
-    f = Figure("timeline", bottom + 62, "The Transformer's changes from 2017 to 2025")
-    for i, year in enumerate(range(2017, 2026)):
+    f = Figure("timeline", bottom + 62, "The Transformer's changes from 2017 to 2026")
+    for i, year in enumerate(range(2017, 2027)):
         x = 18 + wide * i
         fill = FILL["group"] if i % 2 else PAPER
         f.part("rect", x=x, y=40, width=wide, height=bottom - 34, fill=fill)
         f.text(x + wide / 2, 24, str(year), 14, bold=True)
     for i, (year, section, name, author, part) in enumerate(EVENTS):
         x, y = 18 + wide * (year - 2016.5), top + row * i
-        width = text_width(name, 13, bold=True) + 32
-        side = -1 if x + width + text_width(author, 13) > 690 else 1
-        left = x if side == 1 else x - width
-        f.box(left, y - 11, width, 22, fill=PARTS[part])
-        f.text(left + width / 2 + 8 * side, y, name, 13, bold=True)
-        f.text(
-            x + side * (width + 7), y, author, 13, "start" if side == 1 else "end",
-            color=LINE,
-        )  # fmt: skip
+        width = text_width(name, 13, bold=True) + 7
+        side = -1 if x + 40 + width + text_width(author, 13) > 700 else 1
+        anchor = "start" if side == 1 else "end"
+        f.box(x + 29 * side - 6, y - 6, 12, 12, fill=PARTS[part])
+        f.text(x + 40 * side, y, name, 13, anchor, bold=True)
+        f.text(x + side * (40 + width), y, author, 13, anchor, color=LINE)
         pill(f, x, y, section)
     key = ("black: the section, in the year", "of the first public version")
     for i, words in enumerate(key):

@@ -1225,10 +1225,10 @@ class WatchComplex(TorchFunctionMode):
         return result
 
 
-def turned(x: Tensor, length: int, fault: str = "") -> Tensor:
+def turned(x: Tensor, start: int, fault: str = "") -> Tensor:
     """Rotate vectors x (…, L, d_k) as they should be, or with one fault."""
     L, d_k = x.shape[-2:]
-    first = {"beginning": 0, "from one": length - L + 1}.get(fault, length - L)
+    first = {"beginning": 0, "from one": start + 1}.get(fault, start)
     exponent = torch.arange(0, d_k, 2) / d_k
     exponent = {"half": exponent / 2, "double": exponent * 2}.get(fault, exponent)
     angle = torch.arange(first, first + L).unsqueeze(1) * 10000**-exponent
@@ -1252,7 +1252,7 @@ def one_multiplication(answer):
         "backward": "the vectors turn the wrong way. Hint: a is the real part and b "
         "the imaginary one, and the sign of the angle is plus.",
         "beginning": "the positions are counted from 0. Hint: with a cache, x is only "
-        "the end of the sequence; its last position is length - 1.",
+        "the end of the sequence; its first position is start.",
         "from one": "each position is one too large. Hint: the first position of a "
         "sequence is 0, and isn't rotated.",
         "half": "the later pairs turn too fast. Hint: the base is 10000, and its "
@@ -1260,23 +1260,23 @@ def one_multiplication(answer):
         "double": "the later pairs turn too slowly. Hint: the base is 10000, and its "
         "exponents run from 0 to almost 1, in steps of 2 / d_k.",
     }
-    for shape, length in (((2, 3, 5, 8), 5), ((2, 3, 2, 8), 7), ((1, 6), 4)):
+    for shape, start in (((2, 3, 5, 8), 0), ((2, 3, 2, 8), 5), ((1, 6), 3)):
         x = torch.randn(shape)
-        given = f"for x of shape {shape} and length {length}"
+        given = f"for x of shape {shape} and start {start}"
         with WatchComplex() as watch:
-            found = answer(x.clone(), length)
+            found = answer(x.clone(), start)
         kind = type(found).__name__
         assert isinstance(found, Tensor), f"{given} a tensor is needed, not {kind}."
         assert not found.is_complex(), (
             f"{given} the result is complex. Hint: put its real parts and then its "
             "imaginary parts into one vector."
         )
-        expected = at.RotaryEmbedding(shape[-1])(x, length)
+        expected = at.RotaryEmbedding(shape[-1])(x, start)
         right = found.shape == expected.shape and torch.allclose(
             found, expected, rtol=1e-4, atol=1e-5
         )
         for fault, hint in hints.items():
-            wrong = turned(x, length, fault)
+            wrong = turned(x, start, fault)
             if not right and found.shape == wrong.shape:
                 near_it = torch.allclose(found, wrong, rtol=1e-4, atol=1e-5)
                 assert not near_it, f"{given} {hint}"
@@ -1290,15 +1290,12 @@ def one_multiplication(answer):
 
 def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
     """Return what a cache of 32-bit numbers grows by with each token."""
-    model = at.make_model(9, 9, N, h * d_k, 8, h).eval()
-    for layer in model.decoder.layers:
-        layer.self_attn = at.ModernAttention(h, h * d_k, groups=h_kv)
-        layer.src_attn = at.ModernAttention(h, h * d_k, groups=h_kv)
-    src, tokens = torch.tensor([[4, 5]]), 3
-    cache = at.DecoderCache(model, src, torch.ones(1, 1, 2))
-    for n in range(1, tokens + 1):
-        at.decode_step(model, cache, torch.full((1, n), 4))
-    stored = [part for attn in cache.target for part in (attn.keys, attn.values)]
+    model, tokens = at.GPT(9, N, h * d_k, 8, h, h_kv), 3
+    nothing = torch.empty(1, 0, h * d_k)
+    cache = [at.CachedAttention(block.self_attn, nothing) for block in model.blocks]
+    for _ in range(tokens):
+        model(torch.tensor([[4]]), cache)
+    stored = [part for attn in cache for part in (attn.keys, attn.values)]
     return sum(part.numel() * part.element_size() for part in stored) // tokens
 
 
@@ -1375,8 +1372,8 @@ def grouped_and_rotated(answer):
     def expected(query, key, value, mask=None):
         copies = query.size(1) // key.size(1)
         key, value = (x.repeat_interleave(copies, dim=1) for x in (key, value))
-        rotary, S = at.RotaryEmbedding(8), key.size(2)
-        return at.attention(rotary(query, S), rotary(key, S), value, mask)[0]
+        rotary, start = at.RotaryEmbedding(8), key.size(2) - query.size(2)
+        return at.attention(rotary(query, start), rotary(key), value, mask)[0]
 
     untouched = draw(6, 2, 3, 5)
     found, faulty = answer(*untouched), with_four_faults(*untouched)
@@ -1420,71 +1417,74 @@ def grouped_and_rotated(answer):
         agree(answer(*parts, mask), expected(*parts, mask), given)
 
 
+def with_a_leak(model, pieces):
+    """Return what the faulty function that exercise 6.5 gives does."""
+    cache, logits = [None for _ in model.blocks], []
+    for start, ids in enumerate(pieces):
+        x = model.embed(ids)
+        for i, block in enumerate(model.blocks):
+            attn, u = block.self_attn, block.norm_1(x)
+            q, k, v = (attn.split(w(u)) for w in attn.linears[:3])
+            q, k = attn.rope(attn.q_norm(q), start), attn.rope(attn.k_norm(k), start)
+            if cache[i]:
+                k = torch.cat([cache[i][0], k], dim=2)
+                v = torch.cat([cache[i][1], v], dim=2)
+            cache[i] = k, v
+            x = x + attn.linears[3](attn.join(attn.attend(q, k, v, None)))
+            x = x + block.feed_forward(block.norm_2(x))
+        logits.append(model.norm(x) @ model.embed.weight.mT)
+    return torch.cat(logits, dim=1)
+
+
 @exercise("6.5")
-def mask_and_weights_of_a_language_model(answer):
-    for src, tgt, pad in (
-        ([[5, 6, 7, 8], [5, 6, 2, 2]], [[0, 9, 4, 1], [0, 9, 1, 2]], 2),
-        ([[3, 5, 1], [5, 0, 0]], [[2, 9, 1, 0, 0], [2, 4, 4, 4, 1]], 0),
-    ):
-        batch = at.Batch(torch.tensor(src), torch.tensor(tgt), pad)
-        result = answer(batch, pad)
-        assert isinstance(result, tuple | list) and len(result) == 2, (
-            "two tensors are asked for, the mask and the weights."
-        )
-        given = f"for src {src} and tgt {tgt} with padding {pad},"
-        S, n = batch.src.size(1), batch.src.size(1) + batch.tgt.size(1)
-        shapes = ((2, n, n), (2, n))
-        for found, name, shape in zip(result, ("mask", "weights"), shapes):
-            kind = type(found).__name__
-            kind = tuple(found.shape) if isinstance(found, Tensor) else kind
-            assert kind == shape, f"{given} the {name} must be {shape}, not {kind}."
-        mask, weights = result[0] != 0, result[1].float()
+def a_leak_through_the_cache(answer):
+    model = at.GPT(vocab=11, N=2, d_model=16, d_ff=24, h=4, groups=2)
+    for weight in model.parameters():  # a fresh model hardly reacts to its words
+        weight.data += 0.3 * torch.randn_like(weight)
+    ids = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+    expected = model(ids)
+    embedded = []
+    model.embed.register_forward_hook(lambda _, read, x: embedded.append(x.size(1)))
 
-        read = torch.cat([batch.src, batch.tgt], dim=1)
-        rows, columns = torch.arange(n).unsqueeze(1), torch.arange(n)
-        real = (read != pad).unsqueeze(1)
-        for wrong, says in (
-            (
-                mask & (columns > rows),
-                "sees position {}, which comes later. Hint: `prefix_mask` lets the "
-                "source see all of itself; what do you have to take away?",
-            ),
-            (
-                mask & ~real,
-                "sees position {}, which is padding. Hint: `prefix_mask` hides it.",
-            ),
-            (~mask & (columns == rows) & real, "doesn't see itself."),
-            (
-                ~mask & (columns < rows) & real,
-                "doesn't see position {}, which comes before it. Hint: a row of the "
-                "mask belongs to a query, a column to a key.",
-            ),
-        ):
-            if wrong.any():
-                row, query, key = wrong.nonzero()[0].tolist()
-                side = "source" if query < S else "target"
-                raise AssertionError(
-                    f"{given} position {query} of row {row}, in the {side}, "
-                    f"{says.format(key)}"
-                )
+    def logits(ids, sizes):
+        return answer(model, list(ids[:, : sum(sizes)].split(sizes, dim=1)))
 
-        counts = torch.cat([torch.zeros(2, S), batch.tgt_y != pad], dim=1)
-        assert not weights[:, : S - 1].any(), (
-            f"{given} the weights are {show(weights)}: they count what follows in the "
-            "source, too."
+    def differ(one, other):
+        """Return the positions at which logits differ."""
+        return ((one - other).abs().amax((0, 2)) > 1e-3).nonzero().flatten().tolist()
+
+    found = logits(ids, [4, 1, 1])
+    kind = type(found).__name__
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+    faulty = with_a_leak(model, ids.split([4, 1, 1], dim=1))
+    if found.shape == faulty.shape and torch.allclose(found, faulty, atol=1e-4):
+        raise NotImplementedError  # so that no hint names a fault before you looked
+
+    for sizes in ([1] * 6, [4], [4, 1, 1], [3, 2, 1], [1, 5]):
+        given, L = f"for pieces of {sizes} ids", sum(sizes)
+        embedded.clear()
+        found = logits(ids, sizes)
+        assert sum(embedded) <= L, (
+            f"{given} {sum(embedded)} ids are embedded, not {L}. Hint: what is in the "
+            "cache needn't be computed again."
         )
-        assert not weights[:, S - 1].any(), (
-            f"{given} the weights are {show(weights)}. Hint: what is the answer at the "
-            "last position of the source? The start symbol is given, not predicted."
+        shapes = tuple(found.shape), tuple(expected[:, :L].shape)
+        assert shapes[0] == shapes[1], (
+            f"{given} your shape is {shapes[0]}; it should be {shapes[1]}."
         )
-        answers = torch.cat([torch.zeros(2, S), batch.tgt_y], dim=1)
-        padding = (answers == pad) & (columns >= S)
-        assert not weights[padding].any(), (
-            f"{given} the weights are {show(weights)}: they count padding. Hint: look "
-            "at what is predicted at a position, not at what is read."
+        for changed in range(1, L):
+            others = ids.clone()
+            others[:, changed] = 7
+            moved = differ(logits(others, sizes)[:, :changed], found[:, :changed])
+            assert not moved, (
+                f"{given} the logits at position {moved[0]} change when the id at "
+                f"position {changed} does."
+            )
+        wrong = differ(found, expected[:, :L])
+        assert not wrong, (
+            f"{given} the logits at position {wrong[0]} differ from those of one pass "
+            "over the same ids."
         )
-        hint = "the sum of the weights is `batch.ntokens`."
-        agree(weights, counts, f"{given} the weights differ:", hint)
 
 
 @exercise("6.6")
@@ -1543,25 +1543,88 @@ def the_nucleus(answer):
         )
 
 
+def passed_on(block, x, mask, fault=""):
+    """Return what a block without residual connections does, or one with a fault."""
+    u = x if fault == "norms" else block.norm_1(x)
+    y = block.self_attn(u, u, u, None if fault == "mask" else mask)
+    if fault in ("both", "first"):
+        y = x + y
+    if fault == "attention":
+        return y
+    read = x if fault == "input" else y
+    z = block.feed_forward(read if fault == "norms" else block.norm_2(read))
+    return y + z if fault in ("both", "second") else z
+
+
 @exercise("6.7")
-def what_an_interval_allows(answer):
-    kind = type(answer).__name__
-    assert isinstance(answer, str | list | tuple | set), f"{kind} is not a list."
-    reasons = {
-        "a": "the interval includes zero, but also a gain of 1.2 and a loss of 2.0, so "
-        "the change may make a difference.",
-        "b": "the interval goes up to +2.0, so a loss of 1.5 is still possible.",
-        "c": "the interval goes down to -1.2, so a larger gain is unlikely.",
-        "d": "the whole interval is below zero, and lower is better.",
-        "e": "both models that were compared are small; about large ones, the interval "
-        "says nothing.",
-        "f": "an interval of 95% misses the truth once in twenty times, and the truth "
-        "is zero here.",
+def without_residuals(answer):
+    assert isinstance(answer, tuple | list) and len(answer) == 2, (
+        "two things are asked for, (WithoutResiduals, letters)."
+    )
+    made, letters = answer
+    kind = type(made).__name__
+    assert isinstance(made, type), f"a class is needed, not {kind}."
+    block = made(16, 24, 4, 2)
+    asked = at.Block(16, 24, 4, 2).state_dict().keys()
+    assert isinstance(block, torch.nn.Module) and block.state_dict().keys() == asked, (
+        "your class doesn't have the weights of `Block`. Hint: derive it from that, "
+        "and write only `forward`."
+    )
+    for weight in block.parameters():  # fresh scales are all one, whatever the norm
+        if weight.dim() == 1:
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+    x, mask = torch.randn(2, 5, 16), at.subsequent_mask(5)
+    found, expected = block(x, mask), passed_on(block, x, mask)
+    kind = type(found).__name__
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+    hints = {
+        "both": "your block still does what `Block` does: x is added twice.",
+        "first": "x is still added to what attention returns.",
+        "second": "what attention returns is still added to what the feed-forward "
+        "network returns.",
+        "norms": "the norms are gone, too. Hint: leave out only the additions.",
+        "input": "the feed-forward network reads the block's input. Hint: what "
+        "attention returns has to go on to it.",
+        "attention": "the feed-forward network is gone, too.",
+        "mask": "the mask is lost on the way to the attention.",
     }
-    strange = [each for each in answer if each not in reasons]
+    for fault, hint in hints.items():
+        wrong = passed_on(block, x, mask, fault)
+        assert found.shape != wrong.shape or not torch.allclose(
+            found, wrong, rtol=1e-4, atol=1e-5
+        ), hint
+    agree(found, expected, "for x (2, 5, 16)", "attention of the norm, then the rest")
+    other = torch.randn_like(x)
+    agree(
+        block(x, mask, lambda *given, **named: other),
+        block.feed_forward(block.norm_2(other)),
+        "with a `cached`",
+        "as in `Block`, it takes the place of the attention",
+    )
+
+    assert letters is not None and letters is not ..., (
+        "the class is right. Now decide what you expect, train the models, and give "
+        "the letters."
+    )
+    kind = type(letters).__name__
+    assert isinstance(letters, str | list | tuple | set), f"{kind} is not a list."
+    reasons = {
+        "a": "the loss falls by almost two nats, so something is learned.",
+        "b": "the loss falls to the entropy of the words' frequencies, which takes no "
+        "context to reach, and stays there.",
+        "c": "compare the logits at two positions: in the end, the blocks turn all "
+        "vectors the same way, whatever words they come from.",
+        "d": "fresh weights and norms pass on enough; the gradient of the first block "
+        "is as large as in the intact model, or larger.",
+        "e": "where all vectors are alike, nothing that the first block changes makes "
+        "a difference; its gradient is less than a hundredth of the intact model's.",
+        "f": "a single block comes close to a model with residuals. What does it read, "
+        "and what do the blocks above it read?",
+    }
+    strange = [each for each in letters if each not in reasons]
     assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
     for letter, reason in reasons.items():
-        supported = letter in "bcdf"
-        assert (letter in answer) == supported, (
-            f"{letter} is {'' if supported else 'not '}supported: {reason}"
+        holds = letter in "bce"
+        assert (letter in letters) == holds, (
+            f"{letter} is {'' if holds else 'not '}true: {reason}"
         )

@@ -7,6 +7,7 @@ from the grammar only what a dictionary says (gender, plural, weak or not).
 
 import importlib.util
 import itertools
+import random
 import re
 import sys
 from collections import Counter
@@ -20,14 +21,15 @@ FOLDER = Path(__file__).resolve().parents[1] / "data" / "captions"
 SPLITS = {"train": 14_000, "valid": 500, "test": 800}
 
 
-def load_program():
-    spec = importlib.util.spec_from_file_location("captions", FOLDER / "captions.py")
-    module = sys.modules["captions"] = importlib.util.module_from_spec(spec)
+def load_program(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-captions = load_program()
+captions = load_program("captions")
+recognize = load_program("recognize")  # which imports the former
 
 
 def lines(name):
@@ -607,3 +609,86 @@ def test_readme_tells_how_many_are_two_words_away(tokens):
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     said = f"{near['de']} of the German and {near['en']} of the English test"
     assert said in " ".join(readme.split()), said
+
+
+# ------------------------------------------------- could the grammar have said it?
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_grammar_could_have_said_its_captions(split):
+    for line in random.Random(1).sample(lines(f"{split}.en"), 60):
+        assert recognize.could_say(line), line
+
+
+def test_grammar_could_have_said_new_captions():
+    rng = captions.Chooser(1)
+    made = 0
+    while made < 100:
+        try:
+            line = captions.compose(rng).line("en")
+        except captions.Unfit:
+            continue
+        made += 1
+        assert recognize.parse(line).line("en") == line
+
+
+def shuffle(words, rng):
+    return rng.sample(words, len(words))
+
+
+def swap_neighbors(words, rng):
+    i = rng.randrange(len(words) - 1)
+    return [*words[:i], words[i + 1], words[i], *words[i + 2 :]]
+
+
+def replace_one(words, rng):
+    """Replace a word with one of another caption."""
+    i = rng.randrange(len(words))
+    others = rng.choice(lines("train.en")).lower().strip(".").split()
+    return [*words[:i], rng.choice(others), *words[i + 1 :]]
+
+
+@pytest.mark.parametrize("damage", [shuffle, swap_neighbors, replace_one])
+def test_grammar_could_hardly_have_said_damaged_captions(damage):
+    """Allow for a few that are captions again, as with "a boy" instead of "a girl"."""
+    rng = random.Random(1)
+    accepted = []
+    for line in rng.sample(lines("test.en"), 100):
+        words = line[:-1].split()
+        damaged = " ".join(damage([words[0].lower(), *words[1:]], rng)) + "."
+        damaged = damaged[0].upper() + damaged[1:]
+        if damaged != line and recognize.could_say(damaged):
+            accepted.append(damaged)
+    assert len(accepted) <= 5, accepted
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        ".",
+        "a man is reading a book.",
+        "A man is reading a book",
+        "A man is reading a book .",
+        "A man is reading a book.\n",
+        "A man is  reading a book.",
+        "A man is reading an book.",
+        "A man are reading a book.",
+        "A man is reading a tensor.",
+        "A man is reading a cake.",
+        "A man is reading a book while a man.",
+    ],
+)
+def test_grammar_could_not_have_said(line):
+    assert recognize.could_say("A man is reading a book.")
+    assert not recognize.could_say(line)
+
+
+def test_recognizer_counts_lines_and_lists_ten_others(tmp_path, capsys):
+    path = tmp_path / "said.en"
+    said = ["A man is reading a book."] * 2 + ["A book is reading a man."] * 12
+    path.write_text("\n".join(said), encoding="utf-8")
+    assert recognize.main([str(path)]) == 0
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == f"{path}: 2 of 14 lines"
+    assert others == ["    not: A book is reading a man."] * 10

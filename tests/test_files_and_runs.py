@@ -281,8 +281,8 @@ def test_tied_weights_are_stored_once(tmp_path):
 def test_weights_of_older_versions_have_todays_names(tmp_path):
     """Average a checkpoint of 2026.2 with a later one, as a resumed run does."""
     before, after = tmp_path / "before.safetensors", tmp_path / "after.safetensors"
-    name = "layers.0.self_attn.key_norm.weight"
-    save_tensors(before, {name.replace("key", "attention.key"): torch.zeros(2)})
+    name = "layers.0.self_attn.k_norm.weight"
+    save_tensors(before, {name.replace("k_norm", "attention.key_norm"): torch.zeros(2)})
     save_tensors(after, {name: torch.ones(2)})
     assert at.average_checkpoints([before, after])[name].tolist() == [0.5, 0.5]
 

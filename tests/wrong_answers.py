@@ -626,9 +626,9 @@ WRONG["6.1"] = [
 def as_complex(pairs="halves", sign=1, first=None, step=2, real=True, back="halves"):
     """Return a rotation by complex numbers with a choice of faults."""
 
-    def rotate(x, length):
+    def rotate(x, start):
         L, d_k = x.shape[-2:]
-        start = length - L if first is None else first(length - L)
+        start = start if first is None else first(start)
         if pairs == "halves":
             z = torch.complex(*x.chunk(2, dim=-1))
         else:
@@ -655,7 +655,7 @@ WRONG["6.2"] = [
     as_complex(step=4),
     as_complex(real=False),
     as_complex(back="neighbors"),
-    lambda x, length: at.RotaryEmbedding(x.size(-1))(x, length),  # no complex number
+    lambda x, start: at.RotaryEmbedding(x.size(-1))(x, start),  # no complex number
 ]
 
 
@@ -717,42 +717,57 @@ WRONG["6.4"] = [  # with all four faults it is the stub, which is no answer yet
 ]
 
 
-def as_language_model(mask="causal", weights="right"):
-    """Return what 6.5 asks for, with one or another of its two parts wrong."""
+def extended(mask="causal", start="ids", again=False):
+    """Return what 6.5 asks for, with one or another fault."""
 
-    def without_a_prefix(batch, pad):
-        prefix = at.prefix_mask(batch.src_mask, batch.tgt_mask)
-        B, n, _ = prefix.shape
-        S = batch.src.size(1)
-        triangle = at.subsequent_mask(n)
-        masks = {
-            "causal": prefix & triangle,
-            "prefix": prefix,
-            "triangle": triangle.expand(B, n, n),
-            "apart": prefix & triangle & (torch.arange(n) >= S),
-            "one": (prefix & triangle)[:1],
-        }
-        source, words = torch.zeros(B, S), (batch.tgt_y != pad).float()
-        ones = {
-            "right": torch.cat([source, words], dim=1),
-            "all": torch.cat([(batch.src != pad).float(), words], dim=1),
-            "late": torch.cat([source, words[:, 1:], words[:, :1] * 0], dim=1),
-            "target": words,
-        }
-        return masks[mask], ones[weights]
+    def in_pieces(model, pieces):
+        cache: list[Any] = [None for _ in model.blocks]
+        logits, before = [], 0
+        for number, ids in enumerate(pieces):
+            if again:
+                ids = torch.cat(pieces[: number + 1], dim=1)
+                cache, before = [None for _ in model.blocks], 0
+            L = ids.size(1)
+            first = {"ids": before, "pieces": number, "zero": 0}[start]
+            last_rows = at.subsequent_mask(before + L)[:, before:]
+            allowed = {
+                "causal": last_rows,
+                "none": None,
+                "first": last_rows if not number else None,
+                "square": at.subsequent_mask(L),
+                "first rows": at.subsequent_mask(before + L)[:, :L],
+                "strict": last_rows & ~torch.eye(before + L).bool()[before:],
+            }[mask]
+            x = model.embed(ids)
+            for i, block in enumerate(model.blocks):
+                attn, u = block.self_attn, block.norm_1(x)
+                q, k, v = (attn.split(w(u)) for w in attn.linears[:3])
+                q = attn.rope(attn.q_norm(q), first)
+                k = attn.rope(attn.k_norm(k), first)
+                if cache[i]:
+                    k = torch.cat([cache[i][0], k], dim=2)
+                    v = torch.cat([cache[i][1], v], dim=2)
+                cache[i] = k, v
+                x = x + attn.linears[3](attn.join(attn.attend(q, k, v, allowed)))
+                x = x + block.feed_forward(block.norm_2(x))
+            before += L
+            logits.append((model.norm(x) @ model.embed.weight.mT)[:, -L:])
+        return logits[-1] if again else torch.cat(logits, dim=1)
 
-    return without_a_prefix
+    return in_pieces
 
 
-WRONG["6.5"] = [
-    as_language_model(mask="prefix"),
-    as_language_model(mask="triangle"),
-    as_language_model(mask="apart"),
-    as_language_model(mask="one"),
-    as_language_model(weights="all"),
-    as_language_model(weights="late"),
-    as_language_model(weights="target"),
-    lambda batch, pad: at.prefix_mask(batch.src_mask, batch.tgt_mask),
+WRONG["6.5"] = [  # with both faults it is the stub, which is no answer yet
+    extended(mask="none"),
+    extended(start="pieces"),
+    extended(mask="first"),
+    extended(mask="square"),
+    extended(mask="first rows"),
+    extended(mask="strict"),
+    extended(start="zero"),
+    extended(again=True),
+    lambda model, pieces: model(torch.cat(pieces, dim=1))[:, -1],
+    lambda model, pieces: pieces,
 ]
 
 
@@ -785,13 +800,51 @@ WRONG["6.6"] = [
     lambda p, top_p: list(nucleus_of()(p, top_p)),
 ]
 
+
+def block_with(first="", second="", norms=True, mask=True, feeds="y", cached=True):
+    """Return the class of 6.7 with one or another fault."""
+
+    class WithoutResiduals(at.Block):
+        def forward(self, x, mask_, cached_=None):
+            u = self.norm_1(x) if norms else x
+            attend = cached_ if cached and cached_ is not None else self.self_attn
+            y = attend(u, u, u, mask_ if mask else None) + (x if first else 0)
+            if not feeds:
+                return y
+            u = x if feeds == "x" else y
+            z = self.feed_forward(self.norm_2(u) if norms else u)
+            return z + (y if second == "y" else x if second == "x" else 0)
+
+    return WithoutResiduals
+
+
+class Derived(at.Block):
+    """Call the original."""
+
+    def forward(self, x, mask, cached=None):
+        return super().forward(x, mask, cached)
+
+
 WRONG["6.7"] = [
-    "abcdf",  # no effect was found, so there is none
-    "cdf",
-    "bdf",
-    "bcf",
-    "bcdef",  # a small model speaks for a large one
-    "bcd",
-    [],
-    2,
+    (block_with(first="x"), "bce"),
+    (block_with(second="y"), "bce"),
+    (block_with(second="x"), "bce"),
+    (Derived, "bce"),
+    (block_with(norms=False), "bce"),
+    (block_with(feeds="x"), "bce"),
+    (block_with(feeds=""), "bce"),
+    (block_with(mask=False), "bce"),
+    (block_with(cached=False), "bce"),
+    (block_with(), None),  # predicted nothing
+    (block_with(), "abce"),
+    (block_with(), "ce"),
+    (block_with(), "be"),
+    (block_with(), "bcde"),
+    (block_with(), "bc"),
+    (block_with(), "bcef"),
+    (block_with(), "bcg"),
+    (block_with(), 3),
+    (block_with()(16, 24, 4, 2), "bce"),
+    (torch.nn.Identity, "bce"),
+    block_with(),
 ]

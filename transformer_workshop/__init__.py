@@ -33,6 +33,9 @@ _NAMES = {
     "recipes": """
         RDrop
     """,
+    "modern": """
+        NormalizedCrossAttention modern_model
+    """,
     "translator": """
         load_threshold save_translator load_translator split_sentences respell
         Translation Translator evaluate calibrate build_model

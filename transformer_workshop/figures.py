@@ -623,3 +623,98 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
 
 
 # --- chapter 6 -----------------------------------------------------------------------
+
+
+def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
+    """Draw the loss over the learning rate: a line per variant, four of them named."""
+    alt = optional_import("altair")
+    shown = {
+        "2017": "#d55e00",
+        "all five": "#0072b2",
+        "without query-key norm": "#009e73",
+        "all five, norm in cross-attention": "#cc79a7",
+    }
+    rows = [
+        {"variant": row["name"], "rate": float(rate), "nats": nats}
+        for row in measured["variants"]
+        for rate, nats in row["by_rate"].items()
+        if nats is not None and not row["name"].endswith(("phase", "Muon"))
+    ]
+    rates = sorted({row["rate"] for row in rows})
+    x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
+    base = alt.Chart(alt.Data(values=rows), width=400, height=320).encode(
+        x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
+        alt.Y("nats:Q", title="nats per sentence, one run each").scale(zero=False),
+        alt.Detail("variant:N"),
+    )
+    named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
+    color = alt.Color("variant:N", legend=None)
+    color = color.scale(domain=list(shown), range=list(shown.values()))
+    ends = [
+        max((r for r in rows if r["variant"] == name), key=lambda r: r["rate"])
+        for name in shown
+    ]
+    labels = alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=8)
+    labels = labels.encode(
+        alt.X("rate:Q"), alt.Y("nats:Q"), alt.Text("variant:N"), color
+    )
+    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
+    lines = named.mark_line(point=True, strokeWidth=2.5).encode(color)
+    title = "Twice the rate helps today's block, and hurts the old one"
+    return (others + lines + labels).properties(title=title)
+
+
+def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
+    """Draw what becomes of samples over temperature: means, and a band for seeds."""
+    alt = optional_import("altair")
+    names = {
+        "possible": "possible",
+        "possible, new, distinct": "possible and new, each counted once",
+    }
+    rows = []
+    for of_each_seed in zip(*(run["dials"] for run in results["runs"]), strict=True):
+        kind, _, value = of_each_seed[0]["dial"].partition(" ")
+        for key, name in names.items():
+            shares = [row[key] / 100 for row in of_each_seed]
+            if kind == "temperature":
+                rows.append({
+                    "temperature": float(value), "samples": name,
+                    "share": sum(shares) / len(shares),
+                    "low": min(shares), "high": max(shares),
+                })  # fmt: skip
+    color = alt.Color("samples:N", title=None, sort=list(names.values()))
+    base = alt.Chart(alt.Data(values=rows), width=440, height=280).encode(
+        alt.X("temperature:Q"), color.legend(orient="top", labelLimit=240)
+    )
+    share = alt.Y("share:Q", title="share of samples").axis(format="%")
+    band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
+    lines = base.mark_line(point=True).encode(share.scale(domain=(0, 1)))
+    title = "New and possible sentences peak at a temperature of 0.5"
+    return (band + lines).properties(title=title)
+
+
+def cache_chart(sizes: list[dict]) -> altair.LayerChart:
+    """Draw the size of a cache over the length of a text. Keys: model, tokens, MiB."""
+    alt = optional_import("altair")
+    longest = max(row["tokens"] for row in sizes)
+    labels, lowest = [], 0.0
+    for row in sorted(sizes, key=lambda row: row["MiB"]):
+        if row["tokens"] == longest:  # far enough above the one below to be read
+            lowest = max(row["MiB"], 1.6 * lowest)
+            labels.append({**row, "MiB": lowest})
+    x = alt.X("tokens:Q", title="tokens in the cache (logarithmic)").scale(
+        type="log", base=2
+    )
+    y = alt.Y("MiB:Q", title="MiB of cache (logarithmic)").scale(type="log")
+    color = alt.Color("model:N", legend=None)
+    base = alt.Chart(width=360, height=320).encode(
+        x.axis(format=",d", values=[2**n for n in (7, 10, 13, 16)]),
+        y.axis(format=",~r", values=[10**n for n in range(6)]),
+        color,
+    )
+    lines = base.mark_line(strokeWidth=2).properties(data=alt.Data(values=sizes))
+    names = base.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
+    names = names.properties(data=alt.Data(values=labels))
+    return (lines + names).properties(
+        title="The largest of these models is among those that keep least"
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -201,8 +202,9 @@ def load_with_notes(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]
             raise ValueError("wrong SHA-256")
         for name, original in json.loads(about.get("tied", "{}")).items():
             tensors[name] = tensors[original]
-        # the norms of queries and keys were one module deeper
-        named = {n.replace("_attn.attention.", "_attn."): t for n, t in tensors.items()}
+        # the norms of queries and keys had longer names
+        older = re.compile(r"_attn\.(attention\.)?(q|k)(uery|ey)_norm\.")
+        named = {older.sub(r"_attn.\2_norm.", n): t for n, t in tensors.items()}
         return named, json.loads(about.get("notes", "{}"))
 
 

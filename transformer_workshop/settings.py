@@ -130,6 +130,11 @@ class TrainingConfig:
         if self.d_model % self.h:
             what = f"does not divide d_model={self.d_model} into equal heads"
             raise _error(f"h={self.h}", what, "Change one of the two.")
+        if self.block == "2026" and not (
+            self.norm_first and self.positions == "sinusoidal"
+        ):
+            what = "comes with pre-norm and rotary positions"
+            raise _error("block='2026'", what, "Leave norm_first and positions as is.")
 
     @classmethod
     def of(cls, config: TrainingConfig | dict[str, Any] | str) -> TrainingConfig:

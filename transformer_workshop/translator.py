@@ -34,7 +34,6 @@ from annotated_transformer import (
     in_mode,
     length_normalized,
     make_model,
-    modernize,
     optional_import,
     padded,
     score,
@@ -52,6 +51,7 @@ from transformer_workshop.files import (
     write_json,
 )
 from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.modern import modern_model
 from transformer_workshop.settings import load_config
 from transformer_workshop.speed import map_in_threads, optimize_for_cpu
 
@@ -125,19 +125,19 @@ def build_model(
     config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
 ) -> EncoderDecoder:
     """Build the model that a configuration describes, with fresh weights."""
-    model = make_model(
-        len(vocab_src), len(vocab_tgt),
-        config.N, config.d_model, config.d_ff, config.h, config.dropout,
-        norm_first=config.norm_first, max_len=config.max_tokens,
-    )  # fmt: skip
+    c = config
+    sizes: Any = len(vocab_src), len(vocab_tgt), c.N, c.d_model, c.d_ff, c.h, c.dropout
+    if config.block == "2026":
+        model = modern_model(*sizes)
+        tie_weights(model, config.tie)
+        return model
+    model = make_model(*sizes, norm_first=c.norm_first, max_len=c.max_tokens)
     if config.positions == "learned":
         for embed in (model.src_embed, model.tgt_embed):
             embed[1] = LearnedPositions(
                 config.d_model, config.dropout, config.max_tokens
             )
     tie_weights(model, config.tie)
-    if config.block == "2026":
-        modernize(model, max_len=config.max_tokens)
     return model
 
 

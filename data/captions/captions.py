@@ -605,14 +605,22 @@ def choose_subject(rng: random.Random, activity: Activity) -> NounPhrase:
     return NounPhrase(noun, determiner, True, adjectives)
 
 
+class Chooser(random.Random):
+    """Draws all that the grammar leaves open, and hears what becomes of it."""
+
+    def built(self, phrase: NounPhrase | Phrase) -> None:
+        """Hear of a constituent; recognize.py compares it with a given sentence."""
+
+
 class Scene:
     """Who does what where. Its constituents are built when a pattern asks for them."""
 
     def __init__(
-        self, rng: random.Random, activity: Activity, subject: NounPhrase | None = None
+        self, rng: Chooser, activity: Activity, subject: NounPhrase | None = None
     ):
         self.rng, self.activity = rng, activity
         self.subject = subject or choose_subject(rng, activity)
+        rng.built(self.subject)
         self.verb, self.finite, self.to = next(NEW_LINK), next(NEW_LINK), next(NEW_LINK)
         self.object = self.choose_object()
         self.recipient = None
@@ -668,6 +676,7 @@ class Scene:
         """Return the constituent that a symbol of grammar.txt stands for."""
         if symbol not in self.built:
             self.built[symbol] = self.build(symbol[0], SYMBOL_CASES[symbol[1:]])
+            self.rng.built(self.built[symbol])
         return self.built[symbol]
 
     def puts_in_front(self, symbol: str) -> bool:
@@ -1146,7 +1155,7 @@ def does(thing: NounPhrase | Adverbial | None, activity: Activity) -> bool:
     return thing.noun in activity.who and thing.determiner in ("a", "the", "bare")
 
 
-def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
+def second_scene(rng: Chooser, pattern: Pattern, first: Scene) -> Scene:
     """Make a scene that goes with the first one in the way the pattern's kind asks."""
     kind = pattern.kind
     shared = kind in OTHER_SUBJECT | {"both"}  # the place is that of the first scene
@@ -1182,7 +1191,7 @@ def second_scene(rng: random.Random, pattern: Pattern, first: Scene) -> Scene:
     return scene
 
 
-def compose(rng: random.Random) -> Sentence:
+def compose(rng: Chooser) -> Sentence:
     """Compose a sentence; raise Unfit if the choices do not go together."""
     pattern = rng.choices(PATTERNS, cum_weights=PATTERN_WEIGHTS)[0]
     scenes = [Scene(rng, pick(rng, CANDIDATES[pattern], 80.0))]
@@ -1255,7 +1264,7 @@ class Corpus:
 
 def build() -> Corpus:
     """Build the whole corpus, always the same."""
-    rng = random.Random(SEED)
+    rng = Chooser(SEED)
     held_out = held_out_pairs(rng)
     known: set[str] = set()  # no sentence twice, on either side
     counts: Counter[str] = Counter()  # words of the training sentences

@@ -1,0 +1,177 @@
+"""Train chapter 6's GPT on the captions, and ask the grammar what it makes of samples.
+
+    python benchmarks/gpt.py [--seeds 0 1 2]
+
+Each seed takes about a minute to train and two to judge, with one thread. The weights
+of the first seed go to models/captions-gpt/gpt.safetensors, in 16 bits; the figures of
+all seeds to results/gpt.json. A sample counts as *possible* if the grammar that
+generated the captions could have produced it (data/captions/recognize.py), as *new* if
+it is not a sentence of the training set.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import annotated_transformer as at
+from annotated_transformer import END
+
+FOLDER = at.project_folder()
+sys.path.insert(0, str(FOLDER / "data" / "captions"))
+import captions as grammar  # noqa: E402
+from recognize import could_say  # noqa: E402
+
+SIZES = {"N": 3, "d_model": 96, "d_ff": 256, "h": 4, "groups": 2}
+UPDATES = 600
+STAGES = (0, 30, 100, 300, 600)  # updates after which samples are drawn
+LONGEST = 40  # tokens of a sample
+SAMPLES = 500
+DIALS: dict[str, dict[str, Any]] = {
+    **{f"temperature {t}": {"temperature": t} for t in (0.3, 0.5, 0.8, 1.0, 1.3, 1.6)},
+    **{f"top-k {k}": {"top_k": k} for k in (2, 5, 20)},
+    **{f"top-p {p}": {"top_p": p} for p in (0.5, 0.7, 0.9)},
+}
+
+
+@dataclasses.dataclass
+class Captions:
+    """The stream to learn from, its words, and what is in it."""
+
+    stream: Tensor
+    vocab: at.Vocabulary
+    tokenizer: Any
+    training: set[str]
+    held_out: Tensor  # ids of the validation split
+
+
+def load_captions() -> Captions:
+    _, tokenizer = at.load_tokenizers()
+    lines, held_out = (
+        at.read_lines(at.data_file("captions", f"{split}.en"))
+        for split in ("train", "valid")
+    )
+    stream, vocab = at.token_stream(lines, tokenizer)
+    words = [[*vocab(tokenizer.tokenize(line)), END] for line in held_out]
+    ids = torch.tensor([END, *(i for line in words for i in line)])
+    return Captions(stream, vocab, tokenizer, set(lines), ids)
+
+
+def draw(model: at.GPT, captions: Captions, number: int, **dials: Any) -> list[str]:
+    """Draw sentences, the same random numbers for any dials and any model."""
+    prompt = torch.full((number, 1), END)
+    dials["draw"] = torch.Generator().manual_seed(0)
+    ids = at.generate(model, prompt, LONGEST, END, **dials)
+    words = [[i for i in row if i != END] for row in ids[:, 1:].tolist()]
+    vocab, tokenizer = captions.vocab, captions.tokenizer
+    return [tokenizer.detokenize(vocab.tokens(row)) for row in words]
+
+
+def judge(samples: list[str], captions: Captions) -> dict[str, float]:
+    """Return shares of samples, in percent; those that repeat another count once."""
+    possible = {line for line in set(samples) if could_say(line)}
+    new = possible - captions.training
+    shares = {
+        "possible": sum(line in possible for line in samples),
+        "in the training set": sum(line in captions.training for line in samples),
+        "possible, new": sum(line in new for line in samples),
+        "possible, new, distinct": len(new),
+        "distinct": len(set(samples)),
+    }
+    return {name: round(100 * n / len(samples), 1) for name, n in shares.items()}
+
+
+def loss(model: at.GPT, ids: Tensor) -> float:
+    """Return the mean loss in nats, in windows of 64 tokens."""
+    whole = ids[: (len(ids) - 1) // 64 * 64 + 1]
+    with at.in_mode(model, training=False):
+        logits = model(whole[:-1].view(-1, 64)).flatten(0, 1)
+        return round(F.cross_entropy(logits, whole[1:]).item(), 3)
+
+
+def run(seed: int, captions: Captions) -> tuple[at.GPT, dict[str, Any]]:
+    """Train from a seed; return the model in 16 bits and what was measured."""
+    torch.manual_seed(seed)
+    model = at.GPT(len(captions.vocab), **SIZES)
+    started, spent = time.process_time(), 0.0
+    updates = at.train_gpt(model, captions.stream, UPDATES, seed=seed)
+    stages: list[dict[str, Any]] = []
+    losses: list[float] = []
+    result: dict[str, Any] = {"seed": seed, "weights": at.count_parameters(model)}
+    for stage in STAGES:
+        while len(losses) < stage:
+            losses.append(next(updates)[1])
+        spent += time.process_time() - started
+        samples = draw(model, captions, SAMPLES, temperature=0.5)
+        stages.append({
+            "updates": stage, "training loss": round(losses[-1], 3) if losses else None,
+            "validation loss": loss(model, captions.held_out),
+            "first samples": samples[:5], **judge(samples, captions),
+        })  # fmt: skip
+        started = time.process_time()
+    for p in model.parameters():
+        p.data = p.data.half().float()
+    result |= {
+        "cpu_seconds": round(spent), "stages": stages,
+        "losses": [round(mean_of(losses, i), 3) for i in range(10, UPDATES + 1, 10)],
+        "validation loss in 16 bits": loss(model, captions.held_out),
+    }  # fmt: skip
+    result["dials"] = [
+        {"dial": name, **judge(draw(model, captions, SAMPLES, **dials), captions)}
+        for name, dials in DIALS.items()
+    ]
+    return model, result
+
+
+def mean_of(losses: list[float], end: int) -> float:
+    return sum(losses[end - 10 : end]) / 10
+
+
+def of_the_grammar(captions: Captions, number: int = 2000) -> float:
+    """Return how often the grammar itself repeats a training sentence, in percent."""
+    chance = grammar.Chooser(1)
+    lines = []
+    while len(lines) < number:
+        with contextlib.suppress(grammar.Unfit):
+            lines.append(grammar.compose(chance).line("en"))
+    return round(100 * sum(line in captions.training for line in lines) / number, 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=FOLDER / "results" / "gpt.json")
+    weights = FOLDER / "models" / "captions-gpt" / "gpt.safetensors"
+    parser.add_argument("--weights", type=Path, default=weights)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    captions = load_captions()
+    runs = []
+    for seed in given.seeds:
+        model, result = run(seed, captions)
+        runs.append(result)
+        at.log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
+        if len(runs) == 1:
+            half = {name: p.half() for name, p in model.state_dict().items()}
+            given.weights.parent.mkdir(exist_ok=True)
+            at.save_tensors(given.weights, half)
+    summary = {
+        **at.describe_environment(), "sizes": SIZES, "updates": UPDATES,
+        "samples": SAMPLES, "words": len(captions.vocab),
+        "tokens": len(captions.stream),
+        "weights": at.fingerprint(given.weights.read_bytes()),
+        "training sentences repeated by the grammar": of_the_grammar(captions),
+        "runs": runs,
+    }  # fmt: skip
+    at.write_json(given.out, summary)
+
+
+if __name__ == "__main__":
+    main()
