@@ -2037,10 +2037,9 @@ class GPT(nn.Module):
         """
         before = cache[0].keys.size(2) if cache else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
-        mask = mask.to(ids.device)
         x = self.embed(ids)
         for i, block in enumerate(self.blocks):
-            x = block(x, mask, cache[i] if cache else None)
+            x = block(x, mask.to(x.device), cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
 
 
