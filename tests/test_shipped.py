@@ -47,6 +47,33 @@ def tenths(scores: dict) -> list[float]:
 # --- what is there -----------------------------------------------------------------
 
 
+def test_the_gpt_is_that_of_its_results_and_card():
+    """Run benchmarks/gpt.py again after the model is retrained."""
+    folder = ROOT / "models" / "captions-gpt"
+    stored, card = at.read_json(ROOT / "results" / "gpt.json"), folder / "README.md"
+    weights = folder / "gpt.safetensors"
+    assert at.fingerprint(weights.read_bytes()) == stored["weights"]
+    assert size(folder) < 1
+    model = at.GPT(stored["words"], **stored["sizes"])
+    model.load_state_dict(at.load_tensors(weights))
+    assert f"{at.count_parameters(model):,} parameters" in card.read_text("utf-8")
+
+    _, tokenizer = at.load_tokenizers()
+    train, valid = (
+        at.read_lines(at.data_file("captions", f"{split}.en"))
+        for split in ("train", "valid")
+    )
+    _, vocab = at.token_stream(train, tokenizer)
+    words = [[*vocab(tokenizer.tokenize(line)), at.END] for line in valid]
+    ids = torch.tensor([at.END, *(i for line in words for i in line)])
+    windows = ids[: 64 * 100].view(100, 64)
+    with torch.no_grad():
+        log_p = model(windows[:, :-1]).log_softmax(-1)
+    loss = -log_p.gather(-1, windows[:, 1:, None]).mean().item()
+    said = stored["runs"][0]["validation loss in 16 bits"]  # other windows of the split
+    assert loss == pytest.approx(said, abs=0.02)
+
+
 def test_the_captions_model_is_small_and_its_scores_are_its_own():
     """Run benchmarks/captions.py again after models/captions is retrained."""
     assert size(CAPTIONS) <= 3
