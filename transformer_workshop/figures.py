@@ -646,6 +646,7 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
         x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
         alt.Y("nats:Q", title="nats per sentence, one run each").scale(zero=False),
         alt.Detail("variant:N"),
+        tooltip=["variant:N", "rate:Q", "nats:Q"],
     )
     named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
     color = alt.Color("variant:N", legend=None)
@@ -716,5 +717,5 @@ def cache_chart(sizes: list[dict]) -> altair.LayerChart:
     names = base.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
     names = names.properties(data=alt.Data(values=labels))
     return (lines + names).properties(
-        title="The largest of these models is among those that keep least"
+        title="The largest of these models keeps half as much as Llama 3 8B"
     )
