@@ -34,7 +34,7 @@ $(READY):
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
 
-run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (4 to 6 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (5 to 7 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (5 to 15 minutes)
