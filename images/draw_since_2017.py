@@ -5,7 +5,6 @@ python images/draw_since_2017.py
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from draw import (  # noqa: E402
     write,
 )
 
-CHANGED, OTHER = FILL["attention"], "#d55e00"  # the second is the charts' second color
+CHANGED = FILL["attention"]
 PRE_NORM = draw.SECTION["SublayerConnection"]
 # The section of chapter 6 that builds each class; tests/test_text.py compares.
 SECTION = {
@@ -235,7 +234,7 @@ def timeline() -> Figure:
         f.text(x + 40 * side, y, name, 13, anchor, bold=True)
         f.text(x + side * (40 + width), y, author, 13, anchor, color=LINE)
         pill(f, x, y, section)
-    key = ("black: the section, in the year", "of the first public version")
+    key = ("label: the section, in the year", "of the first public version")
     for i, words in enumerate(key):
         f.text(28, bottom - 3 * row + 20 * i, words, 13, "start", color=LINE)
     x = 18.0
@@ -243,79 +242,6 @@ def timeline() -> Figure:
         f.box(x, bottom + 25, 18, 14, fill=fill)
         f.text(x + 24, bottom + 32, part, 13, "start")
         x += text_width(part, 13) + 38
-    return f
-
-
-def point(x, y, radius, degrees) -> tuple[float, float]:
-    """Return a point around (x, y); angles grow counterclockwise from the right."""
-    angle = math.radians(degrees)
-    right, up = radius * math.cos(angle), radius * math.sin(angle)
-    return round(x + right, 1), round(y - up, 1)
-
-
-def arrowhead(f: Figure, x, y, degrees, color, size=12) -> None:
-    """Draw a triangle that points from (x, y) back along its direction."""
-    wings = (point(x, y, size, degrees + 180 + turn) for turn in (-24, 24))
-    corners = " ".join(f"{a:g},{b:g}" for a, b in ((x, y), *wings))
-    f.part("polygon", points=corners, fill=color)
-
-
-def hand(f: Figure, x, y, degrees, length, color) -> None:
-    """Draw a vector from (x, y)."""
-    end_x, end_y = point(x, y, length - 8, degrees)
-    f.part("line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=color, stroke_width=3)
-    arrowhead(f, *point(x, y, length, degrees), degrees, color)
-
-
-def arc(x, y, radius, start, end) -> str:
-    """Return the path of an arc around (x, y), counterclockwise, in degrees."""
-    (a, b), (c, d) = point(x, y, radius, start), point(x, y, radius, end)
-    return f"M{a:g} {b:g} A{radius} {radius} 0 {int(end - start > 180)} 0 {c:g} {d:g}"
-
-
-def turned(f: Figure, x, y, radius, before, after, color, at) -> None:
-    """Draw where a vector was, dashed, and an arc from there to where it is."""
-    end_x, end_y = point(x, y, radius, before)
-    f.part(
-        "line", x1=x, y1=y, x2=end_x, y2=end_y, stroke=color, stroke_width=1.5,
-        stroke_dasharray="4 4",
-    )  # fmt: skip
-    path = arc(x, y, at, before, after - 6)
-    f.part("path", d=path, fill="none", stroke=color, stroke_width=1.5)
-    arrowhead(f, *point(x, y, at, after - 2), after + 86, color, 9)
-
-
-def rotary() -> Figure:
-    """Draw a query and a key, turned according to their positions."""
-    f = Figure("rotary", 344, "Rotary positions: equal distances, equal angles")
-    step, key, query, radius = 20, 15, 45, 88
-    for i, (s, t) in enumerate(((0, 0), (1, 3), (5, 7))):
-        x, y = 126 + 234 * i, 154
-        title = f"key at {s}, query at {t}" if t else "both at 0: not turned"
-        f.text(x, 26, title, 15, bold=True)
-        f.part("circle", cx=x, cy=y, r=radius, fill=FILL["group"], stroke=LINE)
-        for tick in range(key, 360, step):
-            (a, b), (c, d) = point(x, y, radius, tick), point(x, y, radius - 6, tick)
-            f.part("line", x1=a, y1=b, x2=c, y2=d, stroke=LINE)
-        a, b = key + step * s, query + step * t
-        wedge = f"{arc(x, y, 34, a, b)} L{x} {y} z"
-        f.part("path", d=wedge, fill=FILL["feed"], stroke=LINE)
-        if t:
-            turned(f, x, y, radius, key, a, OTHER, 54)
-            turned(f, x, y, radius, query, b, OPEN, 70)
-        for degrees, color, name in ((a, OTHER, "k"), (b, OPEN, "q")):
-            hand(f, x, y, degrees, radius, color)
-            place = point(x, y, radius + 14, degrees)
-            f.text(*place, name, 15, bold=True)
-        f.text(x, 274, f"{t - s} apart: {b - a}° between them", 14)
-        f.text(x, 296, f"q · k = {math.cos(math.radians(b - a)):.2f}", 14, bold=True)
-    f.text(
-        360,
-        326,
-        f"one pair of coordinates, vectors of length 1: each position adds {step}°",
-        13,
-        color=LINE,
-    )
     return f
 
 
@@ -360,7 +286,7 @@ def one_sequence() -> Figure:
     return f
 
 
-FIGURES = (blocks, timeline, rotary, one_sequence)
+FIGURES = (blocks, timeline, one_sequence)
 
 
 if __name__ == "__main__":

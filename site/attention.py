@@ -1,10 +1,13 @@
 """Write site/attention.json, the attention map of the front page.
 
+Each row is named after the word that is read there and the one that is written next.
+
     python site/attention.py
 
 The weights are those of models/multi30k, which chapter 5 looks into.
 """
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -18,12 +21,22 @@ SENTENCES = [
 ]
 
 
+def _written(rows: list[str]) -> list[str]:
+    """Return "A → man" for the row of A."""
+    following = [*rows[1:], "</s>"]
+    return [f"{read} → {word}" for read, word in zip(rows, following, strict=True)]
+
+
 def specification() -> dict:
     """Return the explorer of the cross-attention over SENTENCES."""
     at.use_charts()
     translator = at.load_translator(at.project_folder() / "models/multi30k", "cpu")
     found = at.explain(translator, *SENTENCES).recordings
-    cross = [each for each in found if each.kind == "cross-attention"]
+    cross = [
+        dataclasses.replace(each, rows=_written(each.rows))
+        for each in found
+        if each.kind == "cross-attention"
+    ]
     return at.explorer(*cross, layer=1, head=0).to_dict()
 
 

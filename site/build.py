@@ -12,7 +12,6 @@ import argparse
 import base64
 import hashlib
 import html
-import importlib.util
 import json
 import os
 import re
@@ -22,6 +21,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import drawings
 import nbformat
 import vl_convert
 from colab import binder, colab, write_copies
@@ -35,8 +35,8 @@ BUILD = ROOT / "build"
 VEGA = "application/vnd.vegalite.v5+json"
 FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
 WORDS = {
-    "en": ("Solution", "minutes: read", "exercises", "run"),
-    "zh": ("答案", "分钟：阅读", "练习", "运行"),
+    "en": ("Solution", "Minutes: ", "read", "exercises", "run"),
+    "zh": ("答案", "分钟：", "阅读", "练习", "运行"),
 }
 RUN = {"en": "Open in", "zh": "打开："}
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
@@ -55,7 +55,12 @@ DARK = {
     "rule": {"color": INK},
     "view": {"stroke": GRID},
 }
-SWAP = {"#444444": "#c4c6c8", "#555555": "#b4b6b8"}  # grays of lines and dots
+SWAP = {  # grays of lines and dots
+    "#444444": "#c4c6c8",
+    "#555555": "#b4b6b8",
+    "#d0d0d0": "#4a4d50",
+    "#efefef": "#2a2d30",
+}
 
 
 def ink_on_cells(spec: object) -> None:
@@ -87,6 +92,9 @@ def picture(spec: str) -> bytes:
     return kept.read_bytes()
 
 
+SANS = "'Source Sans 3', Helvetica, Arial, sans-serif"  # as in site.css
+
+
 def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
     """Return the HTML of a chart: a picture for each theme, and the specification.
 
@@ -94,6 +102,7 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
     """
     ink_on_cells(spec)
     config = spec["config"]
+    config["font"] = SANS
     dark = {k: {**config.get(k, {}), **v} if isinstance(v, dict) else v
             for k, v in DARK.items()}  # fmt: skip
     text = json.dumps({**spec, "config": {**config, **dark}}, ensure_ascii=False)
@@ -149,10 +158,13 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
 def stage(source: Path, target: Path, language: str, pictures: Path, repo: str) -> None:
     """Copy a notebook, with its charts as HTML and solutions behind a click."""
     notebook = nbformat.read(source, 4)
-    if repo and source.parent == ROOT / FOLDERS[language]:
+    if source.parent == ROOT / FOLDERS[language]:
         first = notebook.cells[0]
         title, _, rest = first.source.partition("\n")
-        first.source = f"{title}\n\n{runners(source, language, repo)}\n{rest}"
+        takes = takes_of(source.with_suffix(".md"), language)
+        above = takes and f'<p class="takes">{takes}</p>\n\n'
+        above += runners(source, language, repo) if repo else ""
+        first.source = f"{title}\n\n{above}\n{rest}"
     answers = solutions(solutions_of(source))
     up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
     cells = []
@@ -229,32 +241,50 @@ def rows(path: Path) -> dict[str, list[str]]:
     return {name: rest.split(" | ") for name, rest in found}
 
 
+def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
+    """Return the minutes it takes to read, to solve the exercises, and to run."""
+    tables = ROOT if language == "en" else ROOT / FOLDERS[language]
+    reading = rows(tables / "TEACHING.md").get(chapter.stem)
+    if reading is None:
+        return None
+    text = chapter.read_text(encoding="utf-8")
+    practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+\*+$", text)))
+    run = rows(tables / "README.md")[chapter.stem][1]
+    return int(reading[0]), practice, int(re.search(r"\d+", run)[0])
+
+
+def takes_of(chapter: Path, language: str) -> str:
+    """Return what a chapter takes, in words; nothing for an appendix."""
+    minutes, read, exercises, run = WORDS[language][1:]
+    if (takes := minutes_of(chapter, language)) is None:
+        return ""
+    return f"{minutes}{read} {takes[0]} · {exercises} {takes[1]} · {run} {takes[2]}"
+
+
 def contents(digit: str, language: str) -> str:
     """Return the front page's list of the chapters, with what each takes.
 
     Chapters that aren't translated lead to English.
     """
-    _, read, exercises, run = WORDS[language]
     edition = ROOT / FOLDERS[language]
     tables = ROOT if language == "en" else edition
-    about, reading = rows(tables / "README.md"), rows(tables / "TEACHING.md")
+    about = rows(tables / "README.md")
     lines = []
     for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
         own = edition / path.name
-        text = (own if own.exists() else path).read_text(encoding="utf-8")
-        title = re.search(r"(?m)^# (.*)$", text)[1]
+        source = own if own.exists() else path
+        title = re.search(r"(?m)^# (.*)$", source.read_text(encoding="utf-8"))[1]
         link = f"notebooks/{path.stem}.ipynb"
         if not own.with_suffix(".ipynb").exists():
             link = f"en:../notebooks/{path.stem}.html"
-        what, minutes = about.get(path.stem, ("", ""))
+        what = about[path.stem][0]
         if digit == "9":
             what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
         lines.append(f"- **[{title}]({link})**: {what}")
-        if path.stem in reading:
-            practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+\*+$", text)))
-            takes = f"{read} {reading[path.stem][0]} · {exercises} {practice} · {run} "
-            lines[-1] += f"<br>\n  <small>{takes}{minutes}</small>"
-    return "\n".join(lines)
+        if takes := takes_of(source, language):
+            lines[-1] += f'<br>\n  <small class="takes">{takes}</small>'
+    text = "\n".join(lines)
+    return f'<div class="chapters">\n\n{text}\n\n</div>'
 
 
 def navigation(source: Path, language: str) -> str:
@@ -302,10 +332,20 @@ def gather(language: str, repo: str) -> Path:
         target.parent.mkdir(exist_ok=True)
         text = redirected(page.read_text(encoding="utf-8"), page, target, language)
         target.write_text(text, encoding="utf-8")
-    programs(static)
+    programs(static, edition)
+    figures = drawings.page(edition, language, static)
+    figures = redirected(
+        figures, edition / "figures.md", source / "figures.md", language
+    )
+    (source / "figures.md").write_text(figures, encoding="utf-8")
     chart = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
+    times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
+    hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
+        "HAND": figure(by_hand(), None, static / "charts", "_static/charts/"),
+        "READING": str(hours[0]),
+        "EXERCISES": str(hours[1]),
         "ATTENTION": figure(chart, None, static / "charts", "_static/charts/"),
         "CHAPTERS": contents("0", language),
         "APPENDICES": contents("9", language),
@@ -316,19 +356,26 @@ def gather(language: str, repo: str) -> Path:
     return source
 
 
-def programs(static: Path) -> None:
-    """Write the two large programs, and the picture shown by links to the site."""
+def by_hand() -> dict:
+    """Return the specification of chapter 1's figure with the query to drag."""
+    chapter = nbformat.read(ROOT / "notebooks" / "01_architecture.ipynb", 4)
+    [cell] = [c for c in chapter.cells if "attention_by_hand(" in c.source]
+    return cell.outputs[0].data[VEGA]
+
+
+def programs(static: Path, edition: Path) -> None:
+    """Write the program that draws charts, the style of figures, and previews."""
     # Its names stay its own: MathJax and the theme have theirs.
     vega = "(() => {" + vl_convert.javascript_bundle() + "})();"
     (static / "vega.js").write_text(vega, encoding="utf-8")
-    box = Path(importlib.util.find_spec("sphinx-mathjax-offline").origin).parent
-    shutil.copy(box / "static" / "mathjax" / "tex-svg.js", static)
-    figure = (ROOT / "images" / "transformer.svg").read_text(encoding="utf-8")
+    (static / "figures.css").write_text(drawings.style(), encoding="utf-8")
     card = (SITE / "preview.svg").read_text(encoding="utf-8")
-    figure = figure.replace("<svg ", '<svg x="620" y="25" ', 1)
-    figure = figure.replace('width="720" height="760"', 'width="550" height="580"')
-    card = card.replace("@FIGURE@", figure)
-    (static / "preview.png").write_bytes(vl_convert.svg_to_png(card))
+    figures = {c: name for name, (_, c, _) in reversed(drawings.used(edition).items())}
+    pages = {path.stem: figures.get(path.stem) for path in edition.glob("[0-9]*.md")}
+    for name, figure in {"index": "transformer", **pages}.items():
+        title = "" if name == "index" else name.partition("_")[2].replace("_", " ")
+        png = drawings.preview(card, figure or "transformer", title.capitalize())
+        (static / f"preview-{name}.png").write_bytes(png)
 
 
 def pack(site: Path, archive: Path) -> None:

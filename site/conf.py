@@ -9,7 +9,8 @@ language = {"en": "en", "zh": "zh_CN"}[EDITION]
 
 project = "The Annotated Transformer, alive again"
 html_title = "The Annotated Transformer"
-extensions = ["myst_nb", "sphinx.ext.mathjax", "sphinx_copybutton", "extension"]
+extensions = ["myst_nb", "sphinx_copybutton", "extension", "formulas", "sections"]
+html_math_renderer = "drawn"
 root_doc = "index"
 # The folder that Sphinx copies as a whole is not a page.
 exclude_patterns = ["_static"]
@@ -37,12 +38,13 @@ templates_path = ["templates"]
 gathered = SITE.parent / "build" / "site-source" / EDITION
 html_static_path = [str(SITE / "static"), str(gathered / "_static")]
 html_favicon = str(SITE / "static" / "favicon.svg")
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "figures.css"]
 html_js_files = [("glossary.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
 html_use_index = False
+html_search_language = "en"  # of an index that is not used: see sections.py
 html_last_updated_fmt = None
 html_theme_options = {
     "top_of_page_buttons": ["view"],  # templates/components makes it the other language
@@ -62,6 +64,3 @@ pygments_dark_style = "a11y-high-contrast-dark"
 copybutton_selector = "div.cell_input pre, div.highlight-console pre"
 copybutton_prompt_text = r"\$ "
 copybutton_prompt_is_regexp = True
-mathjax_path = "tex-svg.js"
-# Without these, MathJax puts each formula into the keyboard's order.
-mathjax3_config = {"options": {"enableMenu": False}}

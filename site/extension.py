@@ -1,12 +1,12 @@
-"""What the pages have beyond Sphinx: cards for terms, Chinese search, two languages."""
+"""What the pages have beyond Sphinx: cards for terms, and two languages."""
 
+import html
 import json
 import re
 from pathlib import Path
 from urllib.parse import quote
 
 from docutils import nodes
-from sphinx.search import SearchLanguage, languages
 from sphinx.util.osutil import relative_uri
 
 ENGLISH_PAGES = {"notebooks/TEACHING": "TEACHING"}  # else they have the same names
@@ -15,33 +15,6 @@ ENGLISH_PAGES = {"notebooks/TEACHING": "TEACHING"}  # else they have the same na
 def slug(heading: str) -> str:
     """Return the anchor of a heading as Jupyter makes it."""
     return heading.replace(" ", "-")
-
-
-class Chinese(SearchLanguage):
-    """Search for Chinese by pairs of characters; Sphinx's own needs a dictionary."""
-
-    lang = "zh"
-
-    def split(self, input: str) -> list[str]:
-        """Return Latin words, single Han characters, and pairs of them."""
-        found = re.findall(r"[a-zA-Z0-9_]+", input)
-        for run in re.findall(r"[\u4e00-\u9fff]+", input):
-            found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
-        return found
-
-    def stem(self, word: str) -> str:
-        """Return a word as the index has it."""
-        return word.lower()
-
-    js_splitter_code = r"""
-function splitQuery(query) {
-  const found = query.match(/[a-zA-Z0-9_]+/g) || [];
-  for (const run of query.match(/[\u4e00-\u9fff]+/g) || [])
-    if (run.length === 1) found.push(run);
-    else for (let i = 0; i < run.length - 1; i++) found.push(run.slice(i, i + 2));
-  return found;
-}
-"""
 
 
 # --- glossary --------------------------------------------------------------------
@@ -125,6 +98,24 @@ def _linked(text: str, left: dict, known: dict, glossary: str) -> list[nodes.Nod
     return [nodes.Text(text)]
 
 
+# --- figures ---------------------------------------------------------------------
+
+
+def draw_figures(app, doctree: nodes.document, docname: str) -> None:
+    """Put our figures into the page itself, where they have its typeface."""
+    for image in list(doctree.findall(nodes.image)):
+        path = Path(app.srcdir) / image["uri"]
+        if path.suffix != ".svg" or path.parent.name != "images":
+            continue
+        svg = path.read_text(encoding="utf-8")
+        svg = svg.replace('"arrow"', f'"arrow-{path.stem}"')
+        svg = svg.replace("#arrow)", f"#arrow-{path.stem})")
+        label = html.escape(image.get("alt", ""), quote=True)
+        svg = svg[svg.index("<svg ") :].replace("<svg ", '<svg aria-hidden="true" ', 1)
+        opening = f'<div class="drawing" role="img" aria-label="{label}">'
+        image.replace_self(nodes.raw("", f"{opening}{svg}</div>", format="html"))
+
+
 # --- pages -----------------------------------------------------------------------
 
 
@@ -139,6 +130,9 @@ def describe(app, pagename, templatename, context, doctree) -> None:
     if doctree is not None:
         first = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         context["description"] = " ".join(first.split())[:200]
+    stem = pagename.rpartition("/")[2]
+    chapter = pagename.startswith("notebooks/") and stem[0].isdigit()
+    context["preview"] = stem if chapter else "index"
     chinese = app.config.language == "zh_CN"
     edition, other = ("zh", "en") if chinese else ("en", "zh")
     names = ENGLISH_PAGES if chinese else {v: k for k, v in ENGLISH_PAGES.items()}
@@ -166,9 +160,9 @@ def write_terms(app, exception: Exception | None) -> None:
 
 
 def setup(app) -> dict:
-    languages["zh"] = Chinese
     app.connect("source-read", terms)
     app.connect("doctree-resolved", link_terms)
+    app.connect("doctree-resolved", draw_figures)
     app.connect("html-page-context", describe, priority=900)  # after the theme
     app.connect("build-finished", write_terms)
     return {"version": "1"}

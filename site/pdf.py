@@ -46,7 +46,6 @@ def main(names: list[str]) -> None:
         page = browser.new_page(color_scheme="light", offline=True)
         for source in tqdm(pages, unit="chapter"):
             page.goto(source.as_uri())
-            page.evaluate("window.MathJax?.startup?.promise")
             folder = source.parent.relative_to(BUILD / "site").parent
             target = BUILD / "pdf" / folder / f"{source.stem}.pdf"
             target.parent.mkdir(parents=True, exist_ok=True)

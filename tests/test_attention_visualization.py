@@ -227,13 +227,16 @@ def drawn_cells(svg: str) -> list[dict]:
     """Return what each rectangle that is drawn says of itself, and where it is."""
     cells = []
     for label, place in CELL.findall(svg):
-        # weight: 0.5; … row_token: "a"; the tokens may hold anything but "; "
+        # weight: 0.5; … query: "a"; the tokens may hold anything but "; "
         fields = dict(part.split(": ", 1) for part in html.unescape(label).split("; "))
         if "row" in fields:
             cell = {name: int(fields[name]) for name in ("row", "column")}
-            cell |= {name: fields[name] for name in ("row_token", "col_token")}
+            # Chapter 5's own chart shows its columns' names.
+            cell["row_token"] = fields.get("query") or fields["row_token"]
+            cell["col_token"] = fields.get("key") or fields["col_token"]
             x, y = map(float, place.split(","))
-            cells.append(cell | {"value": float(fields["value"]), "x": x, "y": y})
+            value = float(fields.get("value") or fields["weight"])
+            cells.append(cell | {"value": value, "x": x, "y": y})
     return cells
 
 
@@ -452,8 +455,8 @@ def test_lines_join_the_tokens_they_belong_to():
     each.weights[1, 2, 0, 2] = 0.04  # too little for a line
     svg = drawn(at.sentence_pair(each, layer=1, head=2))
     [(label, x, y, across, down)] = LINE.findall(svg)
-    assert "0.75" in label and f"row_token: {ROWS[3]}" in html.unescape(label)
-    assert f"col_token: {COLUMNS[1]}" in html.unescape(label)
+    assert "0.75" in label and f"query: {ROWS[3]}" in html.unescape(label)
+    assert f"key: {COLUMNS[1]}" in html.unescape(label)
     assert float(across) == 260 and float(down) < 0  # from the fourth to the second
     step = -float(down) / 2
     assert float(y) == pytest.approx(3.5 * step)

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import lxml.html
 import nbformat
 import pytest
+import torch
 from IPython.core.inputtransformer2 import TransformerManager
 from links import links
 
@@ -154,7 +155,8 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     front = tree(site / "index.html").text_content()
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
-    assert front.count("minutes: read") == 6
+    assert front.count("Minutes: read") == 6
+    assert "about 10 hours to read, and 9 more" in " ".join(front.split())
 
 
 PUBLISHED = re.compile(
@@ -268,9 +270,8 @@ def visit(site, browser):
 
 
 def settle(page) -> None:
-    """Wait until the formulas stand and every chart is drawn in its place."""
+    """Wait until every chart is drawn in its place."""
     page.evaluate("""async () => {
-        await window.MathJax?.startup?.promise;
         for (const chart of document.querySelectorAll(".chart")) {
             chart.scrollIntoView();
             for (let i = 0; !chart.view && i < 500; i++)
@@ -310,7 +311,7 @@ def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     assert drawn == formulas
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
     notebook = name.removeprefix("zh/").removeprefix("notebooks/")
-    charts = notebook == "index"
+    charts = 2 * (notebook == "index")
     if notebook in CHAPTERS:
         charts = len(stored_charts(notebook))
     assert page.locator(".chart .drawn svg").count() == charts
@@ -331,7 +332,7 @@ def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     # those of the small pages below.
     page.evaluate("""() => {
         document.querySelectorAll("pre").forEach(p => { p.textContent += "" });
-        document.querySelectorAll("mjx-container > *, .drawn svg")
+        document.querySelectorAll(".math > *, .drawn svg, .drawing svg")
             .forEach(each => each.remove());
     }""")
     # All pages have the colors of one stylesheet; to measure them takes the longest.
@@ -374,6 +375,94 @@ def test_the_explorer_follows_its_lists_and_the_theme(visit):
     assert colors() == chosen  # the reader's choice is kept
 
 
+LIVING = {"index": 1, "notebooks/01_architecture": 4,
+          "notebooks/04_additional_components": 1, "notebooks/06_since_2017": 2}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIVING)
+@pytest.mark.parametrize("width", [1400, 390])
+def test_living_figures_follow_each_control_by_keyboard(visit, name, width):
+    page = visit(name, width, has_touch=width < 400)
+    settle(page)
+    charts = page.locator(".chart:has(input)")
+    assert charts.count() == LIVING[name]
+    marks = "c => c.querySelector('.drawn svg').innerHTML"
+    for chart in charts.all():
+        assert chart.evaluate("c => c.scrollWidth <= c.clientWidth + 1")
+        for control in chart.locator("input:not(:checked)").all():
+            before = chart.evaluate(marks)
+            control.focus()
+            kind = control.get_attribute("type")
+            low = control.input_value() == control.get_attribute("min")
+            press = {"range": "ArrowRight" if low else "ArrowLeft"}.get(kind, "Space")
+            for _ in range(3):
+                page.keyboard.press(press)
+            page.wait_for_timeout(100)
+            if kind == "checkbox":  # three times is once
+                assert control.is_checked()
+            assert chart.evaluate(marks) != before, control.get_attribute("name")
+
+
+def test_dragging_the_query_moves_the_weights(visit):
+    page = visit("index")
+    settle(page)
+    chart = page.locator(".chart:has(input)").first
+    chart.scroll_into_view_if_needed()
+    shown = chart.locator(".drawn svg")
+    assert "0.79" in shown.inner_text()
+    place = chart.get_by_text("too full", exact=True).bounding_box()
+    middle = place["x"] + place["width"] / 2
+    page.mouse.move(middle + 30, place["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(middle, place["y"] - 6, steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(200)
+    key = torch.tensor([[0.1, 1.6], [1.6, -0.4], [0.2, 0.7], [0.9, 0.1]])
+    query = torch.tensor([
+        float(chart.get_by_label(name).input_value())
+        for name in ("can be eaten", "is an animal")
+    ])  # fmt: skip
+    assert query.tolist() == pytest.approx([-0.5, 1.5], abs=0.11)
+    for weight in (key @ query).softmax(dim=0).tolist():
+        assert f"{weight:.2f}" in shown.inner_text()
+
+
+def test_a_cell_of_the_mask_opens_by_a_tap(visit):
+    page = visit("notebooks/01_architecture#1.5-Masks", 390, has_touch=True)
+    settle(page)
+    chart = page.locator(".chart:has(input[type=radio])").first
+    numbers = chart.locator(".drawn svg text").filter(
+        has_text=re.compile(r"^\d\.\d\d$")
+    )
+    assert numbers.count() == 15 + 5
+    cells = chart.locator("path[aria-roledescription='rect mark'][style*='cursor']")
+    cells.nth(4).tap()  # the last key of the first query
+    page.wait_for_timeout(200)
+    assert numbers.count() == 16 + 5
+    assert numbers.filter(has_text="1.00").count() >= 5
+
+
+def test_a_figure_opens_large_and_closes(visit):
+    page = visit("notebooks/01_architecture", 390, has_touch=True)
+    page.locator("button.enlarge").first.tap()
+    large = page.locator("#large svg")
+    assert large.bounding_box()["width"] >= 720
+    page.keyboard.press("Escape")
+    assert not large.is_visible()
+
+
+def test_the_pill_leads_to_the_section_before_and_the_next(visit):
+    page = visit("notebooks/01_architecture#1.5-Masks")
+    pill = page.locator("#where")
+    page.wait_for_function("document.querySelector('#where').innerText.includes('1.5')")
+    pill.locator("a").last.click()
+    page.wait_for_function(
+        "document.querySelector('#where').innerText.includes('finished attention')"
+    )
+    page = visit("index")
+    assert page.locator(".chapters meter").count() <= 1  # kept for each browser
+
+
 def test_the_switch_of_the_theme(visit):
     page = visit("index")
     seen = set()
@@ -385,7 +474,6 @@ def test_the_switch_of_the_theme(visit):
 
 def test_an_anchor_is_scrolled_to(visit):
     page = visit("notebooks/01_architecture#1.5-Masks")
-    page.evaluate("window.MathJax.startup.promise")
     page.evaluate("location.hash = ''")
     page.evaluate("location.hash = '#1.5-Masks'")
     top = "document.getElementById('1.5-Masks').getBoundingClientRect().top"
@@ -394,14 +482,21 @@ def test_an_anchor_is_scrolled_to(visit):
 
 @pytest.mark.parametrize(
     "folder, words, where",
-    [("", "label smoothing", "02_training"), ("zh/", "残差", "01_architecture"),
-     ("zh/", "softmax", "01_architecture")],
+    [("", "label smoothing", "02_training.html#2.9-Label-smoothing"),
+     ("", "why divide by sqrt", "01_architecture.html#Why-divide-by-√d_k"),
+     ("", "beam search", "04_additional_components.html#4.5-Beam-search"),
+     ("zh/", "残差连接", "01_architecture.html#1.8-"),
+     ("zh/", "标签平滑", "02_training.html#2.9-")],
 )  # fmt: skip
-def test_search_finds(visit, folder, words, where):
+def test_search_finds_the_section_first(visit, folder, words, where):
     page = visit(f"{folder}search")
-    page.fill("input[name=q] >> nth=-1", words)
-    page.press("input[name=q] >> nth=-1", "Enter")
-    page.wait_for_selector(f"ul.search a[href*='{where}']")
+    page.fill("article input[name=q]", words)
+    page.press("article input[name=q]", "Enter")
+    first = page.locator("ul.search a").first
+    assert where in unquote(first.get_attribute("href"))
+    results = page.locator("ul.search").inner_text()
+    assert "\\" not in results and "olution" not in results.partition("\n")[0]
+    assert page.locator("ul.search a[href*='/solutions/']").count() == 0
 
 
 def test_a_copied_cell_is_the_cell(visit):
@@ -429,6 +524,15 @@ def test_a_term_shows_its_meaning_to_pointer_and_keyboard(visit):
     term.blur()
     assert card.is_hidden()
     assert term.get_attribute("href").startswith("glossary.html#term-")
+
+
+def test_a_tap_on_a_term_shows_its_meaning_and_stays(visit):
+    page = visit("notebooks/02_training", 390, has_touch=True, is_mobile=True)
+    here = page.url
+    page.locator("a.term").first.tap()
+    assert page.locator("#term-card").is_visible() and page.url == here
+    page.locator("#term-card a").tap()
+    page.wait_for_url("**/glossary.html#*")
 
 
 def test_the_languages_lead_to_each_other(visit):

@@ -73,6 +73,8 @@ def _build(source: Path) -> NotebookNode:
         taken.add(cell_id)
         cell.id = cell_id
         cell.metadata = {"tags": tags(cell)} if tags(cell) else {}
+        if "hide-input" in tags(cell):  # the site's word for it; this is Jupyter's
+            cell.metadata["jupyter"] = {"source_hidden": True}
         notebook.cells.append(cell)
     return notebook
 

@@ -124,7 +124,14 @@ def _by_cell(chart: Any) -> Any:
     )
 
 
-_TOOLTIP = ["row_token:N", "col_token:N", "value:Q"]
+def _tooltip() -> list[altair.Tooltip]:
+    """Return what a cell says when one points at it."""
+    alt = optional_import("altair")
+    return [
+        alt.Tooltip("row_token:N", title="query"),
+        alt.Tooltip("col_token:N", title="key"),
+        alt.Tooltip("value:Q", title="weight", format=".3f"),
+    ]
 
 
 def _weight_color() -> altair.Color:
@@ -162,7 +169,7 @@ def attention_grid(
         x=alt.X("column:O", axis=axis(recording.columns, **below)),
         y=alt.Y("row:O", axis=axis(recording.rows)),
         color=_weight_color(),
-        tooltip=_TOOLTIP,
+        tooltip=_tooltip(),
     ).facet(
         alt.Facet("head:N", title=None, sort=names),
         data=alt.Data(values=panels),
@@ -320,7 +327,7 @@ def explorer(*recorded: Recording, layer: int = 0, head: int = -1) -> altair.Lay
     alt = optional_import("altair")
     step = max(10, min(26, 560 // max(max(r.weights.shape[2:]) for r in recorded)))
     x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
-    place, size = {"x": x, "y": y, "tooltip": _TOOLTIP}, min(12, step)
+    place, size = {"x": x, "y": y, "tooltip": _tooltip()}, min(12, step)
     lit = alt.condition({"test": {"and": _POINTED}}, alt.value(1), alt.value(0.12))
     squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
     pointing = {"or": [each | {"empty": False} for each in _POINTED]}
@@ -360,7 +367,7 @@ def sentence_pair(
     lines = lines.transform_filter(seen)
     lines = lines.mark_rule(color=CHART_COLORS[0], strokeCap="round").encode(
         x=alt.value(0), x2=alt.value(wide), y=asking, y2="column:Q",
-        strokeWidth=thick, opacity=lit, tooltip=_TOOLTIP,
+        strokeWidth=thick, opacity=lit, tooltip=_tooltip(),
     )  # fmt: skip
     left = _words("row", 12, {"align": "right"}, y=asking, x=alt.value(-8))
     right = _words("column", 12, {"align": "left"}, y=asked, x=alt.value(wide + 8))

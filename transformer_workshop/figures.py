@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from annotated_transformer import END, optional_import
+from annotated_transformer import optional_import
 
 if TYPE_CHECKING:
     import altair
     import pandas
     from torch import Tensor
+
+# The site makes charts narrower on a phone, but not those that hold running text.
+KEEPS_WIDTH = {"keepsWidth": True}
 
 # --- chapter 1 -----------------------------------------------------------------------
 
@@ -105,7 +108,8 @@ def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConca
         + ", ".join(f"{word} {w:.2f}" for word, w in weights.items())
         for each, weights in heard.items()
     )
-    return optional_import("altair").vconcat(*panels, spacing=8, description=says)
+    alt = optional_import("altair")
+    return alt.vconcat(*panels, spacing=8, description=says, usermeta=KEEPS_WIDTH)
 
 
 def attention_maps(
@@ -133,62 +137,6 @@ def attention_maps(
             )
         )
     return alt.hconcat(*charts)
-
-
-def positions_chart(pe: Tensor, pairs: list[int]) -> altair.HConcatChart:
-    """Draw a table of positions (L, d_model) as a map, and some pairs as clock hands.
-
-    Pair i is columns 2i (sine) and 2i + 1 (cosine); twelve o'clock is position 0.
-    """
-    alt = optional_import("altair")
-    cells = [
-        {"position": pos, "column": column, "value": round(value, 3)}
-        for pos, row in enumerate(pe.tolist())
-        for column, value in enumerate(row)
-    ]
-    table = (
-        alt.Chart(alt.Data(values=cells), width=290, height=270, title="The table")
-        .mark_rect()
-        .encode(
-            alt.X("column:O").axis(labelAngle=0, values=list(range(0, pe.size(1), 10))),
-            alt.Y("position:O").axis(values=list(range(0, len(pe), 10))),
-            alt.Color("value:Q")
-            .scale(scheme="blueorange", domain=(-1, 1))
-            .legend(orient="bottom", direction="horizontal"),
-        )
-    )
-    hands = [
-        {
-            "position": pos,
-            "pair": f"pair {pair}",
-            "x": pos + 0.42 * pe[pos, 2 * pair].item(),
-            "y": 0.42 * pe[pos, 2 * pair + 1].item(),
-            "center": 0,
-        }
-        for pair in pairs
-        for pos in range(6)
-    ]
-    base = alt.Chart(alt.Data(values=hands), width=250, height=44)
-    faces = base.mark_circle(size=1150, color="#efefef", opacity=1).encode(
-        alt.X("position:Q", title="position")
-        .axis(values=list(range(6)), grid=False, format="d")
-        .scale(domain=(-0.5, 5.5)),
-        alt.Y("center:Q", axis=None).scale(domain=(-0.5, 0.5)),
-    )
-    lines = base.mark_rule(strokeWidth=2.5).encode(
-        alt.X("position:Q", title="position").scale(domain=(-0.5, 5.5)),
-        alt.X2("x", title=""),
-        alt.Y("center:Q"),
-        alt.Y2("y"),
-    )
-    clocks = (faces + lines).facet(
-        row=alt.Row("pair:N", title=None, sort=[f"pair {p}" for p in pairs]).header(
-            labelAngle=0, labelAlign="left"
-        ),
-        title="Four pairs of columns as clock hands",
-        spacing=4,
-    )
-    return alt.hconcat(table, clocks, spacing=24)
 
 
 def depth_chart(gradients: pandas.DataFrame) -> altair.Chart:
@@ -482,7 +430,7 @@ def merge_chart(
     )
     letters = chart.mark_text(fontSize=12).encode(x="middle", text="symbol")
     title = "Each merge joins the most frequent pair"
-    return (boxes + letters).properties(title=title)
+    return (boxes + letters).properties(title=title, usermeta=KEEPS_WIDTH)
 
 
 def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
@@ -510,59 +458,6 @@ def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
         alt.Column("decoder", sort=list(positions), title=None),
     )
     return chart.properties(title="With a cache, each step computes one position")
-
-
-def beam_tree(
-    tree: list[list[tuple[list[int], float]]],
-    beam_size: int,
-    outputs: dict[str, list[int]],
-    tokens_of: Callable[[list[int]], list[str]],
-) -> altair.LayerChart:
-    """Draw the best six candidates of each step, and the paths of two outputs.
-
-    ``tree`` has the candidates (ids, log_p) of each step, best first; ``outputs`` two
-    names with their ids, the beam's first.
-    """
-    pd, alt = optional_import("pandas"), optional_import("altair")
-    start = tuple(next(iter(outputs.values()))[:1])
-    ranks, both = {start: 0}, " and ".join(outputs)
-    nodes = [(0, 0, 0, 0, "start\n0.00", "kept", both)]
-    for step, candidates in enumerate(tree, start=1):
-        live = [ids for ids, _ in candidates if ids[-1] != END][:beam_size]
-        for rank, (ids, log_p) in enumerate(candidates[:6]):
-            ranks[tuple(ids)] = rank
-            fate = "kept" if ids in live else "dropped"
-            if ids[-1] == END and rank < beam_size:
-                fate = "finished"
-            passing = [name for name, out in outputs.items() if ids == out[: step + 1]]
-            path = " and ".join(passing) or "neither"
-            label = f"{tokens_of(ids[-1:])[0]}\n{log_p:.2f}"
-            parent = ranks[tuple(ids[:-1])]
-            nodes.append((step - 1, parent, step, rank, label, fate, path))
-    columns = ["before", "parent", "step", "rank", "label", "fate", "path"]
-    last = len(tree)
-    axis = alt.Axis(grid=False, values=list(range(last + 1)), format="d")
-    chart = alt.Chart(pd.DataFrame(nodes, columns=columns), width=670, height=270)
-    chart = chart.encode(
-        alt.X("step:Q", axis=axis, title="step").scale(domain=[-0.5, last + 0.5]),
-        alt.Y("rank:Q", axis=None).scale(domain=[-0.6, 5.6], reverse=True),
-    )
-    paths = alt.Stroke("path", title="on the way to").legend(orient="bottom")
-    paths = paths.scale(
-        domain=[both, *outputs, "neither"],
-        range=["#444444", "#009e73", "#d55e00", "#d0d0d0"],
-    )
-    fates = alt.Color("fate", title="candidate").legend(orient="bottom")
-    fates = fates.scale(
-        domain=["kept", "finished", "dropped"], range=["#9ecae9", "#8fd3b6", "#eeeeee"]
-    )
-    thin = alt.when(path="neither").then(alt.value(1)).otherwise(alt.value(4))
-    lines = chart.mark_rule().encode(paths, x2="before", y2="parent", strokeWidth=thin)
-    shape = "M-0.81,-0.45H0.81V0.45H-0.81Z"
-    boxes = chart.mark_point(shape=shape, size=5000, opacity=1, filled=True)
-    labels = chart.mark_text(lineBreak="\n", dy=-4, fontSize=11).encode(text="label")
-    title = f"The first {last} steps of a search with a beam of {beam_size}"
-    return (lines + boxes.encode(fates) + labels).properties(title=title)
 
 
 def averaging_chart(

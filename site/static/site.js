@@ -1,6 +1,3 @@
-// Search shows excerpts by fetching pages, which a page opened from disk can't do.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
-
 // Charts: a picture until the chart is scrolled to, then drawn in its place.
 const dark = () => {
   const theme = document.body.dataset.theme;
@@ -19,6 +16,36 @@ function load() {
   return program;
 }
 
+// On a narrow page, views stand below each other, and charts become narrower.
+const narrow = matchMedia("(max-width: 46em)");
+function stack(spec) {
+  for (const key of ["hconcat", "vconcat", "concat", "layer"]) spec[key]?.forEach(stack);
+  if (spec.spec) stack(spec.spec);
+  if (spec.columns) spec.columns = Math.min(2, spec.columns);
+  if (spec.encoding?.column) {
+    spec.encoding.facet = { ...spec.encoding.column, columns: 1 };
+    delete spec.encoding.column;
+  }
+  if (spec.facet?.column) Object.assign(spec, { facet: spec.facet.column, columns: 1 });
+  if (spec.hconcat) {
+    spec.vconcat = spec.hconcat;
+    delete spec.hconcat;
+  }
+}
+function shrink(spec, by, share) {
+  for (const key of ["vconcat", "concat", "layer"])
+    spec[key]?.forEach(part => shrink(part, by, share));
+  if (spec.spec) shrink(spec.spec, by, share);
+  if (typeof spec.width === "number") spec.width = Math.max(150, spec.width - by);
+  for (const side of ["width", "height"])
+    if (spec.width?.step && spec[side]?.step) spec[side].step *= share;
+}
+
+const controls = chart => [...chart.querySelectorAll("select, input")];
+const state = input => /radio|checkbox/.test(input.type) ? input.checked : input.value;
+const say = (input, ...events) =>
+  events.forEach(name => input.dispatchEvent(new Event(name, { bubbles: true })));
+
 async function draw(chart) {
   await load();
   const held = JSON.parse(chart.querySelector("script").textContent);
@@ -29,16 +56,33 @@ async function draw(chart) {
     spec = JSON.parse(text);
   }
   const place = document.createElement("div");
-  const chosen = [...chart.querySelectorAll("select, input")].map(e => e.value);
-  const { view } = await vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  const chosen = controls(chart).map(state);
+  const embed = () => vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  const room = chart.clientWidth;
+  const fits = narrow.matches && !spec.usermeta?.keepsWidth;
+  if (fits) {
+    stack(spec);
+    spec.config.legend = { ...spec.config.legend, orient: "bottom", columns: 2 };
+    spec.config.view.continuousWidth = room - 90;
+  }
+  let { view } = await embed();
+  const wide = place.querySelector("svg").width.baseVal.value;
+  if (fits && wide > room) {
+    view.finalize();
+    shrink(spec, wide - room, Math.max(0.5, (room - 70) / (wide - 70)));
+    ({ view } = await embed());
+  }
   place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
-  place.querySelectorAll("select, input").forEach((each, i) => {
-    each.setAttribute("aria-label", each.name);
-    if (i in chosen) {
-      each.value = chosen[i];
-      each.dispatchEvent(new Event("input"));
-      each.dispatchEvent(new Event("change"));
+  controls(place).forEach((each, i) => {
+    const name = each.closest(".vega-bind").querySelector(".vega-bind-name");
+    if (each.type !== "radio") each.setAttribute("aria-label", name.textContent.trim());
+    if (!(i in chosen) || state(each) === chosen[i]) return;
+    if (/radio|checkbox/.test(each.type)) {
+      if (chosen[i] || each.type === "checkbox") each.click();
+      return;
     }
+    each.value = chosen[i];
+    say(each, "input", "change");
   });
   chart.view?.finalize();
   chart.querySelector(".drawn")?.remove();
@@ -60,6 +104,77 @@ const redraw = () =>
   document.querySelectorAll(".chart:has(.drawn)").forEach(chart => draw(chart));
 new MutationObserver(redraw).observe(document.body, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+narrow.addEventListener("change", redraw);
+
+// Figures open large; on a phone, one can move them about.
+const large = document.createElement("dialog");
+large.id = "large";
+large.addEventListener("click", () => large.close());
+document.body.append(large);
+for (const figure of document.querySelectorAll(".drawing")) {
+  const button = document.createElement("button");
+  button.className = "enlarge";
+  button.setAttribute("aria-label", figure.getAttribute("aria-label").slice(0, 80));
+  const open = () => {
+    large.replaceChildren(figure.querySelector("svg").cloneNode(true));
+    large.showModal();
+  };
+  button.addEventListener("click", open);
+  figure.querySelector("svg").addEventListener("click", open);
+  figure.after(button);
+}
+
+// A pill says which section one is in, and leads to the one before and the next.
+const headings = [...document.querySelectorAll("article section > :is(h2, h3)")];
+if (headings.length > 3) {
+  const pill = document.createElement("nav");
+  pill.id = "where";
+  pill.setAttribute("aria-label", document.documentElement.lang === "en" ? "Sections" : "各节");
+  const [before, here, after] = ["‹", "", "›"].map(text =>
+    Object.assign(document.createElement("a"), { textContent: text }));
+  pill.append(before, here, after);
+  document.body.append(pill);
+  const name = heading => heading.firstChild.textContent;
+  const lead = (link, heading, text) => {
+    link.hidden = !heading;
+    if (!heading) return;
+    link.href = "#" + heading.parentElement.id;
+    link.title = name(heading);
+    if (text) link.textContent = text;
+    else link.setAttribute("aria-label", name(heading));
+  };
+  const page = location.pathname.split("/").slice(-2).join("/");
+  const look = () => {
+    const at = headings.findLastIndex(each => each.getBoundingClientRect().top < 120);
+    pill.hidden = at < 0;
+    if (at >= 0) lead(here, headings[at], name(headings[at]));
+    lead(before, headings[at - 1]);
+    lead(after, headings[at + 1]);
+    const share = (scrollY + innerHeight) / document.documentElement.scrollHeight;
+    pill.style.setProperty("--read", `${100 * share}%`);
+    try {
+      localStorage[page] = Math.max(localStorage[page] ?? 0, Math.round(100 * share));
+    } catch {} // the browser may keep nothing
+  };
+  let asked = false;
+  addEventListener("scroll", () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; look(); });
+  }, { passive: true });
+  look();
+}
+
+// The front page shows how far one has read.
+for (const link of document.querySelectorAll(".chapters a")) {
+  let share;
+  try { share = localStorage[link.pathname.split("/").slice(-2).join("/")]; } catch {}
+  if (share > 5) {
+    const bar = Object.assign(document.createElement("meter"), { max: 100, value: share });
+    bar.setAttribute("aria-label", `${share}%`);
+    link.after(bar);
+  }
+}
 
 // Terms: a card with the meaning while the pointer or the keyboard is on one.
 const card = document.createElement("div");
@@ -68,11 +183,18 @@ card.setAttribute("role", "tooltip");
 card.hidden = true;
 document.body.append(card);
 
+const touch = matchMedia("(hover: none)");
 function show({ currentTarget: term }) {
   const spot = decodeURIComponent(term.hash.slice(1));
   if (!(spot in GLOSSARY)) return;
   card.textContent = GLOSSARY[spot];
+  if (touch.matches) {
+    const more = Object.assign(document.createElement("a"), { href: term.href, textContent: "→" });
+    more.setAttribute("aria-label", term.textContent);
+    card.append(" ", more);
+  }
   card.hidden = false;
+  card.term = term;
   const box = term.getBoundingClientRect();
   const room = document.documentElement.clientWidth - card.offsetWidth - 8;
   card.style.left = Math.max(8, Math.min(box.left, room)) + "px";
@@ -80,21 +202,27 @@ function show({ currentTarget: term }) {
   card.style.top = (below ? box.bottom + 4 : box.top - card.offsetHeight - 4) + "px";
   term.setAttribute("aria-describedby", card.id);
 }
-function hide({ currentTarget: term }) {
+function hide() {
   card.hidden = true;
-  term.removeAttribute("aria-describedby");
+  card.term?.removeAttribute("aria-describedby");
 }
 for (const term of document.querySelectorAll("a.term")) {
   for (const event of ["mouseenter", "focus"]) term.addEventListener(event, show);
-  for (const event of ["mouseleave", "blur"]) term.addEventListener(event, hide);
+  for (const event of ["mouseleave", "blur"])
+    term.addEventListener(event, () => touch.matches || hide());
+  // A finger can't hover: the first tap shows the card, which leads on.
+  term.addEventListener("click", event => touch.matches && event.preventDefault());
 }
-addEventListener("keydown", event => event.key === "Escape" && (card.hidden = true));
+addEventListener("keydown", event => event.key === "Escape" && hide());
+addEventListener("pointerdown", ({ target }) => {
+  if (touch.matches && !card.contains(target) && !target.closest?.("a.term")) hide();
+});
 
-// Boxes that scroll can be reached with the keyboard; formulas get their width late.
+// Boxes that scroll can be reached with the keyboard.
 const reachable = () => {
   for (const box of document.querySelectorAll("pre, .table-wrapper, div.math"))
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 };
-addEventListener("load", () => (window.MathJax?.startup?.promise ?? Promise.resolve()).then(reachable));
+addEventListener("load", reachable);
 addEventListener("resize", reachable);
 document.addEventListener("toggle", reachable, true); // a solution opens

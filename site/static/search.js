@@ -1,0 +1,73 @@
+// Search: sections whose titles and texts have the words of the question, best first.
+const simple = text => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().replaceAll("√", " sqrt ");
+const COMMON = new Set("a an and are as at be by can do does for from how i in is it of on or that the this to what when where which why with you".split(" "));
+
+// Chinese has no spaces: a run of its characters is looked for as it is.
+const terms = question => [...new Set(simple(question).match(/[a-z0-9_]+|[^\s\p{P}\p{S}a-z0-9_]+/gu) ?? [])];
+const pattern = term => {
+  const escaped = term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(/^[a-z0-9_]+$/.test(term) ? `(?<![a-z0-9])${escaped.replace(/(?<=.{3})(s|ing|ed|e)$/, "")}` : escaped, "g");
+};
+const count = (text, term) => (text.match(pattern(term)) ?? []).length;
+
+function found(question) {
+  const asked = terms(question);
+  const pages = SECTIONS.map(([url, title, page, text]) => ({
+    url, title, page, text, in_title: simple(title), in_page: simple(page), in_text: simple(text),
+  }));
+  const weight = asked.map(term => {
+    const having = pages.filter(each => count(each.in_title + " " + each.in_text, term)).length;
+    const rare = Math.log(1 + pages.length / (1 + having));
+    return COMMON.has(term) ? 0.1 * rare : rare;
+  });
+  const total = weight.reduce((a, b) => a + b, 0);
+  for (const each of pages) {
+    let score = 0, covered = 0;
+    asked.forEach((term, i) => {
+      const titles = count(each.in_title, term), texts = count(each.in_text, term);
+      if (titles + texts) covered += weight[i];
+      score += weight[i] * (6 * Math.min(titles, 1) + Math.min(count(each.in_page, term), 1)
+        + texts / (texts + 2 + each.in_text.length / 1500));
+    });
+    const kind = /\/0\d_/.test(each.url) ? 1 : /\/9\d_/.test(each.url) ? 0.7 : 0.8;
+    each.score = score * kind * (covered / total) ** 2;
+  }
+  return pages.filter(each => each.score > 0).sort((a, b) => b.score - a.score).slice(0, 30);
+}
+
+// The part of a text with the first of the words, and marks on all of them.
+function excerpt(text, asked) {
+  const low = text.toLowerCase();
+  const rare = asked.filter(term => !COMMON.has(term));
+  const places = rare.map(term => low.search(pattern(term))).filter(at => at >= 0);
+  const from = Math.max(0, Math.min(...places, text.length) - 60);
+  const start = from && text.indexOf(" ", from) + 1;
+  const shown = document.createElement("p");
+  let part = (start ? "… " : "") + text.slice(start, start + 220) + (start + 220 < text.length ? " …" : "");
+  if (!places.length) part = text.slice(0, 220);
+  const all = rare.map(term => pattern(term).source).join("|");
+  for (const piece of all ? part.split(new RegExp(`((?:${all})[a-z]*)`, "i")) : [part]) {
+    const hit = all && new RegExp(`^(?:${all})`, "i").test(piece);
+    shown.append(hit ? Object.assign(document.createElement("mark"), { textContent: piece }) : piece);
+  }
+  return shown;
+}
+
+const place = document.getElementById("search-results");
+const question = new URLSearchParams(location.search).get("q") ?? "";
+for (const input of document.querySelectorAll("input[name=q]")) input.value = question;
+if (question.trim()) {
+  const asked = terms(question), results = found(question);
+  const list = document.createElement("ul");
+  list.className = "search";
+  for (const { url, title, page, text } of results) {
+    const item = document.createElement("li"), link = document.createElement("a");
+    link.href = url;
+    link.textContent = title;
+    item.append(link);
+    if (page !== title) item.append(Object.assign(document.createElement("small"), { textContent: page }));
+    item.append(excerpt(text, asked));
+    list.append(item);
+  }
+  place.append(results.length ? list : place.dataset.nothing);
+}
