@@ -334,9 +334,6 @@ def gather(language: str, repo: str) -> Path:
         target.write_text(text, encoding="utf-8")
     programs(static, edition)
     figures = drawings.page(edition, language, static)
-    figures = redirected(
-        figures, edition / "figures.md", source / "figures.md", language
-    )
     (source / "figures.md").write_text(figures, encoding="utf-8")
     chart = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")

@@ -132,6 +132,7 @@ def describe(app, pagename, templatename, context, doctree) -> None:
         context["description"] = " ".join(first.split())[:200]
     stem = pagename.rpartition("/")[2]
     chapter = pagename.startswith("notebooks/") and stem[0].isdigit()
+    context["site_url"] = app.config.html_baseurl
     context["preview"] = stem if chapter else "index"
     chinese = app.config.language == "zh_CN"
     edition, other = ("zh", "en") if chinese else ("en", "zh")

@@ -26,7 +26,8 @@ def plain(tex: str) -> str:
         tex = re.sub(re.escape(sign) + r"(?![a-zA-Z])", text, tex)
     tex = re.sub(r"\\(mathrm|text|mathtt|mathbf|mathcal|operatorname)\b", "", tex)
     tex = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", tex)
-XX|\\.|[{}$&]", " ", tex).split())
+    tex = re.sub(r"\\[a-zA-Z]+|\\.|[{}$&]", " ", tex)
+    return " ".join(tex.split()).replace("√ ", "√")
 
 
 def words(node: nodes.Node) -> str:

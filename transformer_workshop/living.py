@@ -106,7 +106,7 @@ def attention_by_hand(
         named.mark_text(dy=14, fontSize=12, fontStyle="italic").encode(text="name:N"),
         moved.mark_rule(color=ORANGE, strokeWidth=3).encode(**origin),
         moved.mark_point(color=ORANGE, filled=True, size=170, opacity=1),
-        everywhere.mark_point(opacity=0, cursor="grab", size=60)
+        everywhere.mark_point(opacity=0, cursor="grab", size=60, aria=False)
         .encode(**at)
         .add_params(query),
         width=250,

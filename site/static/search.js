@@ -23,10 +23,14 @@ function found(question) {
   const total = weight.reduce((a, b) => a + b, 0);
   for (const each of pages) {
     let score = 0, covered = 0;
+    // A title that says nothing else is worth more.
+    const own = terms(each.title).filter(term => !/^[\d_.]+$/.test(term));
+    const told = own.filter(term => asked.some(one => count(term, one))).length;
+    each.told = 0.5 + 0.5 * told / Math.max(own.length, 1);
     asked.forEach((term, i) => {
       const titles = count(each.in_title, term), texts = count(each.in_text, term);
       if (titles + texts) covered += weight[i];
-      score += weight[i] * (6 * Math.min(titles, 1) + Math.min(count(each.in_page, term), 1)
+      score += weight[i] * (6 * Math.min(titles, 1) * each.told + Math.min(count(each.in_page, term), 1)
         + texts / (texts + 2 + each.in_text.length / 1500));
     });
     const kind = /\/0\d_/.test(each.url) ? 1 : /\/9\d_/.test(each.url) ? 0.7 : 0.8;

@@ -126,7 +126,7 @@ for (const figure of document.querySelectorAll(".drawing")) {
 
 // A pill says which section one is in, and leads to the one before and the next.
 const headings = [...document.querySelectorAll("article section > :is(h2, h3)")];
-if (headings.length > 3) {
+if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
   const pill = document.createElement("nav");
   pill.id = "where";
   pill.setAttribute("aria-label", document.documentElement.lang === "en" ? "Sections" : "各节");
