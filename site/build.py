@@ -35,8 +35,8 @@ BUILD = ROOT / "build"
 VEGA = "application/vnd.vegalite.v5+json"
 FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
 WORDS = {
-    "en": ("Solution", "Minutes: ", "read", "exercises", "run"),
-    "zh": ("答案", "分钟：", "阅读", "练习", "运行"),
+    "en": ("Solution", "{} minutes to read, {} for the exercises, {} to run"),
+    "zh": ("答案", "阅读 {} 分钟，练习 {} 分钟，运行 {} 分钟"),
 }
 RUN = {"en": "Open in", "zh": "打开："}
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
@@ -255,10 +255,8 @@ def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
 
 def takes_of(chapter: Path, language: str) -> str:
     """Return what a chapter takes, in words; nothing for an appendix."""
-    minutes, read, exercises, run = WORDS[language][1:]
-    if (takes := minutes_of(chapter, language)) is None:
-        return ""
-    return f"{minutes}{read} {takes[0]} · {exercises} {takes[1]} · {run} {takes[2]}"
+    takes = minutes_of(chapter, language)
+    return WORDS[language][1].format(*takes) if takes else ""
 
 
 def contents(digit: str, language: str) -> str:

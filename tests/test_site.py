@@ -156,7 +156,7 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     front = tree(site / "index.html").text_content()
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
-    assert front.count("Minutes: read") == 6
+    assert front.count("minutes to read, ") == 6
     assert "about 8 hours to read, and 9 more" in " ".join(front.split())
 
 

@@ -22,7 +22,7 @@ PAGES = [
     *(ROOT / f"{name}.md" for name in "README CONTRIBUTING CHANGELOG TEACHING".split()),
     *ROOT.glob("[drm]*/**/README.md"),
 ]
-TAGS = {"nbval-ignore-output", "nbval-skip", "raises-exception"}
+TAGS = {"nbval-ignore-output", "nbval-skip", "raises-exception", "hide-input"}
 TAGS |= {"export", "rung", "summary", "exercise"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
 Definition = ast.FunctionDef | ast.ClassDef

@@ -84,7 +84,7 @@ def _sentence_with_arcs(
         )
     )
     asks = alt.condition(
-        alt.datum.word == query, alt.value("#d55e00"), alt.value("black")
+        alt.datum.word == query, alt.value("#d55e00"), alt.value("#444444")
     )
     text = marks(words).mark_text(fontSize=14).encode(text="word:N", color=asks)
     values = marks(numbers).mark_text(fontSize=13, fontWeight="bold", align="right")

@@ -101,7 +101,7 @@ def attention_by_hand(
     plane = alt.layer(
         placed.mark_rule(color=BLUE, strokeWidth=2).encode(**origin),
         placed.mark_point(color=BLUE, filled=True, size=40, opacity=1),
-        placed.mark_text(dy=-10, fontSize=13).encode(text="word:N"),
+        placed.mark_text(align="left", dx=7, dy=-5, fontSize=13).encode(text="word:N"),
         named.mark_point(shape="cross", size=60, color=ORANGE, strokeWidth=1),
         named.mark_text(dy=14, fontSize=12, fontStyle="italic").encode(text="name:N"),
         moved.mark_rule(color=ORANGE, strokeWidth=3).encode(**origin),
@@ -149,7 +149,7 @@ def attention_by_hand(
     )
     votes_ = alt.layer(
         ballot.mark_bar(color=GREEN, height=14),
-        ballot.mark_text(align="left", dx=4, fontSize=13).encode(
+        ballot.mark_text(align="left", dx=4, fontSize=13, color="#444444").encode(
             text=alt.Text("weight:Q", format=".2f")
         ),
         width=250,
@@ -176,7 +176,7 @@ def softmax_by_width(scores: list[float]) -> altair.VConcatChart:
     ``scores`` are one query's, divided by √d_k, so of about the size 1.
     """
     alt = optional_import("altair")
-    width = _slider("log_width", "width d_k, doubled so many times:", 6, 0, 10, 1)
+    width = _slider("log_width", "log₂ of the width d_k", 6, 0, 10, 1)
     divide = alt.param(
         name="divide", value=False, bind=alt.binding_checkbox(name="divide by √d_k ")
     )
@@ -663,7 +663,7 @@ def next_word(
     best_first = [alt.SortField("log_p", order="descending")]
     y = alt.Y("word:N", sort=None, title=None)
     x = {"title": "probability", "scale": alt.Scale(domain=(0, 1))}
-    text = alt.Chart().mark_text(align="left", dx=4, fontSize=11)
+    text = alt.Chart().mark_text(align="left", dx=4, fontSize=11, color="#444444")
     bars = (
         alt.layer(
             alt.Chart().mark_bar(color="#cccccc").encode(alt.X("all:Q", **x), y),

@@ -26,11 +26,24 @@ function stack(spec) {
     spec.encoding.facet = { ...spec.encoding.column, columns: 1 };
     delete spec.encoding.column;
   }
+  if (spec.facet && typeof spec.spec?.width === "number") spec.columns = 1;
   if (spec.facet?.column) Object.assign(spec, { facet: spec.facet.column, columns: 1 });
   if (spec.hconcat) {
     spec.vconcat = spec.hconcat;
     delete spec.hconcat;
   }
+}
+// Long titles get several lines.
+function wrap(spec, letters) {
+  for (const key of ["vconcat", "concat"]) spec[key]?.forEach(part => wrap(part, letters));
+  const held = typeof spec.title === "string" ? spec : spec.title;
+  const key = held === spec ? "title" : "text";
+  if (typeof held?.[key] !== "string") return;
+  const lines = [""];
+  for (const word of held[key].split(" "))
+    if ((lines.at(-1) + word).length < letters) lines[lines.length - 1] += word + " ";
+    else lines.push(word + " ");
+  held[key] = lines.map(line => line.trim()).filter(Boolean);
 }
 function shrink(spec, by, share) {
   for (const key of ["vconcat", "concat", "layer"])
@@ -62,6 +75,7 @@ async function draw(chart) {
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
   if (fits) {
     stack(spec);
+    wrap(spec, room / 7.8);
     spec.config.legend = { ...spec.config.legend, orient: "bottom", columns: 2 };
     spec.config.view.continuousWidth = room - 90;
   }
@@ -110,6 +124,7 @@ narrow.addEventListener("change", redraw);
 const large = document.createElement("dialog");
 large.id = "large";
 large.addEventListener("click", () => large.close());
+large.addEventListener("keydown", event => event.key === "Escape" && large.close());
 document.body.append(large);
 for (const figure of document.querySelectorAll(".drawing")) {
   const button = document.createElement("button");
@@ -144,10 +159,14 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
     else link.setAttribute("aria-label", name(heading));
   };
   const page = location.pathname.split("/").slice(-2).join("/");
+  let last = 0;
   const look = () => {
     const at = headings.findLastIndex(each => each.getBoundingClientRect().top < 120);
     pill.hidden = at < 0;
     if (at >= 0) lead(here, headings[at], name(headings[at]));
+    // On a phone, it makes room while one reads on.
+    pill.classList.toggle("away", narrow.matches && scrollY > last + 2);
+    last = scrollY;
     lead(before, headings[at - 1]);
     lead(after, headings[at + 1]);
     const share = (scrollY + innerHeight) / document.documentElement.scrollHeight;
