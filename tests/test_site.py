@@ -461,9 +461,13 @@ def test_a_figure_opens_large_and_closes(visit):
 
 
 def test_the_pill_leads_to_the_section_before_and_the_next(visit):
-    page = visit("notebooks/01_architecture#1.5-Masks")
+    page = visit("notebooks/01_architecture")
     pill = page.locator("#where")
-    page.wait_for_function("document.querySelector('#where').innerText.includes('1.5')")
+    # Until the fonts are there and the charts drawn, the text moves.
+    page.wait_for_function("""() => {
+        document.getElementById("1.5-Masks").scrollIntoView();
+        return document.querySelector("#where").innerText.includes("1.5");
+    }""")
     pill.locator("a").last.click()
     page.wait_for_function(
         "document.querySelector('#where').innerText.includes('finished attention')"

@@ -176,11 +176,13 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
     } catch {} // the browser may keep nothing
   };
   let asked = false;
-  addEventListener("scroll", () => {
+  const ask = () => {
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => { asked = false; look(); });
-  }, { passive: true });
+  };
+  addEventListener("scroll", ask, { passive: true });
+  new ResizeObserver(ask).observe(document.body); // charts and fonts move the text
   look();
 }
 
