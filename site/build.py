@@ -360,7 +360,7 @@ def by_hand() -> dict:
 
 def programs(static: Path, edition: Path) -> None:
     """Write the program that draws charts, the style of figures, and previews."""
-    # Its names stay its own: MathJax and the theme have theirs.
+    # Its names stay its own: the theme has others.
     vega = "(() => {" + vl_convert.javascript_bundle() + "})();"
     (static / "vega.js").write_text(vega, encoding="utf-8")
     (static / "figures.css").write_text(drawings.style(), encoding="utf-8")

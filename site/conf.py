@@ -44,7 +44,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
 html_use_index = False
-html_search_language = "en"  # of an index that is not used: see sections.py
+html_search_language = "en"  # of Sphinx's index, which sections.py replaces
 html_last_updated_fmt = None
 html_theme_options = {
     "top_of_page_buttons": ["view"],  # templates/components makes it the other language

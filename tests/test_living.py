@@ -97,7 +97,7 @@ def test_mask_by_hand_agrees_with_attention(hides):
 
 
 @pytest.mark.parametrize("position, base", [(0, 4), (44, 4), (7, 2)])
-def test_position_clocks_are_the_table(position, base):
+def test_position_clocks_count_on_from_the_position(position, base):
     spec = living.position_clocks(8, 60, [0, 1]).to_dict()
     shown = texts(spec, position=position, log_base=base)
     assert str(position) in shown and str(position + 5) in shown
