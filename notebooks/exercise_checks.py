@@ -1,37 +1,44 @@
 """The checks of the exercises: `from exercise_checks import check`.
 
-`check("1.2", answer)` says in one line whether an answer is right, and if not, what
+`check("1.4", answer)` says in one line whether an answer is right, and if not, what
 is wrong with it. It never stops a notebook. Each check is a function below that
 calls the answer with small inputs and asserts what must hold; the text behind an
-`assert` is what the reader sees, so it names the input and gives a hint.
+`assert` is what the reader sees, so it names the input and gives a hint. Inputs are
+drawn from a seed where that is possible, so another seed is another check.
+
+A teacher's grader keeps the answer in another process (`teaching/grade.py`). That is
+why a check passes it nothing but values, and gets back nothing but values.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
+import hashlib
+import itertools
 import math
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import annotated_transformer as at
 
-CHECKS: dict[str, Callable[[Any], None]] = {}
+Check = Callable[..., None]
+CHECKS: dict[str, Check] = {}
 UNANSWERED = "not answered yet."
 
 
-def exercise(number: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+def exercise(number: str) -> Callable[[Check], Check]:
     """Register the decorated function as the check of an exercise."""
 
-    def register(judge: Callable[[Any], None]) -> Callable[[Any], None]:
+    def register(judge: Check) -> Check:
         if number in CHECKS:
             raise ValueError(f"exercise {number} has two checks")
         CHECKS[number] = judge
@@ -40,21 +47,56 @@ def exercise(number: str) -> Callable[[Callable[[Any], None]], Callable[[Any], N
     return register
 
 
-def complaint(number: str, answer: Any) -> str | None:
+class Answer:
+    """A reader's function or class, as a check calls it.
+
+    ``ask`` runs a probe beside it: a function of this file that calls it and notes
+    what can only be seen there. A grader's answer has the same two methods.
+    """
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.ask(called, *inputs)
+
+    def ask(self, probe: Callable[..., Any], *inputs: Any) -> Any:
+        return probe(self.value, *inputs)
+
+
+def called(answer: Any, *inputs: Any) -> Any:
+    return answer(*inputs)
+
+
+def kind(answer: Any) -> str:
+    """Return what messages call the type of a value."""
+    if isinstance(answer, Answer):
+        return answer.ask(kind)
+    return "class" if isinstance(answer, type) else type(answer).__name__
+
+
+def wrapped(answer: Any) -> Any:
+    """Return an answer in which each function or class is an Answer."""
+    if type(answer) in (tuple, list):
+        return type(answer)(map(wrapped, answer))
+    return Answer(answer) if callable(answer) else answer
+
+
+def complaint(number: str, answer: Any, seed: int = 0, **numbers: Any) -> str | None:
     """Return what is wrong with an answer, in a sentence; None if it is right.
 
-    The check runs from a seed of its own and leaves the notebook's random numbers
-    as they were.
+    ``numbers`` replace those that the exercise gives, if its check takes any. The
+    inputs come from the seed; the notebook's random numbers stay as they were.
     """
     if number not in CHECKS:
-        known = ", ".join(sorted(CHECKS))
+        known = ", ".join(CHECKS)
         return f"there is no exercise of this number; there are {known}."
     if answer is None or answer is ...:
         return UNANSWERED
     try:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.manual_seed(0)
-            CHECKS[number](answer)
+            torch.manual_seed(seed)
+            CHECKS[number](wrapped(answer), **numbers)
     except NotImplementedError:
         return UNANSWERED
     except AssertionError as error:
@@ -85,6 +127,51 @@ def check(number: str, answer: Any) -> None:
         print(f"Exercise {number}: not yet: {found}")
 
 
+def sealed(question: str, answer: Any) -> str:
+    """Return the fingerprint of an answer, so that this file need not hold it."""
+    return hashlib.sha256(f"{question}: {answer}".encode()).hexdigest()[:12]
+
+
+def same(found: Any, expected: Tensor) -> bool:
+    """Return whether this is the expected tensor, up to rounding."""
+    return (
+        isinstance(found, Tensor)
+        and found.shape == expected.shape
+        and torch.allclose(found.double(), expected.double(), rtol=1e-4, atol=1e-5)
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def near(found: float, expected: float) -> bool:
+    return math.isclose(found, expected, rel_tol=1e-4, abs_tol=1e-9)
+
+
+def numbers_of(answer: Any, count: int, asked: str) -> list[float]:
+    """Return an answer that is ``count`` numbers, or complain with what is asked."""
+    right = isinstance(answer, tuple | list) and len(answer) == count
+    assert right and all(map(is_number, answer)), asked
+    return list(answer)
+
+
+def true_sentences(
+    number: str, found: Any, reasons: dict[str, str], sealed_letters: set[str]
+) -> None:
+    """Judge an answer that lists the letters of all true sentences."""
+    assert isinstance(found, str | list | tuple | set), (
+        f"a list of letters is needed, not {kind(found)}."
+    )
+    strange = [each for each in found if each not in reasons]
+    assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
+    for letter, reason in reasons.items():
+        holds = sealed(number, letter) in sealed_letters
+        assert (letter in found) == holds, (
+            f"{letter} is {'' if holds else 'not '}true: {reason}"
+        )
+
+
 def show(value: Any) -> str:
     """Return a value as messages show it, with tensors as short lists."""
     if isinstance(value, Tensor):
@@ -102,35 +189,102 @@ def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
     the two differ: type, shape, or the first place where the values do.
     """
     hint = f" Hint: {hint}" if hint else ""
-    kind = type(found).__name__
-    assert isinstance(found, Tensor), f"{given} a tensor is needed, not {kind}.{hint}"
+    assert isinstance(found, Tensor), (
+        f"{given} a tensor is needed, not {kind(found)}.{hint}"
+    )
 
-    def same(what: str, was: Any, should: Any, equal: bool) -> None:
+    def require(what: str, was: Any, should: Any, equal: bool) -> None:
         assert equal, f"{given} your {what} is {was}; it should be {should}.{hint}"
 
     shapes = tuple(found.shape), tuple(expected.shape)
-    same("shape", *shapes, shapes[0] == shapes[1])
+    require("shape", *shapes, shapes[0] == shapes[1])
     kinds = [(t.is_floating_point(), t.dtype == torch.bool) for t in (found, expected)]
-    same("type", found.dtype, expected.dtype, kinds[0] == kinds[1])
+    require("type", found.dtype, expected.dtype, kinds[0] == kinds[1])
     far = ~torch.isclose(
         found.detach().double(), expected.detach().double(), rtol=1e-4, atol=1e-5
     )
     if far.any():
         place = far.nonzero()[0].tolist()
         was, should = show(found[tuple(place)]), show(expected[tuple(place)])
-        same(f"value at {place}" if place else "value", was, should, False)
+        require(f"value at {place}" if place else "value", was, should, False)
 
 
 # chapter 1
 
 
 @exercise("1.1")
-def shapes(answer: Any) -> None:
+def one_row(answer: Any) -> None:
+    asked = "give three lists of numbers: ([…, …, …], […, …], […, …, …])"
+    assert isinstance(answer, tuple | list) and len(answer) == 3, asked
+    parts = [numbers_of(part, n, asked) for part, n in zip(answer, (3, 2, 3))]
+    query = torch.tensor([[2.0, 0, 1, 1]])
+    keys = torch.tensor([[0.0, 3, 1, -1], [1, 5, -1, 1], [1, 0, 2, 0]])
+    values = torch.tensor([[10.0, 0], [0, 10], [5, 5]])
+    seen = torch.tensor([[True, True, False]])
+    output, weights = at.attention(query, keys, values)
+    _, masked = at.attention(query, keys, values, seen)
+    scores = query @ keys.mT
+    wrong = (
+        {
+            "are the weights without the division by √d_k": scores.softmax(-1),
+            "are the scores; the softmax is missing": scores / 2,
+        },
+        {"is the plain mean of the values": values.mean(0)},
+        {
+            "don't sum to one. Hint: mask before the softmax": weights * seen,
+            "come from a score of 0, which is not a weight of 0": (
+                scores / 2 * seen
+            ).softmax(-1),
+        },
+    )
+    names = "the weights", "the output", "the weights without the third key"
+
+    def far(part: list[float], expected: Tensor) -> bool:
+        return (torch.tensor(part) - expected).abs().max().item() > 0.006
+
+    for part, name, right, faults in zip(
+        parts, names, (weights, output, masked), wrong
+    ):
+        for fault, expected in faults.items():
+            assert far(part, expected), f"{part} {fault}."
+        assert not far(part, right), (
+            f"{name}: not {part}. Hint: score each key, divide by √d_k, take the "
+            "exponentials, and divide them by their sum."
+        )
+
+
+@exercise("1.2")
+def spread_of_scores(answer: Any) -> None:
+    found = numbers_of(answer, 4, "give four numbers, for (a), (b), (c), and (d)")
+    q, k = torch.randn(2, 100_000, 64)
+
+    def variance(q: Tensor, k: Tensor) -> float:
+        return (q * k).sum(-1).var().item()
+
+    asked = (
+        ("(a)", variance(q, k), "the variances of 64 independent products add up"),
+        ("(b)", variance(q / 2, k / 2), "half of both vectors is a quarter of a score"),
+        ("(c)", variance(q + 1, k), "the variance of a product of means 1 and 0 is "
+         "E[q²] E[k²], and E[q²] is the variance plus the square of the mean"),
+        ("(d)", variance(2 * q, 2 * k) ** 0.5, "divided by their standard deviation, "
+         "numbers have the variance 1"),
+    )  # fmt: skip
+    for number, (part, measured, hint) in zip(found, asked):
+        assert abs(number - measured) < 0.02 * measured, (
+            f"{part} is not {number:g}; drawn 100,000 times, it is about "
+            f"{measured:.3g}. Hint: {hint}."
+        )
+
+
+@exercise("1.3")
+def shapes(
+    answer: Any, B: int = 2, S: int = 7, L: int = 4, d_model: int = 512, h: int = 8
+) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "give three shapes, as ((…), (…), (…))"
     )
-    layer = at.MultiHeadedAttention(8, 512, 0.0)
-    words, memory = torch.randn(2, 4, 512), torch.randn(2, 7, 512)
+    layer = at.MultiHeadedAttention(h, d_model, 0.0)
+    words, memory = torch.randn(B, L, d_model), torch.randn(B, S, d_model)
     layer(words, memory, memory)
     queries = layer.split(layer.linears[0](words))
     asked = (
@@ -145,7 +299,7 @@ def shapes(answer: Any) -> None:
         ).replace("memory don't", "memory does not")
 
 
-@exercise("1.4")
+@exercise("1.7")
 def wavelengths(answer: Any) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 2, (
         "give two distances, as (for 10000, for 100)"
@@ -165,50 +319,50 @@ def wavelengths(answer: Any) -> None:
         )
 
 
-@exercise("1.2")
+def steps_of_python(answer: Any, *inputs: Any) -> int:
+    """Return how many steps Python's interpreter takes in the answer's own code."""
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_globals.get("__name__", "").startswith("torch"):
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        answer(*inputs)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@exercise("1.4")
 def masks_from_lengths(answer: Any) -> None:
-    for lengths, size in (([3, 1], 3), ([0, 2, 5], 5), ([1], 4)):
-        rows = [[s < length for s in range(size)] for length in lengths]
+    few = [0, 2, 5]
+    for lengths, size in (([3, 1], 3), (few, 5), ([1], 4)):
+        rows = torch.zeros(len(lengths), size, dtype=torch.bool)
+        for row, length in zip(rows, lengths):
+            row[:length] = True
         agree(
             answer(torch.tensor(lengths), size),
-            torch.tensor(rows).unsqueeze(1),
+            rows.unsqueeze(1),
             f"for lengths {lengths} and size {size}",
             "True where attention is allowed, and one row for all queries",
         )
+    many = torch.tensor(few * 20)
+    counts = [answer.ask(steps_of_python, x, 5) for x in (torch.tensor(few), many)]
+    assert counts[0] == counts[1], (
+        "the masks are right, but Python works twenty times as long for sixty lengths "
+        "as for three: somewhere there is a loop. Hint: compare a row of positions "
+        "with a column of lengths."
+    )
 
 
-@exercise("1.5")
-def size_of_a_model(answer: Any) -> None:
-    for vocab, N, d_model, d_ff in ((11, 1, 4, 8), (7, 3, 6, 10)):
-        model = at.make_model(vocab, vocab, N, d_model, d_ff, 2)
-        at.tie_weights(model, "all")
-        count = at.count_parameters(model)
-        found = answer(vocab, N, d_model, d_ff)
-        given = f"for vocab={vocab}, N={N}, d_model={d_model}, d_ff={d_ff}"
-        assert isinstance(found, int), f"{given} a whole number is needed, not {found}"
-        off = f"{abs(found - count)} too {'many' if found > count else 'few'}"
-        assert found == count, (
-            f"{given} you count {found}, which is {off}. Hint: compare with "
-            "`for name, p in model.named_parameters(): print(name, p.numel())`"
-        )
-
-
-class Watch(TorchDispatchMode):
-    """Note whether any result has the given last two axes."""
-
-    def __init__(self, axes: tuple[int, int]):
-        super().__init__()
-        self.axes = axes
-        self.seen = False
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, Tensor) and result.shape[-2:] == self.axes:
-            self.seen = True
-        return result
-
-
-@exercise("1.6")
+@exercise("1.8")
 def which_outputs_change(answer: Any) -> None:
     assert isinstance(answer, tuple | list) and len(answer) == 4, (
         "give four lists of positions, for (a), (b), (c) and (d)"
@@ -239,7 +393,28 @@ def which_outputs_change(answer: Any) -> None:
         )
 
 
-@exercise("1.7")
+class Work(TorchDispatchMode):
+    """Note how many numbers the largest result has, and which operations ran."""
+
+    def __init__(self):
+        super().__init__()
+        self.largest, self.names = 0, set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.names.add(str(func))
+        if isinstance(result, Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+def tensor_work(answer: Any, *inputs: Any) -> tuple[int, list[str]]:
+    with Work() as work:
+        answer(*inputs)
+    return work.largest, sorted(work.names)
+
+
+@exercise("1.9")
 def in_pieces(answer: Any) -> None:
     q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
     for size in (1, 4, 11, 20):
@@ -253,52 +428,93 @@ def in_pieces(answer: Any) -> None:
         "for scores in the hundreds",
         "subtract the largest score so far before you take exp",
     )
-    with Watch((5, 11)) as watch:
-        answer(q, k, v, 4)
-    assert not watch.seen, (
-        "the result is right, but the whole matrix of 5 by 11 scores was built on the "
-        "way; take the products with one piece of the keys at a time"
+    q, k, v = torch.randn(1, 40, 2), torch.randn(1, 60, 2), torch.randn(1, 60, 2)
+    largest, names = answer.ask(tensor_work, q, k, v, 4)
+    assert largest < 40 * 60, (
+        "the result is right, but for 40 queries and 60 keys a tensor of 2,400 numbers "
+        "was built on the way, all scores at once; take the products with one piece of "
+        "the keys at a time"
+    )
+    assert not any("dot_product_attention" in name for name in names), (
+        "the result is right, but PyTorch's attention computed it. Hint: write the "
+        "loop over the pieces yourself."
     )
 
 
-def outputs_of_heads(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
-    """Return the outputs of h heads of self-attention, (B, h, L, d_k)."""
-    parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
-    heads = [at.attention(*(x @ m[:, part] for m in w), mask)[0] for part in parts]
-    return torch.stack(heads, dim=1)
-
-
-@exercise("1.3")
+@exercise("1.5")
 def mended_attention(answer: Any) -> None:
+    def heads_of(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
+        """Return the outputs of h heads of self-attention, (B, h, L, d_k)."""
+        parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
+        heads = [at.attention(*(x @ m[:, p] for m in w), mask)[0] for p in parts]
+        return torch.stack(heads, dim=1)
+
     x, w = torch.randn(2, 5, 12), torch.randn(3, 12, 12)
-    mask = at.subsequent_mask(5)
-    found, heads = answer(x, *w, 4, mask), outputs_of_heads(x, w, 4, mask)
+    causal = at.subsequent_mask(5)
+    found, heads = answer(x, *w, 4, causal), heads_of(x, w, 4, causal)
     unmoved = heads.reshape(2, 5, 12)  # without bringing the heads of a word together
-    assert not (found.shape == unmoved.shape and torch.allclose(found, unmoved)), (
+    assert not same(found, unmoved), (
         "the heads are split right, but joined wrong: with (B, h, L, d_k), `reshape` "
         "fills a row with several words of one head. Hint: which two axes have to "
         "change places first, so that the h heads of a word are neighbors?"
     )
     other = x.clone()
     other[:, -1] += 1
-    moved = (found - answer(other, *w, 4, mask))[:, :-1].abs().amax()
+    moved = (found - answer(other, *w, 4, causal))[:, :-1].abs().amax()
     assert moved < 1e-5, (
         f"when the last of 5 words is changed, an earlier output moves by {moved:.2f}. "
         "Hint: with B = 1 and x = torch.arange(L * d_model).view(1, L, d_model), which "
         "numbers of which word are in each head?"
     )
-    for h in (1, 2, 4):
-        joined = outputs_of_heads(x, w, h, mask).transpose(1, 2).flatten(2)
-        given = f"for {h} heads of width {12 // h}"
+    random = (torch.rand(1, 5, 5) < 0.5) | torch.eye(5).bool()
+    for h, mask, name in (
+        (1, causal, "a causal mask"), (2, causal, "a causal mask"),
+        (4, causal, "a causal mask"), (3, random, "a random mask"),
+    ):  # fmt: skip
+        joined = heads_of(x, w, h, mask).transpose(1, 2).flatten(2)
+        given = f"for {h} heads of width {12 // h} and {name}"
         hint = "each head takes neighboring columns of every word"
         agree(answer(x, *w, h, mask), joined, given, hint)
 
 
+@exercise("1.6")
+def where_the_norm_goes(answer: Any) -> None:
+    norm = at.LayerNorm(6)
+    for weight in norm.parameters():
+        nn.init.uniform_(weight, 0.5, 1.5)
+    sublayers = [nn.Linear(6, 6) for _ in range(3)]
+    x = 3 * torch.randn(2, 5, 6)
+
+    def stream(norm_first: bool, fault: str = "") -> Tensor:
+        y = x
+        for sublayer in sublayers:
+            if fault == "stream":
+                y = norm(y)
+                y = y + sublayer(y)
+            elif fault == "sublayer":
+                y = y + norm(sublayer(y))
+            else:
+                connection = at.SublayerConnection(6, 0.0, norm_first=norm_first)
+                connection.norm = norm
+                y = connection(y, sublayer)
+        return norm(y) if norm_first and fault != "last" else y
+
+    hints = {
+        "stream": "x itself is replaced by its norm, so nothing passes by unchanged.",
+        "sublayer": "what is added is the norm of the sub-layer's output. Hint: the "
+        "norm is of what the sub-layer reads.",
+        "last": "the last norm is missing: no sub-layer follows that would take it.",
+    }
+    for norm_first in (True, False):
+        given = f"for three sub-layers and norm_first={norm_first}"
+        found, expected = answer(x, sublayers, norm, norm_first), stream(norm_first)
+        for fault, hint in hints.items() if norm_first else ():
+            assert not same(found, stream(True, fault)), f"{given} {hint}"
+        hint = "x + f(norm(x)) with norm_first, norm(x + f(x)) without."
+        agree(found, expected, given, hint)
+
+
 # chapter 2
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def listed(row: Any) -> list:
@@ -306,21 +522,17 @@ def listed(row: Any) -> list:
     return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
 
 
-def near(found: float, expected: float) -> bool:
-    return math.isclose(found, expected, rel_tol=1e-4, abs_tol=1e-9)
-
-
 @exercise("2.1")
-def what_the_decoder_reads(answer):
-    row = torch.tensor([[0, 7, 4, 9, 1, 2, 2]])
+def what_the_decoder_reads(answer, ids=(0, 7, 4, 9, 1, 2, 2)):
+    row = torch.tensor([ids])
     batch = at.Batch(row, row)
     assert isinstance(answer, tuple | list) and len(answer) == 3, (
         "three things are asked for, (tgt, tgt_y, ntokens)."
     )
     tgt, tgt_y = (listed(part) for part in answer[:2])
-    assert len(tgt) == len(tgt_y) == 6, (
-        f"tgt has {len(tgt)} ids and tgt_y {len(tgt_y)}. A row of seven makes six "
-        "positions, each with an id that is read and an id to be predicted."
+    assert len(tgt) == len(tgt_y) == len(ids) - 1, (
+        f"tgt has {len(tgt)} ids and tgt_y {len(tgt_y)}. A row of {len(ids)} makes one "
+        "position less, each with an id that is read and an id to be predicted."
     )
     assert tgt == batch.tgt[0].tolist(), (
         f"tgt is not {tgt}. Hint: it is the row without its last id, whatever that is."
@@ -335,7 +547,7 @@ def what_the_decoder_reads(answer):
     )
 
 
-@exercise("2.3")
+@exercise("2.5")
 def a_longer_warm_up(answer):
     pair = isinstance(answer, tuple | list) and len(answer) == 2
     assert pair and all(is_number(part) for part in answer), (
@@ -361,7 +573,7 @@ def a_longer_warm_up(answer):
 @exercise("2.2")
 def perplexity_of_a_test_set(answer):
     found = answer([6 * math.log(10)], [6])
-    assert is_number(found), f"a plain number is needed, not {type(found).__name__}."
+    assert is_number(found), f"a plain number is needed, not {kind(found)}."
     assert near(found, 10), (
         "one batch of 6 words, each given one tenth: the perplexity is 10, not "
         f"{found:.4g}. Hint: the sums are in nats, so the base is e."
@@ -381,9 +593,51 @@ def perplexity_of_a_test_set(answer):
         f"{given} it is {math.exp(0.38):.4f}, not {found:.4f}. Hint: together, the "
         "ten words have 3.8 nats."
     )
+    sums = (30 * torch.rand(4)).tolist()
+    sizes = torch.randint(1, 20, (4,)).tolist()
+    whole = answer(sums, sizes)
+    apart = answer([*sums[:3], 0.25 * sums[3], 0.75 * sums[3]], [*sizes, 0])
+    joined = answer([sums[0] + sums[1], *sums[2:]], [sizes[0] + sizes[1], *sizes[2:]])
+    assert near(whole, apart) and near(whole, joined), (
+        f"for batches of {sizes} words the perplexity changes when the same words are "
+        "divided into batches differently."
+    )
+    assert near(answer([2 * each for each in sums], sizes), whole**2), (
+        "with twice the nats per word, the perplexity must be its square."
+    )
 
 
-@exercise("2.4")
+@exercise("2.3")
+def gradient_of_the_softmax(answer):
+    asked = "give two lists of three numbers, for (a) and (b)"
+    assert isinstance(answer, tuple | list) and len(answer) == 2, asked
+    parts = [numbers_of(part, 3, asked) for part in answer]
+    logits = torch.tensor([1.0, 2.0, 5.0]).log().requires_grad_()
+    for name, found, target in zip(
+        ("(a)", "(b)"), parts, ([0.0, 1.0, 0.0], [0.1, 0.8, 0.1])
+    ):
+        loss = F.cross_entropy(logits, torch.tensor(target))
+        [right] = torch.autograd.grad(loss, logits)
+        found = torch.tensor(found)
+        assert not torch.allclose(found, -right, atol=2e-3), (
+            f"{name}: the signs are the wrong way around. The loss falls when the "
+            "logit of the right word grows."
+        )
+        assert not torch.allclose(found, right + torch.tensor(target), atol=2e-3), (
+            f"{name}: these are the probabilities; the target is still to be "
+            "subtracted."
+        )
+        assert abs(found.sum().item()) < 3e-3, (
+            f"{name}: {show(found)} doesn't sum to zero. Hint: adding the same number "
+            "to all logits changes nothing, so the loss has no slope that way."
+        )
+        assert torch.allclose(found, right, atol=2e-3), (
+            f"{name} is not {show(found)}. Hint: the probabilities first; they are in "
+            "the ratio 1 : 2 : 5."
+        )
+
+
+@exercise("2.6")
 def half_a_cosine(answer):
     peak, warmup, total = 2.0, 10, 110
     given = f"with peak {peak}, warmup {warmup} and total {total}"
@@ -413,23 +667,123 @@ def half_a_cosine(answer):
         "with another peak, warmup and total the rate at the end of the warm-up must "
         "again be the peak; is a number of the example written into the code?"
     )
+    peak = 1 + torch.rand(1).item()
+    warmup = int(torch.randint(2, 50, (1,)))
+    down = 4 * int(torch.randint(10, 50, (1,)))
+    given = f"with peak {peak:.4f}, warmup {warmup} and total {warmup + down}"
+    fall = [answer(warmup + k, peak, warmup, warmup + down) for k in range(down + 1)]
+    for k in range(down // 2):
+        assert near(fall[k] + fall[down - k], peak), (
+            f"{given} the rates {k} updates after the warm-up and {k} before the end "
+            f"add up to {fall[k] + fall[down - k]:.4f}, not to the peak."
+        )
+    for k in range(1, down):
+        # a wave's second difference is proportional to its distance from the middle
+        bend = fall[k - 1] - 2 * fall[k] + fall[k + 1]
+        size = 2 * math.cos(math.pi / down) - 2
+        assert math.isclose(bend, size * (fall[k] - peak / 2), abs_tol=1e-9), (
+            f"{given} the rates around update {warmup + k} don't lie on a cosine."
+        )
+    rise = [answer(k, peak, warmup, warmup + down) / k for k in range(1, warmup + 1)]
+    assert near(min(rise), max(rise)) and near(rise[0], peak / warmup), (
+        f"{given} the rise is not a straight line."
+    )
 
 
-def small_setting() -> tuple:
-    """Return a small model in double precision, its loss and three uneven batches."""
-    torch.manual_seed(1)
-    model = at.make_model(12, 12, N=1, d_model=8, d_ff=16, h=2, dropout=0.0).double()
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0, 0.1))
-    rows = [torch.randint(3, 12, (2, length)) for length in (2, 9, 5)]
-    return model, compute, [at.Batch(each, each, pad=0) for each in rows]
+def small_model(N: int = 1, scale: float = 1.0, dropout: float = 0.0) -> nn.Module:
+    """Return a small model in double precision; a scale makes it sharper."""
+    model = at.make_model(12, 12, N=N, d_model=16, d_ff=32, h=2, dropout=dropout)
+    for parameter in model.parameters():
+        parameter.data *= scale
+    return model.double()
 
 
-def continuation(model, src, src_mask, ys, max_len, fault: str = "") -> Tensor:
-    """Return what a model writes after ys, as it should or with one fault."""
-    with torch.no_grad():
+def uneven_rows() -> list[list[list[int]]]:
+    """Return three pairs of rows; one row of each pair is to be padded."""
+    sizes = (2, 4), (9, 5), (5, 6)
+    return [[torch.randint(3, 12, (n,)).tolist() for n in two] for two in sizes]
+
+
+def gradients(answer, model, compute, batches):
+    """Return what the answer leaves in .grad, where something was before."""
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    answer(model, compute, batches)
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+@exercise("2.4")
+def accumulated(answer):
+    model = small_model()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
+    rows = uneven_rows()
+    batches = [at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in rows]
+
+    def of_one_batch(rows):
+        ids = at.padded([row for two in rows for row in two], pad=0)
+        model.zero_grad()
+        batch = at.Batch(ids, ids, pad=0)
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        compute(out, batch.tgt_y, batch.ntokens)[1].backward()
+        return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+    def alike(one, other):
+        if not all(isinstance(each, Tensor) for each in one.values()):
+            return False
+        return all(torch.allclose(one[name], other[name]) for name in other)
+
+    whole, last = of_one_batch(rows), of_one_batch(rows[-1:])
+    model.zero_grad()
+    found = answer.ask(gradients, model, compute, batches)
+    assert not alike(found, last), (
+        "the gradient is that of the last batch alone. Hint: when are the old ones "
+        "set to zero?"
+    )
+    more = {name: grad + 1 for name, grad in whole.items()}
+    assert not alike(found, more), (
+        "what was in `.grad` before is still in there. Hint: set it to zero once."
+    )
+    means = {name: torch.zeros_like(grad) for name, grad in whole.items()}
+    for two in rows:
+        for name, grad in of_one_batch([two]).items():
+            means[name] += grad
+    assert not alike(found, means), (
+        "each batch was divided by its own number of words and the gradients were "
+        "added: three times too large, and a word of a short batch counts for more."
+    )
+    third = {name: grad / 3 for name, grad in means.items()}
+    assert not alike(found, third), (
+        "this is the mean of the batches' gradients: a word of a short batch counts "
+        "for more than one of a long batch."
+    )
+    assert alike(found, whole), (
+        "the gradient is not that of one batch with all six pairs. Hint: what has to "
+        "be known before the first backward()?"
+    )
+
+
+def left_in_mode(answer, training, model, *inputs):
+    """Return an answer's result, and how it left a model that was in this mode."""
+    model.train(training)
+    result = answer(model, *inputs)
+    return result, model.training
+
+
+MODE = (
+    "the model was in training mode and is in evaluation mode afterwards: the rest of "
+    "its training would go on without dropout.",
+    "the model was in evaluation mode and is in training mode afterwards: it must be "
+    "left as it was.",
+)
+
+
+@exercise("2.7")
+def finish_the_sentence(answer):
+    def continuation(fault: str, ys: Tensor) -> Tensor:
+        """Return what the model writes after ys with one fault."""
         seen = torch.ones_like(src_mask) if fault == "padding" else src_mask
         memory = model.encode(src, seen)
-        while ys.size(1) < max_len:
+        while ys.size(1) < 9:
             read = ys[:, -1:] if fault == "last word" else ys
             triangle = at.subsequent_mask(read.size(1))
             mask = torch.ones_like(triangle) if fault == "no triangle" else triangle
@@ -437,11 +791,8 @@ def continuation(model, src, src_mask, ys, max_len, fault: str = "") -> Tensor:
             last = out[:, 0] if fault == "first position" else out[:, -1]
             word = model.generator(last).argmax(-1, keepdim=True)
             ys = torch.cat([ys, word], dim=1)
-    return ys
+        return ys
 
-
-@exercise("2.5")
-def finish_the_sentence(answer):
     hints = {
         "padding": "the source's padding is attended to. Hint: pass on `src_mask`.",
         "last word": "the decoder reads only the last word. Hint: it has no memory of "
@@ -451,44 +802,44 @@ def finish_the_sentence(answer):
         "first position": "the next word is predicted from the first position. Hint: "
         "which position has read everything?",
     }
-    torch.manual_seed(4)  # a model in which every fault shows
-    model = at.make_model(12, 12, N=2, d_model=16, d_ff=32, h=2, dropout=0.3)
-    for parameter in model.parameters():  # sharp enough to say different things
-        parameter.data *= 2
+    torch.manual_seed(torch.initial_seed() + 4)  # seed 4 shows every fault
+    model = small_model(N=2, scale=2.0, dropout=0.3)
     src = torch.tensor([[5, 3, 9, 4, 7], [8, 6, 2, 0, 0]])
-    setting = model, src, (src != 0).unsqueeze(1)
+    src_mask = (src != 0).unsqueeze(1)
     for typed in ([[1], [1]], [[1, 7, 4], [1, 3, 10]]):
-        model.eval()
         beginning = torch.tensor(typed)
+        K = beginning.size(1)
         given = f"for the beginnings {typed} and max_len 9"
-        expected = continuation(*setting, beginning, 9)
-        found = answer(*setting, beginning.clone(), 9)
-        kind = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        assert kind == (2, 9), f"{given} ids of shape (2, 9) are needed, not {kind}."
+        found, mode = answer.ask(
+            left_in_mode, False, model, src, src_mask, beginning.clone(), 9
+        )
+        what = tuple(found.shape) if isinstance(found, Tensor) else kind(found)
+        assert what == (2, 9), f"{given} ids of shape (2, 9) are needed, not {what}."
         for row, ids in zip(found, beginning):
-            assert torch.equal(row[: len(ids)], ids), (
-                f"{given} a row begins with {show(row[: len(ids)])} instead of "
-                f"{show(ids)}. What was typed must stay as it is."
+            assert torch.equal(row[:K], ids), (
+                f"{given} a row begins with {show(row[:K])} instead of {show(ids)}. "
+                "What was typed must stay as it is."
             )
-        for fault, hint in hints.items():
-            wrong = continuation(*setting, beginning, 9, fault)
-            assert not torch.equal(found, wrong), f"{given} {hint}"
-        agree(found, expected, given, "take the most probable word, again and again.")
-    model.train()
-    assert torch.equal(answer(*setting, beginning.clone(), 9), expected), (
-        "a model in training mode writes other words than in evaluation mode. Hint: "
-        "the chapter has a helper that switches dropout off and restores the mode."
-    )
-    assert model.training, (
-        "the model was in training mode and is in evaluation mode afterwards: the rest "
-        "of its training would go on without dropout."
-    )
-    model.eval()
-    answer(*setting, beginning.clone(), 9)
-    assert not model.training, (
-        "the model was in evaluation mode and is in training mode afterwards: it must "
-        "be left as it was."
-    )
+        model.eval()
+        with torch.no_grad():  # one pass over what was written says what should follow
+            out = model(src, found[:, :-1], src_mask, at.subsequent_mask(8))
+            right = torch.equal(
+                model.generator(out).argmax(-1)[:, K - 1 :], found[:, K:]
+            )
+            for fault, hint in hints.items():
+                wrong = torch.equal(found, continuation(fault, beginning))
+                assert right or not wrong, f"{given} {hint}"
+        assert right, f"{given} some word is not the most probable one."
+        assert not mode, MODE[1]
+        found_in_training, mode = answer.ask(
+            left_in_mode, True, model, src, src_mask, beginning.clone(), 9
+        )
+        assert torch.equal(found_in_training, found), (
+            "a model in training mode writes other words than in evaluation mode. "
+            "Hint: the chapter has a helper that switches dropout off and restores the "
+            "mode."
+        )
+        assert mode, MODE[0]
 
 
 class Watched:
@@ -502,42 +853,65 @@ class Watched:
         return self.compute(x, y, norm)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.compute, name)
+        return getattr(self.__dict__["compute"], name)
 
 
-@exercise("2.6")
-def four_faults(answer):
-    model, _, batches = small_setting()
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
-    whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
+def validated(answer, training, model, batches, compute):
+    """Return an answer's result, and all that it may have left behind."""
     watched = Watched(compute)
-    model.train()
-    alone = answer(model, batches[:1], watched)
-    trains, recorded = model.training, watched.recorded
+    result, mode = left_in_mode(answer, training, model, batches, watched)
+    trainable = all(p.requires_grad for p in model.parameters())
+    return result, mode, watched.recorded, trainable
+
+
+@exercise("2.8")
+def four_faults(answer):
+    model = small_model()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
+    batches = [
+        at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in uneven_rows()
+    ]
+    whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
     one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
-    assert is_number(alone), f"a plain number is needed, not {type(alone).__name__}."
+    alone, trains, recorded, _ = answer.ask(
+        validated, True, model, batches[:1], compute
+    )
+    assert is_number(alone), f"a plain number is needed, not {kind(alone)}."
     assert near(alone, one), (
         f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
         "is to be predicted at each position?"
     )
-    found, given = answer(model, batches, watched), [b.ntokens for b in batches]
+    found, evaluates, _, trainable = answer.ask(
+        validated, False, model, batches, compute
+    )
     assert near(found, whole), (
-        f"for batches of {given} words the NLL is {whole:.4f}, not {found:.4f}. "
-        "Hint: a mean over words is not a mean over batches."
+        f"for batches of {[b.ntokens for b in batches]} words the NLL is {whole:.4f}, "
+        f"not {found:.4f}. Hint: a mean over words is not a mean over batches."
     )
-    assert trains, (
-        "the model was in training mode and is in evaluation mode afterwards: the rest "
-        "of its training would go on without dropout."
-    )
-    model.eval()
-    answer(model, batches, watched)
-    assert not model.training, (
-        "the model was in evaluation mode and is in training mode afterwards: it must "
-        "be left as it was."
-    )
+    assert trains, MODE[0]
+    assert not evaluates, MODE[1]
     assert not recorded, (
         "the forward pass recorded a graph for gradients that nobody needs. Hint: the "
         "chapter has a helper that takes care of this and of the mode."
+    )
+    assert trainable, (
+        "afterwards some weights no longer require gradients, so the rest of the "
+        "training would leave them as they are."
+    )
+
+
+@exercise("2.9")
+def how_sure(answer):
+    reasons = {
+        "a": "which symbol has the highest probability in the smoothed target?",
+        "b": "where is the loss zero? Look at the chart of this section.",
+        "c": "what tells the other symbols apart? And what does the target say?",
+        "d": "the NLL asks for nothing but the probability of the right symbol.",
+        "e": "what does the smoothed target say about padding?",
+        "f": "the loss is the avoidable part of the surprise. What is left to avoid?",
+    }
+    true_sentences(
+        "2.9", answer, reasons, {"42490b3df0a0", "9f34157b80f5", "a9f3070e127c"}
     )
 
 
@@ -552,13 +926,14 @@ def german_words(*sentences: str) -> at.Vocabulary:
 
 
 @exercise("3.1")
-def from_a_word_to_its_number(answer):
+def from_a_word_to_its_number(answer, sentence="der Vogel schläft nie"):
     assert isinstance(answer, list | tuple | Tensor), "the answer is a list of ids."
     ids = listed(answer)
     vocab = german_words(
         "der Hund bellt", "der Hund schläft", "der Vogel schläft", "der Hund frisst"
     )  # fmt: skip
-    expected = [at.START, *vocab("der Vogel schläft nie".split()), at.END]
+    words = sentence.split()
+    expected = [at.START, *vocab(words), at.END]
     assert len(ids) == len(expected), (
         f"your row has {len(ids)} ids. Four words, <s>, and </s> make six."
     )
@@ -567,75 +942,18 @@ def from_a_word_to_its_number(answer):
         f"{ids[-1]}."
     )
     assert at.PAD not in ids, "2 is padding, which fills up the short rows of a batch."
-    assert ids[4] == at.UNK, (
-        f"nie never occurs in training, so its id is that of <unk>, not {ids[4]}."
-    )
-    assert ids[2] == at.UNK, (
-        f"the id of Vogel is not {ids[2]}. Hint: how often does it occur in training, "
-        "and what does min_freq=2 ask for?"
-    )
+    for word, hint in (
+        ("nie", "it never occurs in training."),
+        ("Vogel", "how often does it occur in training, and what does min_freq=2 ask?"),
+    ):
+        place = words.index(word) + 1
+        assert ids[place] == at.UNK, (
+            f"the id of {word} is not {ids[place]}. Hint: {hint}"
+        )
     assert ids == expected, (
         f"the row is not {ids}. Hint: the special tokens have 0 to 3, then come the "
         "words that are kept, the most frequent first."
     )
-
-
-@functools.cache
-def caption_lengths() -> list[tuple[int, int]]:
-    """Return source and target lengths of the training pairs, as in section 3.5."""
-    pairs = at.load_pairs(at.CONFIGS["tiny"], "train")
-    tokenizers = at.load_tokenizers()
-    sides = zip(*pairs, strict=True)
-    cut = [
-        [len(tokenizer.tokenize(text)) + 2 for text in side]
-        for side, tokenizer in zip(sides, tokenizers, strict=True)
-    ]
-    return list(zip(*cut, strict=True))
-
-
-def padding(batch_tokens: int, sides: tuple[int, ...] = (0, 1)) -> float:
-    """Return the share of padding in the batches of a budget."""
-    lengths = caption_lengths()
-    real = positions = 0
-    for group in at.token_budget_batches(lengths, batch_tokens):
-        for side in sides:
-            widths = [lengths[i][side] for i in group]
-            real += sum(widths)
-            positions += len(group) * max(widths)
-    return 1 - real / positions
-
-
-@exercise("3.2")
-def a_smaller_and_a_larger_budget(answer):
-    pair = isinstance(answer, tuple | list) and len(answer) == 2
-    assert pair and all(is_number(part) for part in answer), (
-        "the answer is two numbers, (share with 300, share with 12,000)."
-    )
-    assert all(0 < part < 1 for part in answer), (
-        "a share lies between 0 and 1; five percent is 0.05."
-    )
-
-    def same(shares):
-        return all(abs(a - b) < 6e-4 for a, b in zip(answer, shares))
-
-    shares = padding(300), padding(12_000)
-    assert not same(shares[::-1]), "these are the two shares in the wrong order."
-    for sides, side in (((0,), "source"), ((1,), "target")):
-        assert not same([padding(300, sides), padding(12_000, sides)]), (
-            f"this is the padding of the {side} side alone. Hint: add up the positions "
-            "of both sides before you divide."
-        )
-    assert not same([share / (1 - share) for share in shares]), (
-        "this is padding per word. Hint: divide by all positions, including padding."
-    )
-    assert not same([1 - share for share in shares]), (
-        "these are the shares of words, not of padding."
-    )
-    for budget, found, expected in zip((300, 12_000), answer, shares):
-        assert abs(found - expected) < 6e-4, (
-            f"with a budget of {budget:,} the share is not {found:.4f}. Hint: call "
-            f"`padding_share(token_budget_batches(lengths, {budget}))`."
-        )
 
 
 SENTENCES = [
@@ -652,13 +970,13 @@ def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
     return metric.corpus_score(ours, [theirs]).score
 
 
-@exercise("3.5")
+@exercise("3.4")
 def bleu_by_hand(answer):
     pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
 
     def found(some):
         value = answer(*(list(side) for side in zip(*some)))
-        assert is_number(value), f"return a plain number, not {type(value).__name__}."
+        assert is_number(value), f"return a plain number, not {kind(value)}."
         return value
 
     right = [(theirs, theirs) for _, theirs in pairs]
@@ -692,26 +1010,44 @@ def bleu_by_hand(answer):
     assert found(none) == 0, "if no word is shared, it is 0."
 
 
-@exercise("3.3")
-def a_corpus_that_does_not_fit(answer):
-    draw = torch.Generator().manual_seed(0)
-    sizes = torch.randint(3, 30, (230, 2), generator=draw).tolist()
-    lengths = [(a, b) for a, b in sizes]
+def batches_and_reading(answer, lengths, times, count, batch_tokens, pool):
+    """Return the first batches, and how many lengths had been read before each."""
     taken = 0
 
-    def endless():
+    def stream():
         nonlocal taken
-        for pair in lengths * 1000:
-            taken += 1
-            yield pair
+        for _ in range(times):
+            for pair in lengths:
+                taken += 1
+                yield pair
 
-    batches = iter(answer(endless(), 120, 50))
-    assert next(batches, None), "for an endless stream it yields no batch."
-    assert taken <= 51, (
-        f"it reads {taken} lengths before its first batch, with a pool of 50. Hint: "
+    batches, read = [], []
+    for group in itertools.islice(answer(stream(), batch_tokens, pool), count):
+        batches.append(list(group))
+        read.append(taken)
+    return batches, read
+
+
+@exercise("3.2")
+def a_corpus_that_does_not_fit(answer):
+    lengths = [tuple(pair) for pair in torch.randint(3, 30, (230, 2)).tolist()]
+
+    def packed(start):
+        return len(at.token_budget_batches(lengths[start : start + 50], 120))
+
+    first = packed(0)
+    found, read = answer.ask(batches_and_reading, lengths, 1000, first + 1, 120, 50)
+    assert found, "for an endless stream it yields no batch."
+    assert read[0] <= 51, (
+        f"it reads {read[0]} lengths before its first batch, with a pool of 50. Hint: "
         "`itertools.islice` takes the next fifty items of an iterator, and no more."
     )
-    found = [list(group) for group in answer(iter(lengths), 120, 50)]
+    most = max(read[:first])
+    assert most <= 51, (
+        f"it has read {most} lengths while batches of the first pool of 50 are still "
+        "to come."
+    )
+    found, _ = answer.ask(batches_and_reading, lengths, 1, None, 120, 50)
     seen = sorted(i for group in found for i in group)
     assert max(seen, default=0) >= 50, (
         "for 230 lengths in pools of 50, no index reaches 50. Hint: indices count from "
@@ -727,17 +1063,20 @@ def a_corpus_that_does_not_fit(answer):
         )
         area = len(group) * max(max(lengths[i]) for i in group)
         assert area <= 120, f"a batch has {area} positions, over the budget of 120."
-    pools = [range(start, min(start + 50, 230)) for start in range(0, 230, 50)]
-    packed = sum(
-        len(at.token_budget_batches([lengths[i] for i in pool], 120)) for pool in pools
-    )
-    assert len(found) == packed, (
-        f"there are {len(found)} batches, {packed} would do. Hint: each pool is packed "
+    count = sum(packed(start) for start in range(0, 230, 50))
+    assert len(found) == count, (
+        f"there are {len(found)} batches, {count} would do. Hint: each pool is packed "
         "as a whole, sorted by length."
     )
+    longer, _ = answer.ask(batches_and_reading, lengths, 1, None, 60, 230)
+    expected = sorted(map(sorted, at.token_budget_batches(lengths, 60)))
+    assert sorted(map(sorted, longer)) == expected, (
+        "in a single pool that holds everything, the batches are not those of "
+        "`token_budget_batches`."
+    )
 
 
-@exercise("3.6")
+@exercise("3.5")
 def the_nearest_training_sentence(answer):
     corpus = [
         line.split()
@@ -768,9 +1107,21 @@ def the_nearest_training_sentence(answer):
             f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
             "Hint: if several are equally near, the first counts."
         )
+    letters = [chr(97 + i) for i in torch.randint(0, 6, (40, 4)).flatten().tolist()]
+    drawn = [letters[i : i + 4] for i in range(0, 160, 4)]
+    for line in drawn[:8]:
+        index, share = answer(line, drawn[8:])
+        shares = [
+            len(set(line) & set(other)) / len(set(line) | set(other))
+            for other in drawn[8:]
+        ]
+        assert near(float(share), max(shares)) and index == shares.index(max(shares)), (
+            f"for {' '.join(line)!r} among 32 random lines the answer is not {index}, "
+            f"{show(share)}."
+        )
 
 
-@exercise("3.4")
+@exercise("3.3")
 def mended_collate(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     ids = {
@@ -803,6 +1154,13 @@ def mended_collate(answer):
     assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
         f"{given} the short source row is {short}; after </s> comes padding, {at.PAD}."
     )
+    mixed = [("gh", "f"), ("abcdef", "abc"), ("f", "gh"), ("abc", "abcdef")]
+    src, tgt = rows(mixed, 9)
+    found = [(bare(a), bare(b)) for a, b in zip(src, tgt)]
+    assert found == [(bare(ids[a]), bare(ids[b])) for a, b in mixed], (
+        f"for the pairs {mixed} the rows of src and tgt hold {found}: the order is not "
+        "that of the pairs."
+    )
     src, tgt = rows([("f", "abcdef"), ("f", "gh")], 9)
     assert tgt[0][: len(ids["abcdef"])] == ids["abcdef"], (
         f"for the pair (f, abcdef) the target row is {tgt[0]}: its end is gone. Hint: "
@@ -818,59 +1176,47 @@ def mended_collate(answer):
         f"the second is short enough on both sides; you keep {len(src)} rows. Hint: "
         "half a sentence is not a translation, so a long pair is left out, not cut."
     )
+    [row], _ = rows([("gh", "f")], 4)
+    assert row == ids["gh"], (
+        "with max_tokens=4 the pair (gh, f), four tokens and three, is short enough; "
+        "your src row is {row}."
+    )
 
 
 # chapter 4
 
 
-@exercise("4.2")
-def what_is_computed(answer):
-    assert isinstance(answer, tuple | list) and len(answer) == 3, (
-        "the answer is three numbers: (without a cache, with a cache, source keys)."
-    )
-    words, source = 15, 12
-    model = at.make_model(9, 9, N=1, d_model=8, d_ff=16, h=2)
-    seen = []
-    layer = model.decoder.layers[0].feed_forward
-    layer.register_forward_hook(lambda _, x, y: seen.append(x[0].shape[:-1].numel()))
-    src = torch.full((1, source), 4)
-    at.greedy_decode(model, src, torch.ones(1, 1, source), words + 1, 0)
-    keys = at.DecoderCache(model, src, torch.ones(1, 1, source)).source[0].keys.size(2)
-    assert answer[0] == sum(seen), (
-        f"without a cache it is not {answer[0]}. Hint: to write word t, the decoder "
-        "computes t positions, from the start symbol on; add up 1, 2, … for 15 words."
-    )
-    assert answer[1] == words, (
-        f"with a cache it is not {answer[1]}. Hint: each position is computed when it "
-        "is the newest, and never again."
-    )
-    assert answer[2] == keys, (
-        f"the cache does not hold keys of {answer[2]} positions of the source. Hint: "
-        "all outputs for a sentence share them."
-    )
-
-
-@exercise("4.3")
-def where_the_longer_one_wins(answer):
-    assert is_number(answer), "the answer is one number, such as 0.6."
-
-    def long_wins(alpha):
-        long = at.length_normalized(-5.2, 9, alpha)
-        return long > at.length_normalized(-4.0, 6, alpha)
-
-    assert long_wins(answer), (
-        f"with alpha {answer} the short one still wins. Hint: divide each sum by the "
-        "penalty of its own length, and remember that both are negative."
-    )
-    assert not long_wins(answer - 0.1), (
-        f"the longer one wins with alpha {answer}, but it already wins with "
-        f"{answer - 0.1:.1f}."
-    )
-    tenths = 10 * answer
-    assert near(tenths, round(tenths)), f"{answer} is not a whole number of tenths."
-
-
 @exercise("4.1")
+def merges_by_hand(answer):
+    assert isinstance(answer, list | tuple) and len(answer) == 4, (
+        'give four pairs, such as [("a", "b"), …]'
+    )
+    counts = {"hand": 5, "hund": 4, "band": 2, "und": 8, "bund": 1}
+    text = " ".join(word for word, count in counts.items() for _ in range(count))
+    learned = at.BytePairEncoding.train([text], 260 + 4)
+    merges = at.json.loads(learned.to_json())["model"]["merges"]
+    pieces = {word: ["Ġ", *word] for word in counts}
+    for n, (found, expected) in enumerate(zip(answer, merges), 1):
+        times: dict[tuple[str, str], int] = {}
+        for word, parts in pieces.items():
+            for pair in zip(parts, parts[1:]):
+                times[pair] = times.get(pair, 0) + counts[word]
+        assert isinstance(found, list | tuple) and len(found) == 2, (
+            f"merge {n} is a pair of symbols, not {found!r}."
+        )
+        pair, best = tuple(map(str, found)), tuple(expected)
+        assert pair == best, (
+            f"merge {n} is not {' + '.join(pair)}: those two are neighbors "
+            f"{times.get(pair, 0)} times, and another pair {times[best]} times. Hint: "
+            "count each word as often as it occurs, and Ġ is a symbol, too."
+        )
+        for parts in pieces.values():
+            for i in range(len(parts) - 1):
+                if tuple(parts[i : i + 2]) == best:
+                    parts[i : i + 2] = ["".join(best)]
+
+
+@exercise("4.2")
 def cut_by_merges(answer):
     merges = [("n", "d"), ("u", "nd"), ("Ġ", "h"), ("Ġh", "und")]
     cases = {
@@ -891,10 +1237,12 @@ def cut_by_merges(answer):
         f"with the merges b + c, a + b 'abcab' becomes {expected}, not {found}. "
         "Hint: an early merge takes its symbols away from later ones."
     )
-    words = ["hund", "handball", "ballhund", "unter", "aa", "aaa", "aaaa", "lalalal"]
+    letters = "".join("abln"[i] for i in torch.randint(0, 4, (120,)).tolist())
+    words = ["aa", "aaa", "aaaa", "lalalal"]
+    words += [letters[i : i + n] for n in (4, 5, 6) for i in range(0, 24, n)]
     encoding = at.BytePairEncoding.train([" ".join(words * 3)], 290)
     merges = [tuple(m) for m in at.json.loads(encoding.to_json())["model"]["merges"]]
-    for word in [*words, "bundhall", "lallaa", "aaaaa"]:
+    for word in [*words, letters[24:40], letters[40:60], "lallaa", "aaaaa"]:
         found, expected = list(answer(word, merges)), encoding.tokenize(word)
         assert found == expected, (
             f"with {len(merges)} merges {word!r} becomes {expected}, not {found}. "
@@ -902,7 +1250,218 @@ def cut_by_merges(answer):
         )
 
 
+@exercise("4.3")
+def which_rows_learn(answer):
+    asked = "give four lists of ids, for (a), (b), (c), and (d)"
+    assert isinstance(answer, tuple | list) and len(answer) == 4, asked
+    src, tgt, asked_for = [[3, 4]], [[0, 5]], torch.tensor([5, 1])
+
+    def rows(tie):
+        """Return which rows of each table have a gradient."""
+        model = at.make_model(8, 8, N=1, d_model=8, d_ff=16, h=2, dropout=0.0)
+        at.tie_weights(model, tie)
+        out = model(torch.tensor(src), torch.tensor(tgt), None, at.subsequent_mask(2))
+        F.nll_loss(model.generator(out)[0], asked_for).backward()
+        tables = (
+            model.src_embed[0].lut.weight,
+            model.tgt_embed[0].lut.weight,
+            model.generator.proj.weight,
+        )
+        return [t.grad.abs().sum(-1).nonzero().flatten().tolist() for t in tables]
+
+    expected = [*rows("none"), rows("all")[0]]
+    hints = (
+        "a row is read where its token stands in the source.",
+        "which ids does the decoder read? It doesn't read what it is to predict.",
+        "the softmax compares the vector with every row.",
+        "a shared row gets the sum of three gradients.",
+    )
+    for part, found, right, hint in zip("abcd", answer, expected, hints):
+        assert isinstance(found, list | tuple) and sorted(found) == right, (
+            f"({part}) is not {found}. Hint: {hint}"
+        )
+
+
+@exercise("4.4")
+def what_it_would_have_said(answer):
+    model = at.make_model(9, 9, N=1, d_model=16, d_ff=32, h=2, dropout=0.3)
+    for p in model.parameters():
+        p.data += 0.3 * torch.randn_like(p)
+    src = torch.tensor([[4, 5, 6, 7, 2, 2]])
+    mask, all_seen = (src != 2).unsqueeze(1), torch.ones(1, 1, 6).bool()
+
+    def parts_of(ids, seen):
+        """Return the log-probability of each id but the first, step by step."""
+        with at.in_mode(model, training=False):
+            cache = at.DecoderCache(model, src, seen)
+            steps = [
+                at.decode_step(model, cache, torch.tensor([ids[:n]]))
+                for n in range(1, len(ids))
+            ]
+            return [step[0, new].item() for step, new in zip(steps, ids[1:])]
+
+    for n, start, end in ((4, 0, 1), (7, 3, 8)):
+        ids = torch.randint(3, 8, (n,)).tolist()
+        parts = parts_of([start, *ids, end], mask)
+        expected = sum(parts)
+        given = f"for the output {ids}, start={start} and end={end}"
+
+        given_ids = model, src, mask, ids, start, end
+        found, mode = answer.ask(left_in_mode, True, *given_ids)
+        assert is_number(found), (
+            f"a plain number is needed, not {kind(found)}. Hint: .item()"
+        )
+        assert not near(found, sum(parts[:-1])), (
+            f"{given} the end symbol is missing: stopping is a decision, too."
+        )
+        assert not near(found, expected / len(parts)), (
+            f"{given} this is a mean; the answer is the sum over the words."
+        )
+        assert not near(found, sum(parts_of([start, *ids, end], all_seen))), (
+            f"{given} the source's padding is attended to. Hint: pass on `src_mask`."
+        )
+        assert near(found, answer.ask(left_in_mode, True, *given_ids)[0]), (
+            "a second call gives a different number. Hint: dropout is on."
+        )
+        assert near(found, expected), (
+            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads "
+            "the start symbol and the ids, and predicts the ids and the end symbol."
+        )
+        assert mode, MODE[0]
+        assert not answer.ask(left_in_mode, False, *given_ids)[1], MODE[1]
+
+
+class Table:
+    """A `step` for exercise 4.5: next-token probabilities for each prefix."""
+
+    def __init__(self, rows: dict[tuple[int, ...], list[float]]):
+        self.rows = rows
+        self.after_the_end = False
+
+    def __call__(self, ids: list[int]) -> Tensor:
+        self.after_the_end |= 1 in ids
+        row = self.rows.get(tuple(ids[1:]), [0.01, 0.97, 0.01, 0.01])
+        return torch.tensor(row).double().log()
+
+
+def searched(answer, rows, width, max_len, alpha):
+    """Return what a search finds, and whether it asked what follows the end."""
+    table = Table(rows)
+    return list(answer(table, width, max_len, alpha)), table.after_the_end
+
+
+@exercise("4.5")
+def four_faults_of_a_search(answer):
+    def best(rows, max_len: int, alpha: float) -> list[int]:
+        """Return the output with the best score by trying everything."""
+        table = Table(rows)
+        scored, live = [], [(0.0, [0])]
+        for length in range(1, max_len + 1):
+            live = [
+                (total + logp, [*ids, token])
+                for total, ids in live
+                for token, logp in enumerate(table(ids).tolist())
+            ]
+            over = [each for each in live if each[1][-1] == 1 or length == max_len]
+            scored += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
+            live = [each for each in live if each[1][-1] != 1]
+        return max(scored)[1][1:]
+
+    found, _ = answer.ask(searched, {(): [0.0, 0.4, 0.6, 0.0]}, 2, 4, 0.0)
+    assert found == [2, 1], (
+        "the output `1` has probability 0.4 and `2 1` has 0.58; yours returned "
+        f"`{found}`{', which has not ended' if found[-1:] != [1] else ''}."
+    )
+    _, after = answer.ask(searched, {(): [0.01, 0.6, 0.38, 0.01]}, 3, 4, 0.0)
+    assert not after, (
+        "the search calls `step` with ids that contain the end symbol: a hypothesis "
+        "that has ended stays in the beam, and takes the place of another."
+    )
+    close = {(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]}
+    found, _ = answer.ask(searched, close, 4, 2, 4.0)
+    assert found == best(close, 2, 4.0), (
+        "with alpha 4, `1` scores log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
+        f"log 0.29 / (7/6)^4 = -0.67; yours returned `{found}`. Hint: the start symbol "
+        "does not count as a word."
+    )
+    flat = {
+        (): [0.0, 0.45, 0.55, 0.0],
+        (2,): [0, 0.02, 0.49, 0.49],
+        (2, 2): [0, 0.02, 0.97, 0.01],
+        (2, 3): [0, 0.02, 0.97, 0.01],
+    }
+    for alpha in (0.0, 4.0):
+        found, _ = answer.ask(searched, flat, 64, 3, alpha)
+        right = best(flat, 3, alpha)
+        assert found == right, (
+            f"at max_len 3 and alpha {alpha} the best is {right}, not {found}. Hint: "
+            "an output that is cut there is scored like one that has ended, by its "
+            "length."
+        )
+    narrow = {
+        (): [0.0, 0.0, 0.6, 0.4],
+        (2,): [0.5, 0.0, 0.5, 0.0],
+        (3,): [0.0, 1.0, 0.0, 0.0],
+    }
+    found, _ = answer.ask(searched, narrow, 1, 4, 0.0)
+    assert found[:1] == [2], (
+        f"with width 1 the search is greedy, and the best first id is 2; yours "
+        f"returned `{found}`: more than one hypothesis was kept."
+    )
+    for _ in range(12):
+        bodies = [(), *((a,) for a in (0, 2, 3))]
+        bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
+        rows = {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
+        for alpha in (0.0, 0.6, 1.5):
+            found, _ = answer.ask(searched, rows, 64, 3, alpha)
+            right = best(rows, 3, alpha)
+            assert found == right, (
+                f"with a beam that holds everything and alpha {alpha} the best of all "
+                f"outputs is {right}, not {found}. Hint: the score is the sum divided "
+                "by the penalty for the number of words, including the end symbol."
+            )
+
+
+def averaged(answer, states):
+    """Return an average of checkpoints, and the checkpoints as it left them."""
+    return answer(states), states
+
+
 @exercise("4.6")
+def mean_of_checkpoints(answer):
+    def states(dtype=torch.float32):
+        return [{"w": w.to(dtype), "b": b.to(dtype)} for w, b in zip(weights, biases)]
+
+    weights, biases = torch.randn(5, 3, 4), torch.randn(5, 4)
+    found, after = answer.ask(averaged, states())
+    assert isinstance(found, dict) and sorted(found) == ["b", "w"], (
+        "a dictionary is needed that has the names of the checkpoints'."
+    )
+    halves = weights[0]
+    for each in weights[1:]:
+        halves = (halves + each) / 2
+    assert not same(found["w"], halves), (
+        "the last of five checkpoints counts for half of the result, the first for a "
+        "sixteenth. Hint: add them all up before you divide."
+    )
+    for name, expected in (("w", weights.mean(0)), ("b", biases.mean(0))):
+        agree(found[name], expected, f"for five checkpoints, in {name!r},")
+    assert all(torch.equal(a["w"], b["w"]) for a, b in zip(after, states())), (
+        "the first checkpoint has been overwritten: it holds the mean now. Hint: `+=` "
+        "changes the tensor that is there."
+    )
+    weights, biases = 1000 * torch.rand(400, 3, 4), torch.rand(400, 4)
+    found, _ = answer.ask(averaged, states(torch.float16))
+    expected = weights.half().double().mean(0)
+    near_it = torch.allclose(found["w"].double(), expected, rtol=2e-3)
+    assert near_it and found["w"].dtype == torch.float16, (
+        "for 400 checkpoints in float16, whose numbers go to 1,000, the mean is wrong "
+        f"({show(found['w'][0, 0])} instead of {show(expected[0, 0])}) or no longer "
+        "float16. Hint: add up in double precision, and convert the result back."
+    )
+
+
+@exercise("4.7")
 def mean_of_probabilities(answer):
     p = torch.tensor([[[0.9, 0.1]], [[0.3, 0.7]]])
     found = answer(list(p.log()))
@@ -919,158 +1478,10 @@ def mean_of_probabilities(answer):
     agree(found, expected, small, "torch.logsumexp takes the largest one out first")
 
 
-@exercise("4.4")
-def what_it_would_have_said(answer):
-    model = at.make_model(9, 9, N=1, d_model=16, d_ff=32, h=2, dropout=0.3)
-    for p in model.parameters():
-        p.data += 0.3 * torch.randn_like(p)
-    model.train()
-    src, mask = torch.tensor([[4, 5, 6, 7]]), torch.ones(1, 1, 4).bool()
-    for alpha in (0.0, 1.0):
-        [(ids, rating)] = at.beam_search(
-            model, src, mask, 9, 0, end_symbol=1, beam_size=3, length_penalty=alpha
-        )
-        ids = ids[:7]  # where the search was cut, it has no end symbol
-        expected = -sum(surprises(model, src, mask, [0, *ids, 1]))
-        found = answer(model, src, mask, ids, 0, 1)
-        assert is_number(found), (
-            f"a plain number is needed, not {type(found).__name__}. Hint: .item()"
-        )
-        given = f"for the output {ids}"
-        parts = surprises(model, src, mask, [0, *ids, 1])
-        assert not near(found, -sum(parts[:-1])), (
-            f"{given} the end symbol is missing: stopping is a decision, too."
-        )
-        assert not near(found, -sum(parts) / len(parts)), (
-            f"{given} this is a mean; the answer is the sum over the words."
-        )
-        assert near(found, answer(model, src, mask, ids, 0, 1)), (
-            "a second call gives a different number. Hint: dropout is on."
-        )
-        assert near(found, expected), (
-            f"{given} it is {expected:.4f}, not {found:.4f}. Hint: the decoder reads "
-            "the start symbol and the ids, and predicts the ids and the end symbol."
-        )
-    assert model.training, "the model was in training mode before, and no longer is."
-
-
-def surprises(model, src, mask, ids):
-    """Return the negative log-probability of each id but the first, step by step."""
-    with at.in_mode(model, training=False):
-        cache = at.DecoderCache(model, src, mask)
-        steps = [
-            at.decode_step(model, cache, torch.tensor([ids[:n]]))
-            for n in range(1, len(ids))
-        ]
-        return [-step[0, new].item() for step, new in zip(steps, ids[1:])]
-
-
-class Table:
-    """A `step` for exercise 4.5: next-token probabilities for each prefix."""
-
-    def __init__(self, rows: dict[tuple[int, ...], list[float]]):
-        self.rows = rows
-        self.after_the_end = False
-
-    def __call__(self, ids: list[int]) -> Tensor:
-        self.after_the_end |= 1 in ids
-        row = self.rows.get(tuple(ids[1:]), [0.01, 0.97, 0.01, 0.01])
-        return torch.tensor(row).double().log()
-
-    def best(self, max_len: int, alpha: float) -> list[int]:
-        """Return the output with the best score by trying everything."""
-        scored, live = [], [(0.0, [0])]
-        for length in range(1, max_len + 1):
-            live = [
-                (total + logp, [*ids, token])
-                for total, ids in live
-                for token, logp in enumerate(self(ids).tolist())
-            ]
-            over = [each for each in live if each[1][-1] == 1 or length == max_len]
-            scored += [(at.length_normalized(s, length, alpha), ids) for s, ids in over]
-            live = [each for each in live if each[1][-1] != 1]
-        return max(scored)[1][1:]
-
-
-@exercise("4.5")
-def four_faults_of_a_search(answer):
-    late = Table({(): [0.0, 0.4, 0.6, 0.0]})
-    found = list(answer(late, 2, 4, 0.0))
-    assert found == [2, 1], (
-        "the output `1` has probability 0.4 and `2 1` has 0.58; yours returned "
-        f"`{found}`{', which has not ended' if found[-1:] != [1] else ''}."
-    )
-    asked = Table({(): [0.01, 0.6, 0.38, 0.01]})
-    answer(asked, 3, 4, 0.0)
-    assert not asked.after_the_end, (
-        "the search calls `step` with ids that contain the end symbol: a hypothesis "
-        "that has ended stays in the beam, and takes the place of another."
-    )
-    close = Table({(): [0.0, 0.5, 0.5, 0.0], (2,): [0.0, 0.58, 0.42, 0.0]})
-    found = list(answer(close, 4, 2, 4.0))
-    assert found == close.best(2, 4.0), (
-        "with alpha 4, `1` scores log 0.5 / (6/6)^4 = -0.69, and `2 1`, two words, "
-        f"log 0.29 / (7/6)^4 = -0.67; yours returned `{found}`. Hint: the start symbol "
-        "does not count as a word."
-    )
-    flat = Table(
-        {
-            (): [0.0, 0.45, 0.55, 0.0],
-            (2,): [0, 0.02, 0.49, 0.49],
-            (2, 2): [0, 0.02, 0.97, 0.01],
-            (2, 3): [0, 0.02, 0.97, 0.01],
-        }
-    )
-    for alpha in (0.0, 4.0):
-        found, best = list(answer(flat, 64, 3, alpha)), flat.best(3, alpha)
-        assert found == best, (
-            f"at max_len 3 and alpha {alpha} the best is {best}, not {found}. Hint: an "
-            "output that is cut there is scored like one that has ended, by its length."
-        )
-    for seed in range(12):
-        torch.manual_seed(seed)
-        bodies = [(), *((a,) for a in (0, 2, 3))]
-        bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]
-        rows = {body: (2 * torch.randn(4)).softmax(0).tolist() for body in bodies}
-        free = Table(rows)
-        for alpha in (0.0, 0.6, 1.5):
-            found, best = list(answer(free, 64, 3, alpha)), free.best(3, alpha)
-            assert found == best, (
-                f"with a beam that holds everything and alpha {alpha} the best of all "
-                f"outputs is {best}, not {found}. Hint: the score is the sum divided "
-                "by the penalty for the number of words, including the end symbol."
-            )
-
-
 # chapter 5
 
 
-@exercise("5.1")
-def which_cell(answer):
-    hint = "the word before it is read in the row that writes it, and `<s>` has a place"
-    assert isinstance(answer, tuple | list) and len(answer) == 2, (
-        "give a row and a column, such as (0, 4)."
-    )
-    row, column = answer
-    assert row != 3, f"row 3 reads `sleeps`, already written by then. Hint: {hint}."
-    assert row == 2, f"row {row} is not the one that writes `sleeps`. Hint: {hint}."
-    assert column == 3, f"column {column} is not `schläft`. Hint: {hint}."
-
-
-@exercise("5.5")
-def which_map_makes_keys_alike(answer):
-    why = {
-        "queries": "queries are then all alike, and so are the rows, but not the keys",
-        "values": "the values have no part in the weights",
-    }
-    word = str(answer).strip().lower()
-    assert word in {"queries", "keys", "values"}, (
-        f"{answer!r} is not one of 'queries', 'keys' and 'values'."
-    )
-    assert word == "keys", f"not the {word}: {why.get(word)}. Record and look."
-
-
-@exercise("5.4")
+@exercise("5.3")
 def entropy_of_rows(answer):
     sure = torch.eye(3).unsqueeze(0)
     agree(answer(sure), torch.zeros(1), "for weights of 0 and 1", "0 · log 0 is 0.")
@@ -1084,41 +1495,78 @@ def entropy_of_rows(answer):
     agree(answer(many), nats / torch.tensor(2.0).log(), "for maps (2, 5, 6, 7)", hint)
 
 
-@exercise("5.3")
+@exercise("5.2")
 def pieces_to_words(answer):
     weights = torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]])
     given = f"for {show(weights)}, rows [0, 0] and columns [0, 1, 1]"
     hint = "sum over the pieces that get weight, mean over the pieces that give it."
     agree(answer(weights, [0, 0], [0, 1, 1]), torch.tensor([[0.4, 0.6]]), given, hint)
-    same = answer(weights, [0, 1], [0, 1, 2])
-    agree(same, weights, "where every piece is a word", hint)
+    one = answer(weights, [0, 1], [0, 1, 2])
+    agree(one, weights, "where every piece is a word", hint)
     maps = torch.rand(2, 3, 5, 6).softmax(-1)
     found = answer(maps, [0, 0, 0, 1, 2], [0, 1, 1, 2, 3, 3])
-    shape = tuple(found.shape)
-    assert shape == (2, 3, 3, 4), f"maps (2, 3, 5, 6) became {shape}, not (2, 3, 3, 4)."
+    what = tuple(found.shape) if isinstance(found, Tensor) else kind(found)
+    assert what == (2, 3, 3, 4), f"maps (2, 3, 5, 6) became {what}, not (2, 3, 3, 4)."
     agree(found.sum(-1), torch.ones(2, 3, 3), "the sum of each row of words", hint)
     expected = (maps[..., 3, 4] + maps[..., 3, 5]).unsqueeze(-1)
     agree(found[..., 1, 3:], expected, "for the word of one piece", hint)
+    three = (maps[..., 0, 0] + maps[..., 1, 0] + maps[..., 2, 0]) / 3
+    agree(found[..., 0, 0], three, "for a word of three pieces and a first key", hint)
 
 
-@exercise("5.6")
+@exercise("5.4")
+def error_rate_of_links(answer):
+    hint = "a link that is only possible is no mistake, but nothing that must be found"
+    sure, possible = {(0, 0), (1, 2)}, {(0, 0), (1, 2), (1, 1), (2, 2)}
+    for found, expected, given in (
+        (sure, 0.0, "for exactly the sure links"),
+        (possible, 0.0, "for all possible links"),
+        ({(0, 0)}, 1 / 3, "for one of two sure links"),
+        ({(0, 0), (1, 1)}, 0.25, "for one sure and one possible link"),
+        ({(2, 0)}, 1.0, "for one wrong link"),
+        ({(0, 0), (1, 2), (2, 0)}, 0.2, "for both sure links and a wrong one"),
+    ):
+        value = answer(set(found), set(sure), set(possible))
+        assert is_number(value), f"a plain number is needed, not {kind(value)}."
+        assert near(value, expected), (
+            f"{given}, {sorted(found)}, with the sure links {sorted(sure)} and the "
+            f"possible ones {sorted(possible)}, it is {expected:.4f}, not "
+            f"{value:.4f}. Hint: {hint}."
+        )
+    alike = answer({(0, 0)}, set(sure), set(sure))
+    apart = answer({(0, 0)}, set(sure), set(possible) - set(sure))
+    assert near(alike, apart), (
+        "a sure link is possible, too, whether or not the set of possible links "
+        "repeats it."
+    )
+    draws = torch.rand(2, 4, 5) < 0.4
+    expected = at.alignment_error_rate(at.count_links(*draws)).item()
+    found, gold = ({tuple(place) for place in d.nonzero().tolist()} for d in draws)
+    value = answer(found, set(gold), set(gold))
+    assert near(value, expected), (
+        "if every possible link is sure, it is the error rate of this section, "
+        f"{expected:.4f}, not {value:.4f}."
+    )
+
+
+@exercise("5.5")
 def what_the_silenced_print(answer):
     letters = "".join(map(str, answer)) if isinstance(answer, list | tuple) else answer
     letters = re.sub(r"[\s,;]", "", str(letters)).lower()
     assert sorted(letters) == ["a", "b", "c"], (
         f"{answer!r} doesn't have each of the letters a, b and c once, as in 'cab'."
     )
-    assert letters[2] == "c", (
+    assert sealed("5.5, case 3", letters[2]) == "ce0fcce0e4a9", (
         "case 3: without cross-attention, nothing of the source reaches the decoder."
     )
-    assert letters == "bac", (
+    assert sealed("5.5", letters) == "ac31aeb7bb31", (
         "cases 1 and 2 are the other way around. Hint: in section 5.10, where did the "
         "vector at *mit* learn about the hat?"
     )
 
 
 def cells_with_four_faults(attn, head, rows, columns):
-    """Return the cells as the faulty function that exercise 5.2 gives does."""
+    """Return the cells as the faulty function that exercise 5.1 gives does."""
     weights = attn[head, 0] / attn[head, 0].max()
     return [
         (rows.index(row), row, columns.index(column), column, weights[c, r].item())
@@ -1127,7 +1575,7 @@ def cells_with_four_faults(attn, head, rows, columns):
     ]
 
 
-@exercise("5.2")
+@exercise("5.1")
 def cells_of_a_head(answer):
     untouched = torch.rand(2, 2, 3, 3), 1, ["a", "b", "a"], ["x", "y", "x"]
     if answer(*untouched) == cells_with_four_faults(*untouched):
@@ -1155,95 +1603,60 @@ def cells_of_a_head(answer):
     )
     labels = largest[1], largest[3]
     assert labels == ("a", "x"), f"the cell (0, 2) is called {labels}, not ('a', 'x')."
-    padded = answer(torch.rand(1, 1, 4, 5), 0, ["a", "b"], ["x", "y", "z"])
+    maps = torch.rand(1, 1, 4, 5)
+    padded = answer(maps, 0, ["a", "b"], ["x", "y", "z"])
     assert len(padded) == 6, f"{len(padded)} cells for 2 by 3 tokens, not 6."
+    for row, _, column, _, weight in padded:
+        assert near(weight, maps[0, 0, row, column].item()), (
+            f"of a random map the weight at ({row}, {column}) is "
+            f"{maps[0, 0, row, column]:.4f}, not {weight:.4f}."
+        )
 
 
 # chapter 6
 
 
-@exercise("6.1")
-def what_rms_norm_leaves(answer):
-    assert isinstance(answer, tuple | list) and len(answer) == 3, (
-        "give three lists: the vectors, what leaves LayerNorm's output as it was, and "
-        "what leaves RMSNorm's."
-    )
-    vectors = {
-        "a": [3.0, -1.0, 1.0, -3.0],
-        "b": [4.0, 4.0, 4.0, 4.0],
-        "c": [1.0, 3.0, 5.0, 7.0],
-        "d": [0.0, 0.0, 0.0, 0.0],
-        "e": [2.0, 2.0, -6.0, 2.0],
-    }
-    layer_norm, rms_norm = at.LayerNorm(4), at.RMSNorm(4)
-
-    def same(one, two):
-        return torch.allclose(one, two, atol=1e-4)
-
-    def named(part, known):
-        kind = type(part).__name__
-        assert isinstance(part, str | list | tuple | set), f"{kind} is not a list."
-        part = [part] if str(part) in known else list(part)
-        strange = [each for each in part if each not in known]
-        assert not strange, f"{strange[0]!r} is none of {', '.join(known)}."
-        return set(part)
-
-    found = named(answer[0], list(vectors))
-    for name, numbers in vectors.items():
-        x = torch.tensor(numbers)
-        one, two = layer_norm(x), rms_norm(x)
-        if same(one, two) != (name in found):
-            says = "return the same" if same(one, two) else "differ"
-            raise AssertionError(
-                f"for {name} the two {says}. Hint: what is the mean of its numbers, "
-                "and what is left when it is subtracted?"
-            )
-    x = torch.tensor(vectors["c"])
-    changes = {"shift": x + 10, "scale": 10 * x, "flip": -x}
-    for norm, part in zip((layer_norm, rms_norm), answer[1:]):
-        found, who = named(part, list(changes)), type(norm).__name__
-        for name, changed in changes.items():
-            stays = same(norm(changed), norm(x))
-            becomes = f"{show(norm(x))} becomes {show(norm(changed))}"
-            assert not (name in found and not stays), (
-                f"{name} does change the output of {who}: {becomes}."
-            )
-            assert name in found or not stays, (
-                f"{name} leaves the output of {who} as it was. Hint: does it cancel "
-                "when the mean is subtracted, or when the sizes are divided out?"
-            )
-
-
 class WatchComplex(TorchFunctionMode):
-    """Note whether any result is made of complex numbers."""
+    """Note all results that are made of complex numbers."""
 
-    seen = False
+    def __init__(self):
+        super().__init__()
+        self.seen = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        self.seen |= isinstance(result, Tensor) and result.is_complex()
+        if isinstance(result, Tensor) and result.is_complex():
+            self.seen.append(torch.cat([result.real, result.imag], dim=-1))
         return result
 
 
-def turned(x: Tensor, start: int, fault: str = "") -> Tensor:
-    """Rotate vectors x (…, L, d_k) as they should be, or with one fault."""
-    L, d_k = x.shape[-2:]
-    first = {"beginning": 0, "from one": start + 1}.get(fault, start)
-    exponent = torch.arange(0, d_k, 2) / d_k
-    exponent = {"half": exponent / 2, "double": exponent * 2}.get(fault, exponent)
-    angle = torch.arange(first, first + L).unsqueeze(1) * 10000**-exponent
-    angle = -angle if fault == "backward" else angle
-    neighbors = fault.startswith("neighbors")
-    a, b = (x[..., ::2], x[..., 1::2]) if neighbors else x.chunk(2, dim=-1)
-    cos, sin = angle.cos(), angle.sin()
-    parts = [a * cos - b * sin, a * sin + b * cos]
-    if fault == "neighbors":
-        return torch.stack(parts, dim=-1).flatten(-2)
-    return torch.cat(parts, dim=-1)
+def with_complex(answer, x, start):
+    """Return a result, and all complex results on the way, as halves."""
+    with WatchComplex() as watch:
+        found = answer(x.clone(), start)
+    if isinstance(found, Tensor) and found.is_complex():
+        return None, watch.seen
+    return found, watch.seen
 
 
-@exercise("6.2")
+@exercise("6.1")
 def one_multiplication(answer):
+    def turned(x: Tensor, start: int, fault: str) -> Tensor:
+        """Rotate vectors x (…, L, d_k) with one fault."""
+        L, d_k = x.shape[-2:]
+        first = {"beginning": 0, "from one": start + 1}.get(fault, start)
+        exponent = torch.arange(0, d_k, 2) / d_k
+        exponent = {"half": exponent / 2, "double": exponent * 2}.get(fault, exponent)
+        angle = torch.arange(first, first + L).unsqueeze(1) * 10000**-exponent
+        angle = -angle if fault == "backward" else angle
+        neighbors = fault.startswith("neighbors")
+        a, b = (x[..., ::2], x[..., 1::2]) if neighbors else x.chunk(2, dim=-1)
+        cos, sin = angle.cos(), angle.sin()
+        parts = [a * cos - b * sin, a * sin + b * cos]
+        if fault == "neighbors":
+            return torch.stack(parts, dim=-1).flatten(-2)
+        return torch.cat(parts, dim=-1)
+
     hints = {
         "neighbors": "the pairs are neighbors, 0 with 1, 2 with 3. Hint: coordinate i "
         "belongs with i + d_k / 2; `chunk` halves a vector.",
@@ -1263,40 +1676,57 @@ def one_multiplication(answer):
     for shape, start in (((2, 3, 5, 8), 0), ((2, 3, 2, 8), 5), ((1, 6), 3)):
         x = torch.randn(shape)
         given = f"for x of shape {shape} and start {start}"
-        with WatchComplex() as watch:
-            found = answer(x.clone(), start)
-        kind = type(found).__name__
-        assert isinstance(found, Tensor), f"{given} a tensor is needed, not {kind}."
-        assert not found.is_complex(), (
-            f"{given} the result is complex. Hint: put its real parts and then its "
-            "imaginary parts into one vector."
+        found, seen = answer.ask(with_complex, x, start)
+        assert found is not None, (
+            f"{given} the result is complex or nothing. Hint: put its real parts and "
+            "then its imaginary parts into one vector."
+        )
+        assert isinstance(found, Tensor), (
+            f"{given} a tensor is needed, not {kind(found)}."
         )
         expected = at.RotaryEmbedding(shape[-1])(x, start)
-        right = found.shape == expected.shape and torch.allclose(
-            found, expected, rtol=1e-4, atol=1e-5
-        )
+        right = same(found, expected)
         for fault, hint in hints.items():
-            wrong = turned(x, start, fault)
-            if not right and found.shape == wrong.shape:
-                near_it = torch.allclose(found, wrong, rtol=1e-4, atol=1e-5)
-                assert not near_it, f"{given} {hint}"
+            wrong = not right and same(found, turned(x, start, fault))
+            assert not wrong, f"{given} {hint}"
         hint = "position p turns pair i by the angle p / 10000^(2i / d_k)."
         agree(found, expected, given, hint)
-        assert watch.seen, (
-            "the result is right, but no complex number was used on the way. Hint: "
+        assert any(same(each, expected) for each in seen), (
+            "the result is right, but it was not the product of complex numbers. Hint: "
             "`torch.complex(a, b) * torch.polar(…)`"
         )
 
 
-def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
-    """Return what a cache of 32-bit numbers grows by with each token."""
-    model, tokens = at.GPT(9, N, h * d_k, 8, h, h_kv), 3
-    nothing = torch.empty(1, 0, h * d_k)
-    cache = [at.CachedAttention(block.self_attn, nothing) for block in model.blocks]
-    for _ in range(tokens):
-        model(torch.tensor([[4]]), cache)
-    stored = [part for attn in cache for part in (attn.keys, attn.values)]
-    return sum(part.numel() * part.element_size() for part in stored) // tokens
+@exercise("6.2")
+def what_a_gate_does(answer):
+    found = numbers_of(answer, 3, "give three numbers, for (a), (b), and (c)")
+    x, w_g = torch.randn(100, 8), torch.randn(8, 16)
+    w_1, w_2 = torch.randn(8, 16), torch.randn(16, 8)
+
+    def factor(network):
+        return (network(10 * x).norm() / network(x).norm()).item()
+
+    asked = (
+        ("(a)", factor(lambda x: F.relu(x @ w_1) @ w_2), "the ReLU of 10z is ten times "
+         "the ReLU of z."),
+        ("(b)", factor(lambda x: (F.relu(x @ w_g) * (x @ w_1)) @ w_2), "the gate grows "
+         "as well as what it is multiplied by."),
+    )  # fmt: skip
+    for number, (part, measured, hint) in zip(found, asked):
+        assert abs(number - measured) < 1e-3 * measured, (
+            f"{part} is not {number:g}. Hint: {hint}"
+        )
+    plain = 2 * 512 * 2048
+    width = found[2]
+    assert width == int(width) and width > 0, f"(c) is a whole number, not {width}."
+    assert 3 * 512 * width <= plain, (
+        f"(c): with a width of {width} it has {3 * 512 * width:,} weights, more than "
+        f"{plain:,}. Hint: a gated network has three matrices."
+    )
+    assert 3 * 512 * (width + 1) > plain, (
+        f"(c): it could be wider than {width}: with {width + 1} it still has no more "
+        f"than {plain:,} weights."
+    )
 
 
 @exercise("6.3")
@@ -1304,6 +1734,17 @@ def how_many_tokens_fit(answer):
     assert isinstance(answer, tuple | list) and len(answer) == 2, (
         "two functions are asked for, (bytes_per_token, tokens_that_fit)."
     )
+
+    def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
+        """Return what a cache of 32-bit numbers grows by with each token."""
+        model, tokens = at.GPT(9, N, h * d_k, 8, h, h_kv), 3
+        nothing = torch.empty(1, 0, h * d_k)
+        cache = [at.CachedAttention(block.self_attn, nothing) for block in model.blocks]
+        for _ in range(tokens):
+            model(torch.tensor([[4]]), cache)
+        stored = [part for attn in cache for part in (attn.keys, attn.values)]
+        return sum(part.numel() * part.element_size() for part in stored) // tokens
+
     bytes_per_token, tokens_that_fit = answer
     for N, h, h_kv, d_k in ((1, 3, 3, 2), (3, 6, 2, 4), (2, 4, 1, 6)):
         expected = bytes_in_the_cache(N, h, h_kv, d_k)
@@ -1377,8 +1818,7 @@ def grouped_and_rotated(answer):
 
     untouched = draw(6, 2, 3, 5)
     found, faulty = answer(*untouched), with_four_faults(*untouched)
-    kind = type(found).__name__
-    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind(found)}."
     if found.shape == faulty.shape and torch.allclose(found, faulty, atol=1e-5):
         raise NotImplementedError  # so that no hint names a fault before you looked
 
@@ -1436,6 +1876,17 @@ def with_a_leak(model, pieces):
     return torch.cat(logits, dim=1)
 
 
+def logits_and_embedded(answer, model, pieces):
+    """Return logits, and how many positions of a row were embedded for them."""
+    embedded = []
+    counting = model.embed.register_forward_hook(
+        lambda _, read, x: embedded.append(x.size(1))
+    )
+    found = answer(model, pieces)
+    counting.remove()
+    return found, sum(embedded)
+
+
 @exercise("6.5")
 def a_leak_through_the_cache(answer):
     model = at.GPT(vocab=11, N=2, d_model=16, d_ff=24, h=4, groups=2)
@@ -1443,8 +1894,6 @@ def a_leak_through_the_cache(answer):
         weight.data += 0.3 * torch.randn_like(weight)
     ids = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
     expected = model(ids)
-    embedded = []
-    model.embed.register_forward_hook(lambda _, read, x: embedded.append(x.size(1)))
 
     def logits(ids, sizes):
         return answer(model, list(ids[:, : sum(sizes)].split(sizes, dim=1)))
@@ -1454,19 +1903,18 @@ def a_leak_through_the_cache(answer):
         return ((one - other).abs().amax((0, 2)) > 1e-3).nonzero().flatten().tolist()
 
     found = logits(ids, [4, 1, 1])
-    kind = type(found).__name__
-    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind(found)}."
     faulty = with_a_leak(model, ids.split([4, 1, 1], dim=1))
     if found.shape == faulty.shape and torch.allclose(found, faulty, atol=1e-4):
         raise NotImplementedError  # so that no hint names a fault before you looked
 
     for sizes in ([1] * 6, [4], [4, 1, 1], [3, 2, 1], [1, 5]):
         given, L = f"for pieces of {sizes} ids", sum(sizes)
-        embedded.clear()
-        found = logits(ids, sizes)
-        assert sum(embedded) <= L, (
-            f"{given} {sum(embedded)} ids are embedded, not {L}. Hint: what is in the "
-            "cache needn't be computed again."
+        pieces = list(ids[:, :L].split(sizes, dim=1))
+        found, embedded = answer.ask(logits_and_embedded, model, pieces)
+        assert embedded <= L, (
+            f"{given} {embedded} ids are embedded, not {L}. Hint: what is in the cache "
+            "needn't be computed again."
         )
         shapes = tuple(found.shape), tuple(expected[:, :L].shape)
         assert shapes[0] == shapes[1], (
@@ -1494,9 +1942,8 @@ def the_nucleus(answer):
 
     def kept(p, top_p):
         found = answer(list(p), top_p)
-        kind = type(found).__name__
         assert isinstance(found, dict), (
-            f"a dictionary {{id: probability}} is needed, not {kind}."
+            f"a dictionary {{id: probability}} is needed, not {kind(found)}."
         )
         return found
 
@@ -1522,6 +1969,10 @@ def the_nucleus(answer):
                 f"{sharp[i] / share:.4f}, not {found[i]:.4f}. Hint: what is kept has "
                 f"{share:g} in all; divide by that."
             )
+    assert not answer.ask(tensor_work, sharp, 0.6)[1], (
+        "the ids are right, but tensors were used on the way. Hint: `sorted` with a "
+        "`key`, and a loop."
+    )
     found = kept([0.75, 0.0, 0.25], 1.0)
     assert sorted(found) == [0, 2], (
         f"of [0.75, 0.0, 0.25] the nucleus of top_p=1.0 is [0, 2], not "
@@ -1543,17 +1994,15 @@ def the_nucleus(answer):
         )
 
 
-def passed_on(block, x, mask, fault=""):
-    """Return what a block without residual connections does, or one with a fault."""
-    u = x if fault == "norms" else block.norm_1(x)
-    y = block.self_attn(u, u, u, None if fault == "mask" else mask)
-    if fault in ("both", "first"):
-        y = x + y
-    if fault == "attention":
-        return y
-    read = x if fault == "input" else y
-    z = block.feed_forward(read if fault == "norms" else block.norm_2(read))
-    return y + z if fault in ("both", "second") else z
+def outputs_of_block(answer, sizes, state, x, mask, other):
+    """Return what a class of blocks computes with these weights; or what it lacks."""
+    if not isinstance(answer, type):
+        return None
+    block = answer(*sizes)
+    if not isinstance(block, nn.Module) or block.state_dict().keys() != state.keys():
+        return "other weights"
+    block.load_state_dict(state)
+    return block(x, mask), block(x, mask, lambda *given, **named: other)
 
 
 @exercise("6.7")
@@ -1562,21 +2011,35 @@ def without_residuals(answer):
         "two things are asked for, (WithoutResiduals, letters)."
     )
     made, letters = answer
-    kind = type(made).__name__
-    assert isinstance(made, type), f"a class is needed, not {kind}."
-    block = made(16, 24, 4, 2)
-    asked = at.Block(16, 24, 4, 2).state_dict().keys()
-    assert isinstance(block, torch.nn.Module) and block.state_dict().keys() == asked, (
+    assert isinstance(made, Answer), f"a class is needed, not {kind(made)}."
+    sizes = 16, 24, 4, 2
+    block = at.Block(*sizes)
+    for weight in block.parameters():  # fresh scales are all one, whatever the norm
+        if weight.dim() == 1:
+            nn.init.uniform_(weight, 0.5, 1.5)
+    x, mask = torch.randn(2, 5, 16), at.subsequent_mask(5)
+    other = torch.randn_like(x)
+    outputs = made.ask(outputs_of_block, sizes, block.state_dict(), x, mask, other)
+    assert outputs is not None, f"a class is needed, not {kind(made)}."
+    assert outputs != "other weights", (
         "your class doesn't have the weights of `Block`. Hint: derive it from that, "
         "and write only `forward`."
     )
-    for weight in block.parameters():  # fresh scales are all one, whatever the norm
-        if weight.dim() == 1:
-            torch.nn.init.uniform_(weight, 0.5, 1.5)
-    x, mask = torch.randn(2, 5, 16), at.subsequent_mask(5)
-    found, expected = block(x, mask), passed_on(block, x, mask)
-    kind = type(found).__name__
-    assert isinstance(found, Tensor), f"a tensor is needed, not {kind}."
+
+    def passed_on(fault: str = "") -> Tensor:
+        """Return what it should compute, or what it does with one fault."""
+        u = x if fault == "norms" else block.norm_1(x)
+        y = block.self_attn(u, u, u, None if fault == "mask" else mask)
+        if fault in ("both", "first"):
+            y = x + y
+        if fault == "attention":
+            return y
+        read = x if fault == "input" else y
+        z = block.feed_forward(read if fault == "norms" else block.norm_2(read))
+        return y + z if fault in ("both", "second") else z
+
+    found, cached = outputs
+    assert isinstance(found, Tensor), f"a tensor is needed, not {kind(found)}."
     hints = {
         "both": "your block still does what `Block` does: x is added twice.",
         "first": "x is still added to what attention returns.",
@@ -1589,14 +2052,11 @@ def without_residuals(answer):
         "mask": "the mask is lost on the way to the attention.",
     }
     for fault, hint in hints.items():
-        wrong = passed_on(block, x, mask, fault)
-        assert found.shape != wrong.shape or not torch.allclose(
-            found, wrong, rtol=1e-4, atol=1e-5
-        ), hint
-    agree(found, expected, "for x (2, 5, 16)", "attention of the norm, then the rest")
-    other = torch.randn_like(x)
+        assert not same(found, passed_on(fault)), hint
+    hint = "attention of the norm, then the rest"
+    agree(found, passed_on(), "for x (2, 5, 16)", hint)
     agree(
-        block(x, mask, lambda *given, **named: other),
+        cached,
         block.feed_forward(block.norm_2(other)),
         "with a `cached`",
         "as in `Block`, it takes the place of the attention",
@@ -1606,8 +2066,6 @@ def without_residuals(answer):
         "the class is right. Now decide what you expect, train the models, and give "
         "the letters."
     )
-    kind = type(letters).__name__
-    assert isinstance(letters, str | list | tuple | set), f"{kind} is not a list."
     reasons = {
         "a": "the loss falls by almost two nats, so something is learned.",
         "b": "the loss falls to the entropy of the words' frequencies, which takes no "
@@ -1621,10 +2079,6 @@ def without_residuals(answer):
         "f": "a single block comes close to a model with residuals. What does it read, "
         "and what do the blocks above it read?",
     }
-    strange = [each for each in letters if each not in reasons]
-    assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
-    for letter, reason in reasons.items():
-        holds = letter in "bce"
-        assert (letter in letters) == holds, (
-            f"{letter} is {'' if holds else 'not '}true: {reason}"
-        )
+    true_sentences(
+        "6.7", letters, reasons, {"ea8b98031d67", "f89810cbe07d", "f4bacbb35c17"}
+    )

@@ -248,7 +248,7 @@ def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
     if reading is None:
         return None
     text = chapter.read_text(encoding="utf-8")
-    practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+\*+$", text)))
+    practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+ · \w+ \d\*+$", text)))
     run = rows(tables / "README.md")[chapter.stem][1]
     return int(reading[0]), practice, int(re.search(r"\d+", run)[0])
 

@@ -19,9 +19,18 @@ from wrong_answers import WRONG
 import annotated_transformer
 
 HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+) · (?P<title>.+)$", re.M)
-LISTED = re.compile(r"^\| \[(\d+\.\d+) · [^]]+\]\(#Exercise-[^)]+\) \| (\S+) \|")
-KIND = re.compile(r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes\*$", re.M)
-KINDS = {"Recall", "Change and observe", "Implement", "Find the bug"}
+LISTED = re.compile(
+    r"^\| \[(\d+\.\d+) · [^]]+\]\(#Exercise-[^)]+\) \| (\S+) "
+    r"\| ([^|]+) \| (\d+) \| (\d) \|"
+)
+KIND = re.compile(
+    r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes · level (?P<level>[1-5])\*$",
+    re.M,
+)
+KINDS = {
+    "Recall", "By hand", "Change and observe", "Implement", "Find the bug",
+    "Predict and train",
+}  # fmt: skip
 STOPPED = "your answer stops"
 
 
@@ -52,12 +61,6 @@ def exercises(path: Path) -> list[Exercise]:
 def in_order(found: list[Exercise]) -> list[Exercise]:
     """Sort exercises by their numbers, wherever in the chapter they stand."""
     return sorted(found, key=lambda each: each.number)
-
-
-def section_called(path: Path, title: str) -> str | None:
-    """Return the number of the section with this title, or None."""
-    found = re.search(rf"^## (\S+) {title}$", path.read_text(encoding="utf-8"), re.M)
-    return found and found[1]
 
 
 WITH = [path for path in chapters() if exercises(path)]
@@ -100,21 +103,20 @@ def test_exercises_are_numbered_and_name_kind_and_minutes(path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_list_at_the_end_names_every_exercise_and_its_section(path):
-    """Require no list if all exercises still stand in that section."""
-    section, stands_in, listed = "", {}, []
+def test_the_list_at_the_end_names_every_exercise_as_it_stands(path):
+    section, stands_in, listed = "", [], []
     for cell in read(path):
         if cell.cell_type == "markdown":
             for line in cell.source.splitlines():
                 if line.startswith("## "):
                     section, title = line[3:].split(maxsplit=1)
                 if heading := HEADING.match(line):
-                    stands_in[heading["number"]] = section
+                    kind = KIND.search(cell.source[cell.source.index(line) :])
+                    stands_in.append((heading["number"], section, *kind.groups()))
                 if entry := LISTED.match(line):
                     assert title == "Exercises"
                     listed.append(entry.groups())
-    if listed or set(stands_in.values()) != {section_called(path, "Exercises")}:
-        assert listed == sorted(stands_in.items())
+    assert listed == sorted(stands_in)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -151,6 +153,28 @@ def test_wrong_answers_get_a_complaint(each):
         assert found is not None and found != UNANSWERED
         assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
     assert STOPPED not in complaint(each.number, wrong[0])
+
+
+@pytest.mark.parametrize("number", CHECKS)
+def test_wrong_answers_are_wrong_whatever_is_drawn(number):
+    for answer in WRONG[number]:
+        for seed in (1, 2):
+            assert complaint(number, answer, seed) not in (None, UNANSWERED)
+
+
+IMPORTED = [
+    each
+    for module in (exercise_checks, annotated_transformer)
+    for each in vars(module).values()
+    if callable(each) and getattr(each, "__module__", "") == module.__name__
+]
+
+
+@pytest.mark.parametrize("number", CHECKS)
+def test_nothing_that_can_be_imported_is_an_answer(number):
+    """Pass in what a reader finds beside the checks, and in the module."""
+    for each in IMPORTED:
+        assert complaint(number, each) is not None, each.__name__
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():

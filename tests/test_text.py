@@ -227,10 +227,10 @@ def test_what_the_readme_says_of_speed_was_measured(table, system, form, said):
 # The page for teachers
 
 ROW = re.compile(
-    r"^\| (\d\.\d) · ([^|]+?) \| ([^|]+?) \| (\d+) \|", re.M
-)  # number, title, kind, minutes
+    r"^\| (\d\.\d) · ([^|]+?) \| ([^|]+?) \| (\d+) \| (\d) \|", re.M
+)  # number, title, kind, minutes, level
 STATED = re.compile(
-    r"^### Exercise (\d\.\d) · (.+?)\n+\*([^·*]+) · (\d+) minutes\*$", re.M
+    r"^### Exercise (\d\.\d) · (.+?)\n+\*([^·*]+) · (\d+) minutes · level (\d)\*$", re.M
 )
 
 

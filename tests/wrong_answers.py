@@ -13,7 +13,6 @@ from collections import Counter
 from typing import Any
 
 import torch
-from exercise_checks import continuation
 
 import annotated_transformer as at
 
@@ -60,43 +59,102 @@ def without_a_maximum(query, key, value, size):
     return weighted / total
 
 
-def matrices_only(vocab, N, d_model, d_ff):
-    """Count without biases and norms."""
-    return N * (12 * d_model**2 + 4 * d_model * d_ff) + vocab * d_model
+def with_own_mask(x, w_q, w_k, w_v, h, mask):
+    """Ignore the caller's mask; a triangle is right for most callers."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    out = at.attention(q, k, v, at.subsequent_mask(L).unsqueeze(1))[0]
+    return out.transpose(1, 2).reshape(B, L, d_model)
 
 
-def three_tables(vocab, N, d_model, d_ff):
-    """Count two tables that are not there, and all else correctly."""
-    model = at.make_model(vocab, vocab, N, d_model, d_ff, 2)
-    return at.count_parameters(model)
+def turned_over(query, key, value, size):
+    """Build the whole matrix, with keys in the rows."""
+    weights = (key @ query.mT / query.size(-1) ** 0.5).softmax(dim=-2)
+    return weights.mT @ value
 
 
+def one_by_one(lengths, size):
+    """Build each row in a loop."""
+    rows = [[s < length for s in range(size)] for length in lengths.tolist()]
+    return torch.tensor(rows).unsqueeze(1)
+
+
+def stack_with(fault):
+    """Return a stack of residual connections with one fault."""
+
+    def stack(x, sublayers, norm, norm_first):
+        for sublayer in sublayers:
+            if fault == "stream":
+                x = norm(x) + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
+            elif fault == "output":
+                x = x + norm(sublayer(x)) if norm_first else norm(x + sublayer(x))
+            elif fault == "after":
+                x = x + sublayer(norm(x)) if norm_first else x + norm(sublayer(x))
+            elif fault == "alone":
+                x = x + sublayer(norm(x)) if norm_first else norm(sublayer(x))
+            else:
+                x = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
+        return norm(x) if fault == "twice" or norm_first and fault != "last" else x
+
+    return stack
+
+
+ROW = [0.09, 0.24, 0.67], [4.23, 5.77], [0.27, 0.73, 0]
 WRONG["1.1"] = [
+    ([0.02, 0.12, 0.87], ROW[1], ROW[2]),  # not divided
+    ([0, 1, 2], ROW[1], ROW[2]),  # scores
+    (ROW[0], [5, 5], ROW[2]),
+    (ROW[0], ROW[1], [0.09, 0.24, 0]),  # masked after the softmax
+    (ROW[0], ROW[1], [0.21, 0.58, 0.21]),  # a score of 0
+    (ROW[0], ROW[1]),
+    (ROW[0], ROW[1], ["0.27", "0.73", "0"]),
+    3,
+]
+WRONG["1.2"] = [
+    (8, 4, 128, 32),  # the deviation
+    (64, 16, 128, 32),
+    (64, 4, 64, 32),
+    (64, 4, 128, 8),
+    (64, 4, 128, 1024),
+    64,
+]
+WRONG["1.6"] = [
+    stack_with("stream"),
+    stack_with("output"),
+    stack_with("after"),
+    stack_with("alone"),
+    stack_with("last"),
+    stack_with("twice"),
+    lambda x, sublayers, norm, norm_first: None,
+]
+WRONG["1.3"] = [
     ((2, 8, 7, 4), (2, 8, 4, 64), (2, 7, 512)),
     ((2, 8, 4, 7), (2, 4, 512), (2, 7, 512)),
     ((2, 8, 4, 7), (2, 8, 4, 64), (7, 512)),
     (2, 8, 4, 7),
 ]
-WRONG["1.4"] = [(1, 1), (199, 199), (0.5, 0.5), 10]
-WRONG["1.2"] = [
+WRONG["1.7"] = [(1, 1), (199, 199), (0.5, 0.5), 10]
+WRONG["1.4"] = [
     lambda lengths, size: torch.arange(size) < lengths.unsqueeze(1),  # (B, size)
     lambda lengths, size: (torch.arange(size) <= lengths[:, None]).unsqueeze(1),
     lambda lengths, size: (torch.arange(size) < lengths[:, None]).unsqueeze(1).float(),
+    one_by_one,
 ]
-WRONG["1.5"] = [matrices_only, three_tables, lambda *sizes: 3.5]
-WRONG["1.6"] = [
+WRONG["1.8"] = [
     ([2], [0, 1, 2, 3], [0, 1, 2, 3], [2]),  # later positions don't see it
     ([2, 3], [2, 3], [0, 1, 2, 3], [2]),  # the triangle is still there
     ([2, 3], [0, 1, 2, 3], [4], [2]),  # a position of the source
     ([2, 3], [0, 1, 2, 3], [0, 1, 2, 3], []),  # no residual connection
     [2, 3],
 ]
-WRONG["1.7"] = [
+WRONG["1.9"] = [
     mean_of_pieces,
     without_a_maximum,
     lambda query, key, value, size: at.attention(query, key, value)[0],
+    turned_over,
+    lambda q, k, v, size: torch.nn.functional.scaled_dot_product_attention(q, k, v),
 ]
-WRONG["1.3"] = [cut_by_view, joined_by_reshape, causal_but_alone]
+WRONG["1.5"] = [cut_by_view, joined_by_reshape, causal_but_alone, with_own_mask]
 
 
 # chapter 2
@@ -109,7 +167,7 @@ WRONG["2.1"] = [
     4,
 ]
 
-WRONG["2.3"] = [
+WRONG["2.5"] = [
     (0.125, 1.0),  # compares update 4,000 with update 4,000
     (0.5, 0.5),  # the tail moves with the peak
     0.5,
@@ -155,12 +213,42 @@ def linear_fall(step, peak, warmup, total):
     return peak * max(min(step / warmup, down), 0)
 
 
-WRONG["2.4"] = [
+def straight_between(step, peak, warmup, total):
+    """Hit the cosine at five places, with straight lines between them."""
+    if step <= warmup:
+        return peak * step / warmup
+    down = min((step - warmup) / (total - warmup), 1) * 4
+    heights = [(1 + math.cos(math.pi * part / 4)) / 2 for part in range(5)] + [0]
+    part = int(down)
+    low, high = heights[part + 1], heights[part]
+    return peak * (high + (down - part) * (low - high))
+
+
+WRONG["2.6"] = [
+    straight_between,
     cosine_from_the_start,
     cosine_that_rises_again,
     cosine_without_warm_up,
     linear_fall,
 ]
+
+
+def continuation(model, src, src_mask, ys, max_len, fault=""):
+    """Return what a model writes after ys, as it should or with one fault."""
+    with torch.no_grad():
+        seen = torch.ones_like(src_mask) if fault == "padding" else src_mask
+        memory = model.encode(src, seen)
+        while ys.size(1) < max_len:
+            read = ys[:, -1:] if fault == "last word" else ys
+            triangle = at.subsequent_mask(read.size(1))
+            mask = torch.ones_like(triangle) if fault == "no triangle" else triangle
+            out = model.decode(memory, seen, read, mask)
+            last = out[:, 0] if fault == "first position" else out[:, -1]
+            scores = model.generator(last)
+            if fault == "least":
+                scores = -scores
+            ys = torch.cat([ys, scores.argmax(-1, keepdim=True)], dim=1)
+    return ys
 
 
 def finishing(fault="", quiet=True, restore=True):
@@ -189,21 +277,29 @@ def only_the_rest(model, src, src_mask, beginning, max_len):
     return ys[:, beginning.size(1) :]
 
 
-WRONG["2.5"] = [
+WRONG["2.7"] = [
     from_the_start,
     only_the_rest,
     finishing("padding"),
     finishing("last word"),
     finishing("no triangle"),
     finishing("first position"),
+    finishing("least"),
     finishing(quiet=False),
     finishing(restore=False),
     finishing(restore="always"),
 ]
 
 
-def validation(answers="tgt_y", mean_of_means=False, restore=True, graph=False):
-    """Return a validation with none, one, or more of the faults planted in 2.6."""
+def validation(
+    answers="tgt_y",
+    mean_of_means=False,
+    restore=True,
+    graph=False,
+    frozen=False,
+    padding=False,
+):
+    """Return a validation with none, one, or more of the faults planted in 2.8."""
 
     def validation_nll(model, batches, compute):
         before, nll, words, means = model.training, 0.0, 0, []
@@ -212,22 +308,70 @@ def validation(answers="tgt_y", mean_of_means=False, restore=True, graph=False):
             for batch in batches:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
                 total, _ = compute(out, getattr(batch, answers), batch.ntokens)
-                nll, words = nll + total, words + batch.ntokens
+                size = batch.tgt_y.numel() if padding else batch.ntokens
+                nll, words = nll + total, words + size
                 means.append(total / batch.ntokens)
         if restore:
             model.train(True if restore == "always" else before)
+        if frozen:
+            model.requires_grad_(False)
         return sum(means) / len(means) if mean_of_means else nll / words
 
     return validation_nll
 
 
-WRONG["2.6"] = [
+WRONG["2.8"] = [
     validation("tgt", mean_of_means=True, restore=False, graph=True),  # as planted
     validation(mean_of_means=True),
     validation(restore=False),
     validation(restore="always"),
     validation(graph=True),
+    validation(frozen=True),
+    validation(padding=True),
 ]
+
+
+def adding_up(zero="once", words="all", mean=False):
+    """Return what 2.4 asks for, with one or another fault."""
+
+    def accumulate(model, compute, batches):
+        count = sum(batch.ntokens for batch in batches)
+        if words == "positions":
+            count = sum(batch.tgt_y.numel() for batch in batches)
+        if zero == "once":
+            model.zero_grad()
+        for batch in batches:
+            if zero == "each":
+                model.zero_grad()
+            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            norm = batch.ntokens if words == "own" else count
+            _, loss = compute(out, batch.tgt_y, norm)
+            (loss / len(batches) if mean else loss).backward()
+
+    return accumulate
+
+
+WRONG["2.4"] = [
+    adding_up(zero="each", words="own", mean=True),  # as planted
+    adding_up(zero="each"),
+    adding_up(zero="each", words="own"),
+    adding_up(zero="never"),
+    adding_up(words="own"),
+    adding_up(words="own", mean=True),
+    adding_up(words="positions"),
+    adding_up(mean=True),
+    lambda model, compute, batches: None,
+    lambda model, compute, batches: model.zero_grad(),
+]
+WRONG["2.3"] = [
+    ([-0.125, 0.75, -0.625], [-0.025, 0.55, -0.525]),
+    ([0.125, 0.25, 0.625], [0.125, 0.25, 0.625]),
+    ([0, -4, 0], [-0.8, -3.2, -0.16]),  # with respect to the probabilities
+    ([0.125, -0.75, 0.625], [0.125, -0.75, 0.625]),
+    ([0.1, -0.7, 0.6], [0.025, -0.55, 0.525]),
+    0.25,
+]
+WRONG["2.9"] = ["b", "bc", "abcf", "bcdf", "bcef", "cf", "bf", "x", 3]
 
 
 # chapter 3
@@ -240,17 +384,6 @@ WRONG["3.1"] = [
     [0, 4, 3, 5, 3, 1],  # the second most frequent in place of the third
     [0, 4, 3, 6, 2, 1],
     6,
-]
-
-WRONG["3.2"] = [
-    (0.0657, 0.0049),  # in the wrong order
-    (0.5, 6.6),  # percent
-    (0.0029, 0.0377),  # the target side alone
-    (0.0071, 0.0951),  # the source side alone
-    (0.0049, 0.0703),  # per word instead of per position
-    (0.9951, 0.9343),  # the share of words
-    (0.0186, 0.0657),
-    0.0657,
 ]
 
 
@@ -292,7 +425,7 @@ def mean_of_sentences(translations, references):
     return sum(each) / len(each)
 
 
-WRONG["3.5"] = [
+WRONG["3.4"] = [
     some_bleu(clip=False),
     some_bleu(brevity=False),
     some_bleu(reward=True),
@@ -301,7 +434,7 @@ WRONG["3.5"] = [
 ]
 
 
-def pooled(shift=True, last=True, lazy=True, mixed=False, packed=True):
+def pooled(shift=True, last=True, lazy=True, early=False, packed=True):
     """Return a function that batches a stream in pools, with one fault or another."""
 
     def batches(stream, batch_tokens, pool):
@@ -314,7 +447,11 @@ def pooled(shift=True, last=True, lazy=True, mixed=False, packed=True):
             groups = [[i] for i in range(len(lengths))]
             if packed:
                 groups = at.token_budget_batches(lengths, batch_tokens)
-            for group in groups:
+            for n, group in enumerate(groups):
+                if early and n == len(groups) - 1:
+                    stream = itertools.chain(
+                        list(itertools.islice(stream, pool)), stream
+                    )
                 yield [i + start * shift for i in group]
             start += pool
 
@@ -332,10 +469,11 @@ def in_given_order(stream, batch_tokens, pool):
     yield group
 
 
-WRONG["3.3"] = [
+WRONG["3.2"] = [
     pooled(shift=False),
     pooled(last=False),
     pooled(lazy=False),
+    pooled(early=True),
     pooled(packed=False),
     in_given_order,
     lambda stream, batch_tokens, pool: iter([]) or iter([[0]]),
@@ -356,7 +494,7 @@ def jaccard(one, two):
     return len({*one} & {*two}) / len({*one} | {*two})
 
 
-WRONG["3.6"] = [
+WRONG["3.5"] = [
     nearest_by(jaccard, last=True),
     nearest_by(lambda one, two: len({*one} & {*two}) / len({*one})),
     nearest_by(lambda one, two: len({*one} & {*two})),
@@ -364,15 +502,19 @@ WRONG["3.6"] = [
 ]
 
 
-def faulty_collate(apart=False, filled=at.PAD, cut=False, one_width=False):
-    """Return the function of 3.4 with some of its faults."""
+def faulty_collate(
+    apart=False, filled=at.PAD, cut=False, one_width=False, together=False, strict=False
+):
+    """Return the function of 3.3 with some of its faults."""
 
     def collate(pairs, vocab_src, vocab_tgt, max_tokens):
         rows = [
             ([0, *vocab_src(src), 1], [0, *vocab_tgt(tgt), 1]) for src, tgt in pairs
         ]
         if not cut:
-            rows = [row for row in rows if max(map(len, row)) <= max_tokens]
+            rows = [row for row in rows if max(map(len, row)) <= max_tokens - strict]
+        if together:
+            rows = sorted(rows, key=lambda row: len(row[0]), reverse=True)
         sides = [list(side) for side in zip(*rows, strict=True)]
         if apart:
             sides = [sorted(side, key=len) for side in sides]
@@ -387,30 +529,18 @@ def faulty_collate(apart=False, filled=at.PAD, cut=False, one_width=False):
     return collate
 
 
-WRONG["3.4"] = [
+WRONG["3.3"] = [
     faulty_collate(apart=True, filled=at.START, cut=True, one_width=True),  # as planted
     faulty_collate(apart=True),
     faulty_collate(filled=at.START),
     faulty_collate(filled=at.END),
     faulty_collate(cut=True),
     faulty_collate(one_width=True),
+    faulty_collate(together=True),
+    faulty_collate(strict=True),
 ]
 
 # chapter 4
-
-WRONG["4.2"] = [
-    (225, 15, 12),  # the square in place of the triangle
-    (120, 120, 12),
-    (120, 15, 48),  # the source's keys once for each hypothesis
-    120,
-]
-
-WRONG["4.3"] = [
-    1.0,  # one step too early
-    1.2,  # not the first
-    1.15,
-    "1.1",
-]
 
 
 def longest_known(word, merges):
@@ -441,27 +571,87 @@ def from_the_end(word, merges):
     return pieces.split(" ")
 
 
+RIGHT_MERGES = [("n", "d"), ("u", "nd"), ("Ġ", "h"), ("Ġ", "und")]
 WRONG["4.1"] = [
+    [("u", "n"), ("n", "d"), ("Ġ", "h"), ("Ġ", "und")],
+    [*RIGHT_MERGES[:1], ("a", "nd"), *RIGHT_MERGES[2:]],  # each word counted once
+    [*RIGHT_MERGES[:2], ("h", "und"), ("Ġ", "h")],  # without the mark
+    [*RIGHT_MERGES[:3], ("Ġh", "und")],
+    [*RIGHT_MERGES[:3], "Ġund"],
+    RIGHT_MERGES[:3],
+]
+ALL = list(range(8))
+WRONG["4.3"] = [
+    ([3, 4], [5, 1], ALL, ALL),  # what is predicted
+    ([3, 4], [0, 5], [1, 5], ALL),  # only the right words
+    ([3, 4], [0, 5], ALL, [0, 1, 3, 4, 5]),
+    (ALL, ALL, ALL, ALL),
+    3,
+]
+
+
+def mean_with(own=True, weights="all", wide=True):
+    """Return a mean of checkpoints with some of the faults of 4.6."""
+
+    def mean_of_states(states):
+        mean = {name: x.clone() for name, x in states[0].items()} if own else states[0]
+        for state in states[1:]:
+            for name in mean:
+                x = mean[name]
+                if wide:
+                    mean[name] = x.double() + state[name].double()
+                else:
+                    x += state[name]
+                if weights == "halves":
+                    mean[name] /= 2
+        divisor = 1 if weights == "halves" else len(states)
+        return {name: (x / divisor).to(states[-1][name]) for name, x in mean.items()}
+
+    return mean_of_states
+
+
+WRONG["4.6"] = [
+    mean_with(own=False, weights="halves", wide=False),  # as planted
+    mean_with(weights="halves"),
+    mean_with(own=False),
+    mean_with(wide=False),
+    lambda states: mean_with()([{k: x.float() for k, x in s.items()} for s in states]),
+    lambda states: [s["w"] for s in states],
+]
+WRONG["4.2"] = [
     from_the_end,
     longest_known,
     first_of_each,
     lambda word, merges: ["Ġ" + word],
 ]
 
-WRONG["4.6"] = [
+WRONG["4.7"] = [
     lambda log_p: torch.stack(log_p).mean(0),  # a mean of logarithms
     lambda log_p: torch.stack(log_p).exp().mean(0).log(),  # minus infinity
     lambda log_p: torch.stack(log_p).logsumexp(0),  # not divided
 ]
 
 
-def judging(end=True, mean=False, off=True, shift=True, number=True, restore=True):
+def judging(
+    end=True,
+    mean=False,
+    off=True,
+    shift=True,
+    number=True,
+    restore=True,
+    seen=False,
+    symbols=True,
+):
     """Return what 4.4 asks for, with a choice of faults."""
 
     def log_probability(model, src, src_mask, ids, start, end_symbol):
         before = model.training
         if off:
             model.eval()
+        if seen:
+            src_mask = torch.ones_like(src_mask)
+        if not symbols:
+            start, end_symbol = 0, 1
         read = [start, *ids] if shift else [*ids, end_symbol]
         asked = torch.tensor([*ids, end_symbol])
         tgt = torch.tensor([read])
@@ -482,10 +672,12 @@ WRONG["4.4"] = [
     judging(shift=False),
     judging(number=False),
     judging(restore=False),
+    judging(seen=True),
+    judging(symbols=False),
 ]
 
 
-def plain_search(hasty=False, undead=False, start=False, raw=False):
+def plain_search(hasty=False, undead=False, start=False, raw=False, wide=False):
     """Return a beam search with some of the faults of 4.5."""
 
     def search(step, width, max_len, alpha):
@@ -501,7 +693,7 @@ def plain_search(hasty=False, undead=False, start=False, raw=False):
                 for total, ids in live
                 for token, logp in enumerate(step(ids).tolist())
             ]
-            live = sorted(offers, reverse=True)[:width]
+            live = sorted(offers, reverse=True)[: None if wide else width]
             ended += [rated(*each) for each in live if each[1][-1] == 1]
             if not undead:
                 live = [each for each in live if each[1][-1] != 1]
@@ -517,20 +709,12 @@ WRONG["4.5"] = [
     plain_search(undead=True),
     plain_search(start=True),
     plain_search(raw=True),
+    plain_search(wide=True),
     lambda step, width, max_len, alpha: [1],
 ]
 
 
 # chapter 5
-
-WRONG["5.1"] = [
-    (3, 3),  # the row that reads the word
-    (2, 2),  # without the column of <s>
-    (1, 3),
-    7,
-]
-
-WRONG["5.5"] = ["queries", "values", 1]
 
 
 def entropy_in_nats(weights):
@@ -541,7 +725,7 @@ def entropy_with_nan(weights):
     return -(weights * weights.log2()).sum(-1).mean(-1)
 
 
-WRONG["5.4"] = [
+WRONG["5.3"] = [
     entropy_with_nan,
     entropy_in_nats,
     lambda weights: entropy_in_nats(weights).sum() / math.log(2),
@@ -563,15 +747,37 @@ def pieces_joined(weights, row_words, col_words, rows="mean", columns="sum"):
     return join(join(weights, col_words, columns).mT, row_words, rows).mT
 
 
-WRONG["5.3"] = [
+def last_row(weights, row_words, col_words):
+    """Let a word's last piece speak for it."""
+    rows = [max(i for i, w in enumerate(row_words) if w == word) for word in
+            range(max(row_words) + 1)]  # fmt: skip
+    return pieces_joined(weights[..., rows, :], range(len(rows)), col_words)
+
+
+WRONG["5.2"] = [
     lambda w, r, c: pieces_joined(w, r, c, "sum", "sum"),
     lambda w, r, c: pieces_joined(w, r, c, "mean", "mean"),
     lambda w, r, c: pieces_joined(w, r, c, "sum", "mean"),
     lambda w, r, c: w[: max(r) + 1, : max(c) + 1],
+    last_row,
 ]
 
 
-WRONG["5.6"] = [
+def rate_of(drawn, sure, possible, union=True):
+    allowed = possible | sure if union else possible
+    return 1 - (len(drawn & sure) + len(drawn & allowed)) / (len(drawn) + len(sure))
+
+
+WRONG["5.4"] = [
+    lambda drawn, sure, possible: rate_of(drawn, sure, sure),
+    lambda drawn, sure, possible: rate_of(drawn, possible, possible),
+    lambda drawn, sure, possible: rate_of(drawn, sure, possible, union=False),
+    lambda drawn, sure, possible: 1 - rate_of(drawn, sure, possible),
+    lambda drawn, sure, possible: torch.tensor(rate_of(drawn, sure, possible)),
+]
+
+
+WRONG["5.5"] = [
     "abc",  # as if the decoder, not the encoder, had told *mit* about the hat
     "bca",
     "ba",
@@ -580,7 +786,7 @@ WRONG["5.6"] = [
 
 
 def faulty_cells(index=False, scale=False, places=False, turned=False):
-    """Return the function of 5.2 with some of its faults."""
+    """Return the function of 5.1 with some of its faults."""
 
     def cells(attn, head, rows, columns):
         weights = attn[head, 0] if index else attn[0, head]
@@ -600,7 +806,7 @@ def faulty_cells(index=False, scale=False, places=False, turned=False):
     return cells
 
 
-WRONG["5.2"] = [  # with all four faults it is the stub, which is no answer yet
+WRONG["5.1"] = [  # with all four faults it is the stub, which is no answer yet
     faulty_cells(places=True),
     faulty_cells(turned=True),
     faulty_cells(index=True),
@@ -610,17 +816,6 @@ WRONG["5.2"] = [  # with all four faults it is the stub, which is no answer yet
 
 
 # chapter 6
-
-WRONG["6.1"] = [
-    (["a", "d"], ["shift", "scale"], ["scale"]),  # a mean of 0 without symmetry
-    (["a", "b", "d", "e"], ["shift", "scale"], ["scale"]),
-    ("ade", ["shift"], ["scale"]),
-    ("ade", ["shift", "scale", "flip"], ["scale"]),
-    ("ade", ["shift", "scale"], ["shift", "scale"]),  # the mean is gone, too
-    ("ade", ["shift", "scale"], []),
-    ("ade", ["add"], ["scale"]),
-    "mean",
-]
 
 
 def as_complex(pairs="halves", sign=1, first=None, step=2, real=True, back="halves"):
@@ -645,7 +840,7 @@ def as_complex(pairs="halves", sign=1, first=None, step=2, real=True, back="halv
     return rotate
 
 
-WRONG["6.2"] = [
+WRONG["6.1"] = [
     as_complex(pairs="neighbors", back="neighbors"),
     as_complex(pairs="neighbors"),
     as_complex(sign=-1),
@@ -656,6 +851,24 @@ WRONG["6.2"] = [
     as_complex(real=False),
     as_complex(back="neighbors"),
     lambda x, start: at.RotaryEmbedding(x.size(-1))(x, start),  # no complex number
+]
+
+
+def by_library(x, start):
+    """Let the module rotate, and compute something complex beside it."""
+    torch.polar(torch.ones(3), torch.ones(3))
+    return at.RotaryEmbedding(x.size(-1))(x, start)
+
+
+WRONG["6.1"].append(by_library)
+WRONG["6.2"] = [
+    (10, 10, 1365),
+    (10, 20, 1365),
+    (10, 100, 1366),
+    (10, 100, 1365.33),
+    (10, 100, 1024),
+    (1, 1, 1365),  # as if a norm stood before it
+    100,
 ]
 
 
@@ -798,6 +1011,15 @@ WRONG["6.6"] = [
     nucleus_of(rescale=False),
     lambda p, top_p: {i: q for i, q in enumerate(p) if q >= top_p},  # a threshold
     lambda p, top_p: list(nucleus_of()(p, top_p)),
+    lambda p, top_p: {
+        i: q
+        for i, q in enumerate(
+            at.restrict(torch.tensor(p).double().log(), None, top_p)
+            .softmax(-1)
+            .tolist()
+        )
+        if q
+    },
 ]
 
 
