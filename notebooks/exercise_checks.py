@@ -79,24 +79,34 @@ def wrapped(answer: Any) -> Any:
     """Return an answer in which each function or class is an Answer."""
     if type(answer) in (tuple, list):
         return type(answer)(map(wrapped, answer))
-    return Answer(answer) if callable(answer) else answer
+    wrap = callable(answer) and not isinstance(answer, Answer)
+    return Answer(answer) if wrap else answer
 
 
-def complaint(number: str, answer: Any, seed: int = 0, **numbers: Any) -> str | None:
+def complaint(number: str, answer: Any, **numbers: Any) -> str | None:
     """Return what is wrong with an answer, in a sentence; None if it is right.
 
-    ``numbers`` replace those that the exercise gives, if its check takes any. The
-    inputs come from the seed; the notebook's random numbers stay as they were.
+    ``numbers`` replace those that the exercise gives, if its check takes any.
     """
     if number not in CHECKS:
         known = ", ".join(CHECKS)
         return f"there is no exercise of this number; there are {known}."
+    return complaint_of(CHECKS[number], answer, **numbers)
+
+
+def complaint_of(
+    judge: Check, answer: Any, seed: int = 0, **numbers: Any
+) -> str | None:
+    """Return what a check says of an answer; None if it is right.
+
+    The inputs come from the seed; the notebook's random numbers stay as they were.
+    """
     if answer is None or answer is ...:
         return UNANSWERED
     try:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(seed)
-            CHECKS[number](wrapped(answer), **numbers)
+            judge(wrapped(answer), **numbers)
     except NotImplementedError:
         return UNANSWERED
     except AssertionError as error:
@@ -106,19 +116,22 @@ def complaint(number: str, answer: Any, seed: int = 0, **numbers: Any) -> str | 
     return None
 
 
-def stopped(error: Exception) -> str:
-    """Describe an exception in the answer in a sentence with the reader's line."""
+def stopped(error: BaseException, callers: tuple[str, ...] = (__file__,)) -> str:
+    """Describe an exception in the answer in a sentence with the reader's line.
+
+    ``callers`` are the files whose lines are not the reader's.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if frame.filename != __file__]
+    theirs = [frame for frame in frames if frame.filename not in callers]
     at = f" at its line {theirs[0].lineno}" if theirs else ""
     at += f" (`{theirs[0].line}`)" if theirs and theirs[0].line else ""
     kind, words = type(error).__name__, " ".join(str(error).split())
     return f"your answer stops{at} with {kind}{': ' if words else ''}{words}"
 
 
-def check(number: str, answer: Any) -> None:
+def check(number: str, answer: Any, **numbers: Any) -> None:
     """Say in one line whether an answer is right."""
-    found = complaint(number, answer)
+    found = complaint(number, answer, **numbers)
     if found is None:
         print(f"Exercise {number}: right.")
     elif found == UNANSWERED:

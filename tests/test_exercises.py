@@ -4,7 +4,6 @@ import __future__
 
 import re
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -13,49 +12,21 @@ import nbformat
 import pytest
 import torch
 from chapters import NOTEBOOKS, chapters, name, pair, read, sources, tags
-from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint
+from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint, complaint_of
+from exercises import HEADING, KIND, Exercise, exercises
 from wrong_answers import WRONG
 
 import annotated_transformer
 
-HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+) · (?P<title>.+)$", re.M)
 LISTED = re.compile(
     r"^\| \[(\d+\.\d+) · [^]]+\]\(#Exercise-[^)]+\) \| (\S+) "
     r"\| ([^|]+) \| (\d+) \| (\d) \|"
-)
-KIND = re.compile(
-    r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes · level (?P<level>[1-5])\*$",
-    re.M,
 )
 KINDS = {
     "Recall", "By hand", "Change and observe", "Implement", "Find the bug",
     "Predict and train",
 }  # fmt: skip
 STOPPED = "your answer stops"
-
-
-@dataclass
-class Exercise:
-    """What a chapter says about one exercise."""
-
-    number: str
-    title: str
-    text: str  # from its heading on
-    code: str  # the cell with stub and check
-    chapter: Path
-
-
-def exercises(path: Path) -> list[Exercise]:
-    """Return the exercises of a chapter, or of its solutions, in order."""
-    found: list[Exercise] = []
-    for cell in read(path):
-        if cell.cell_type == "markdown":
-            for heading in HEADING.finditer(cell.source):
-                text = cell.source[heading.start() :]
-                found.append(Exercise(*heading.groups(), text, "", path))
-        elif found and not found[-1].code and "check(" in cell.source:
-            found[-1].code = cell.source
-    return found
 
 
 def in_order(found: list[Exercise]) -> list[Exercise]:
@@ -159,7 +130,8 @@ def test_wrong_answers_get_a_complaint(each):
 def test_wrong_answers_are_wrong_whatever_is_drawn(number):
     for answer in WRONG[number]:
         for seed in (1, 2):
-            assert complaint(number, answer, seed) not in (None, UNANSWERED)
+            found = complaint_of(CHECKS[number], answer, seed)
+            assert found not in (None, UNANSWERED)
 
 
 IMPORTED = [

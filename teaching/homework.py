@@ -1,0 +1,299 @@
+"""Write homework: exercises to hand in, and what a teacher grades them with.
+
+    python teaching/homework.py --chapters 1,2 | --exercises 1.4,2.7
+        [--seed WORD] [--students FILE] [--into build/homework]
+
+Into the folder go
+
+- `release/`: the notebook for students, to be put into `notebooks/` of their copy; with
+  FILE, which has a student's name in each line, one for each of them, whose recall
+  questions have numbers of their own;
+- `nbgrader/`: the same as an nbgrader course, with hidden tests;
+- `course.json`: what `grade.py` needs. It holds the seed, so it is not for students.
+"""
+
+import argparse
+import json
+import random
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "tools"), str(HERE), str(HERE.parent / "notebooks")]
+
+import nbformat  # noqa: E402
+from exercises import Exercise, by_number  # noqa: E402
+from hidden_checks import seed_of  # noqa: E402
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: E402
+from sandbox import NAMES  # noqa: E402
+
+MINUTES_A_POINT = 5
+INTRODUCTION = """\
+# Homework{name}
+
+Exercises {numbers}: {minutes} minutes of work. Put this notebook into the folder
+`notebooks/` of your copy of the course.
+
+- Write each answer into the cell below its exercise. If you need more cells, for a
+  function that helps or for a training, insert them between that cell and the check.
+- The check says whether the answer is right, and if not, what is wrong with it. Your
+  teacher has others, with inputs that you don't see, so an answer that only fits the
+  inputs of the check is worth half of the points.
+- What counts is the text in the cells; outputs are not read. Each exercise is run by
+  itself, with the imports of the next cell and nothing of the other exercises.
+"""
+EXPLAIN = """\
+**Why?** Explain in three sentences what you had predicted, what happened, and why. *(Your
+teacher reads this.)*
+"""
+CONFIGURATION = """\
+\"\"\"The nbgrader course: `nbgrader generate_assignment {name}` in this folder.\"\"\"
+
+import os
+import pathlib
+import sys
+
+c = get_config()
+c.CourseDirectory.root = str(pathlib.Path(__file__).resolve().parent)
+c.CourseDirectory.course_id = "annotated-transformer"
+# The answer cells hold stubs already; nothing is cut out of them.
+c.GenerateAssignment.preprocessors = [
+    f"nbgrader.preprocessors.{{each}}"
+    for each in (
+        "LockCells", "ClearOutput", "CheckCellMetadata", "ComputeChecksums",
+        "SaveCells", "ClearHiddenTests", "ComputeChecksums", "CheckCellMetadata",
+    )
+]
+c.ExecutePreprocessor.timeout = 120
+# nbgrader calls alembic, which is installed beside it.
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+# Where the kernels find the module, the checks, and the course.
+os.environ["PYTHONPATH"] = os.pathsep.join({paths})
+os.environ["HOMEWORK_COURSE"] = {course!r}
+"""
+HIDDEN = """\
+check({question})
+### BEGIN HIDDEN TESTS
+from hidden_checks import earned
+earned({question}, points={points})
+### END HIDDEN TESTS"""
+
+Numbers = dict[str, Any]
+Variant = tuple[Numbers, list[tuple[str, str]]]  # numbers for the check; old, new text
+VARIANTS: dict[str, Callable[[random.Random], Variant]] = {}
+
+
+def variant(number: str):
+    def register(draw: Callable[[random.Random], Variant]):
+        VARIANTS[number] = draw
+        return draw
+
+    return register
+
+
+@variant("1.3")
+def other_shapes(draw: random.Random) -> Variant:
+    h = draw.choice([4, 6, 12, 16])
+    d_model = h * draw.choice([32, 48, 96])
+    B, S, L = draw.sample(range(2, 12), 3)
+    sizes = {"B": B, "S": S, "L": L, "d_model": d_model, "h": h}
+    return sizes, [
+        ("The paper's base model ($d_{model} = 512$, $h = 8$)",
+         f"A model ($d_{{model}} = {d_model}$, $h = {h}$)"),
+        ("2 sources of 7 tokens", f"{B} sources of {S} tokens"),
+        ("targets of 4 tokens", f"targets of {L} tokens"),
+    ]  # fmt: skip
+
+
+@variant("2.1")
+def other_row(draw: random.Random) -> Variant:
+    words = [draw.randint(3, 30) for _ in range(draw.randint(2, 5))]
+    ids = [0, *words, 1, *[2] * draw.randint(1, 4)]
+    return {"ids": ids}, [("0, 7, 4, 9, 1, 2, 2", ", ".join(map(str, ids)))]
+
+
+@variant("3.1")
+def other_sentence(draw: random.Random) -> Variant:
+    words = ["der", "Vogel", "nie", draw.choice(["schläft", "Hund"]), "schläft"]
+    sentence = " ".join(draw.sample(words, 5))
+    return {"sentence": sentence}, [
+        ("*der Vogel schläft nie*", f"*{sentence}* (which need not be good German)")
+    ]
+
+
+def task(exercise: Exercise, draw: random.Random) -> tuple[str, Numbers]:
+    """Return an exercise's text, with links into the chapters, and its numbers.
+
+    Raises ValueError if the chapter no longer says what a variant replaces.
+    """
+    numbers: Numbers = {}
+    text = exercise.text
+    if exercise.number in VARIANTS:
+        numbers, replacements = VARIANTS[exercise.number](draw)
+        for old, new in replacements:
+            pattern = r"\s+".join(map(re.escape, old.split()))
+            text, count = re.subn(pattern, lambda _, new=new: new, text)
+            if count != 1:
+                raise ValueError(
+                    f"exercise {exercise.number} has {old!r} {count} times"
+                )
+    chapter = exercise.chapter.with_suffix(".ipynb").name
+    return re.sub(r"\]\(#", f"]({chapter}#", text), numbers
+
+
+def question(exercise: Exercise, numbers: Numbers) -> str:
+    """Return what `check` is called with."""
+    named = "".join(f", {name}={value!r}" for name, value in numbers.items())
+    return f'"{exercise.number}", {exercise.answer}{named}'
+
+
+def points_of(exercise: Exercise) -> int:
+    return max(1, exercise.minutes // MINUTES_A_POINT)
+
+
+def notebook(
+    chosen: list[Exercise], draw: random.Random, name: str, hidden: bool
+) -> tuple[nbformat.NotebookNode, list[Numbers]]:
+    """Return the homework and the numbers of each exercise; hidden: with tests."""
+
+    def cell(new, source: str, grade_id: str, **marks: Any) -> nbformat.NotebookNode:
+        cell = new(source)
+        cell.id = grade_id
+        cell.metadata["nbgrader"] = {
+            "grade": False, "grade_id": grade_id, "locked": True, "schema_version": 3,
+            "solution": False, "task": False, **marks,
+        }  # fmt: skip
+        return cell
+
+    about = INTRODUCTION.format(
+        name=name and f" of {name}",
+        numbers=", ".join(each.number for each in chosen),
+        minutes=sum(each.minutes for each in chosen),
+    )
+    cells = [cell(new_markdown_cell, about, "introduction")]
+    cells.append(cell(new_code_cell, NAMES.strip(), "names"))
+    every = []
+    for each in chosen:
+        text, numbers = task(each, draw)
+        every.append(numbers)
+        place = each.number.replace(".", "-")
+        cells.append(cell(new_markdown_cell, text, f"text-{place}"))
+        for n, shown in enumerate(each.between):
+            new = new_code_cell if shown.cell_type == "code" else new_markdown_cell
+            cells.append(cell(new, shown.source, f"shown{'abc'[n]}-{place}"))
+        stub = each.code[: each.code.rindex("check(")].rstrip()
+        stub = stub.removeprefix("from exercise_checks import check\n").strip()
+        mine = {"locked": False, "solution": True}
+        cells.append(cell(new_code_cell, stub, f"answer-{place}", **mine))
+        if each.kind == "Predict and train":
+            mine |= {"grade": True, "points": 2}
+            cells.append(cell(new_markdown_cell, EXPLAIN, f"why-{place}", **mine))
+        asked, points = question(each, numbers), points_of(each)
+        source = f"check({asked})"
+        if hidden:
+            source = HIDDEN.format(question=asked, points=points)
+        marks = {"grade": True, "points": points}
+        cells.append(cell(new_code_cell, source, f"check-{place}", **marks))
+    made = new_notebook(cells=cells)
+    made.metadata["kernelspec"] = {
+        "name": "python3", "display_name": "Python 3", "language": "python",
+    }  # fmt: skip
+    return made, every
+
+
+def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
+    """Return the exercises named; raise ValueError for one that isn't there."""
+    known = by_number()
+    if not chapters and not numbers:
+        raise ValueError("name chapters or exercises, as in CHAPTERS=1,2")
+    wanted = [n for n in numbers.split(",") if n]
+    for chapter in filter(None, chapters.split(",")):
+        found = [n for n in known if n.partition(".")[0] == chapter]
+        if not found:
+            raise ValueError(f"chapter {chapter} has no exercises; 1 to 6 have")
+        wanted += found
+    for number in wanted:
+        if number not in known:
+            raise ValueError(
+                f"there is no exercise {number}; there are {', '.join(known)}"
+            )
+    return [each for number, each in known.items() if number in wanted]
+
+
+def write_homework(
+    chosen: list[Exercise], seed: str, students: list[str], into: Path
+) -> None:
+    """Write everything into an empty folder."""
+
+    def store(made: nbformat.NotebookNode, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(made, path)
+
+    def draw(student: str) -> random.Random:
+        return random.Random(seed_of(seed, student, "numbers"))
+
+    numbers = {}
+    for student in students or [""]:
+        made, own = notebook(chosen, draw(student), student, hidden=False)
+        store(made, into / "release" / student / "homework.ipynb")
+        numbers[student] = own
+    made, _ = notebook(chosen, draw(""), "", hidden=True)
+    store(made, into / "nbgrader" / "source" / "homework" / "homework.ipynb")
+    course = {
+        "seed": seed,
+        "exercises": [
+            {
+                "number": each.number, "points": points_of(each), "answer": each.answer,
+                "numbers": {who: own[n] for who, own in numbers.items()},
+            }
+            for n, each in enumerate(chosen)
+        ],
+    }  # fmt: skip
+    file = into / "course.json"
+    file.write_text(json.dumps(course, indent=1, ensure_ascii=False), encoding="utf-8")
+    root = HERE.parent
+    paths = [str(path) for path in (root, HERE, root / "notebooks")]
+    configuration = CONFIGURATION.format(
+        name="homework", paths=paths, course=str(file.resolve())
+    )
+    (into / "nbgrader" / "nbgrader_config.py").write_text(configuration)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chapters", default="")
+    parser.add_argument("--exercises", default="")
+    parser.add_argument("--seed", default="")
+    parser.add_argument("--students", type=Path)
+    default = HERE.parent / "build" / "homework"
+    parser.add_argument("--into", type=Path, default=default)
+    given = parser.parse_args()
+    try:
+        chosen = chosen_exercises(given.chapters, given.exercises)
+        students = []
+        if given.students:
+            lines = given.students.read_text(encoding="utf-8").splitlines()
+            students = [line.strip() for line in lines if line.strip()]
+            strange = [name for name in students if not re.fullmatch(r"[\w.-]+", name)]
+            if strange:
+                raise ValueError(f"{strange[0]!r} can't be the name of a folder")
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    seed = given.seed or secrets.token_hex(8)
+    shutil.rmtree(given.into, ignore_errors=True)
+    write_homework(chosen, seed, students, given.into)
+    points = sum(map(points_of, chosen))
+    minutes = sum(each.minutes for each in chosen)
+    print(f"{given.into}: {len(chosen)} exercises, {minutes} minutes, {points} points")
+    print(f"Hand out release/, keep course.json (it holds the seed, {seed}).")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,139 @@
+"""What runs in a student's process: an exercise's cells, and questions about them.
+
+The process is forked from one that has imported everything (`multiprocessing`'s fork
+server). It knows neither the teacher's seed nor what is right; it gets inputs and gives
+back plain values. Those come as bytes that PyTorch's restricted unpickler reads, which
+makes nothing but numbers, strings, tensors, and containers of them.
+"""
+
+import __future__
+
+import io
+import linecache
+import os
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import exercise_checks
+import torch
+
+LARGEST = 64 * 2**20  # bytes of an answer
+CALLERS = (__file__, exercise_checks.__file__, "<string>")
+MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
+NAMES = """\
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+from annotated_transformer import *
+from exercise_checks import check
+"""
+
+
+class Unsendable(Exception):
+    """A value of a kind that no exercise asks for; the message is its type."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value as built-in types and tensors."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().clone().as_subclass(torch.Tensor)
+    if isinstance(value, Iterator):
+        value = list(value)
+    if isinstance(value, dict):
+        return {plain(name): plain(each) for name, each in value.items()}
+    for kind in (list, tuple, set):
+        if isinstance(value, kind):
+            return kind(map(plain, value))
+    if hasattr(value, "item"):  # a number of NumPy's
+        value = value.item()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if value is None:
+        return None
+    raise Unsendable(type(value).__name__)
+
+
+def described(value: Any, functions: list) -> Any:
+    """Return an answer in which numbers stand for functions, which go into a list."""
+    if type(value) in (tuple, list):
+        return type(value)(described(each, functions) for each in value)
+    if value is ...:
+        return None
+    if callable(value):
+        functions.append(value)
+        return {"function": len(functions) - 1}
+    return {"value": plain(value)}
+
+
+def run(source: str, name: str, names: dict[str, Any]) -> None:
+    """Run a cell, with its lines in error messages and without Jupyter's commands."""
+    source = re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    flags = __future__.annotations.compiler_flag
+    exec(compile(source, name, "exec", flags), names)
+
+
+def limit(memory: int) -> None:
+    """Keep this process from filling the machine's memory or disk."""
+    if (statm := Path("/proc/self/statm")).exists():
+        memory += int(statm.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+
+
+def serve(connection: Connection, cells: list[str], expression: str) -> None:
+    """Run cells, say what the expression is, and answer questions until told to stop.
+
+    A question is (number of a function, name of a probe, inputs). A reply is a
+    dictionary with one of "answer", "stopped", and "unanswered".
+    """
+    os.setsid()
+    limit(MEMORY)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    sys.stdout = sys.stderr = open(os.devnull, "w")
+    torch.set_num_threads(1)
+    probes = {
+        name: each for name, each in vars(exercise_checks).items() if callable(each)
+    }
+    functions: list[Any] = []
+
+    def reply(make: Any) -> None:
+        try:
+            said = {"answer": make()}
+        except NotImplementedError:
+            said = {"unanswered": True}
+        except Unsendable as error:
+            said = {"stopped": f"your answer gives a value of type {error}"}
+        except BaseException as error:
+            said = {"stopped": exercise_checks.stopped(error, CALLERS)}
+        stored = io.BytesIO()
+        torch.save(said, stored)
+        connection.send_bytes(stored.getvalue())
+
+    def start() -> Any:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(NAMES, names)
+        for number, source in enumerate(cells, 1):
+            run(source, f"<cell {number}>", names)
+        return described(eval(expression, names), functions)
+
+    def ask(number: int, probe: str, inputs: tuple) -> Any:
+        return plain(probes[probe](functions[number], *inputs))
+
+    reply(start)
+    while (question := connection.recv()) is not None:
+        reply(partial(ask, *question))
