@@ -48,8 +48,8 @@ Exercises {numbers}: {minutes} minutes of work. Put this notebook into the folde
   itself, with the imports of the next cell and nothing of the other exercises.
 """
 EXPLAIN = """\
-**Why?** Explain in three sentences what you had predicted, what happened, and why. *(Your
-teacher reads this.)*
+**Why?** Explain in three sentences what you had predicted, what happened, and why.
+*(Your teacher reads this.)*
 """
 CONFIGURATION = """\
 \"\"\"The nbgrader course: `nbgrader generate_assignment {name}` in this folder.\"\"\"
@@ -71,7 +71,8 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.ExecutePreprocessor.timeout = 120
 # nbgrader calls alembic, which is installed beside it.
-os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+here = os.path.dirname(sys.executable)
+os.environ["PATH"] = os.pathsep.join([here, os.environ["PATH"]])
 # Where the kernels find the module, the checks, and the course.
 os.environ["PYTHONPATH"] = os.pathsep.join({paths})
 os.environ["HOMEWORK_COURSE"] = {course!r}

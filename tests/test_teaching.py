@@ -183,7 +183,8 @@ TRICKS = {
     "    def __reduce__(self):\n        return os.system, ('touch {there}',)\n"
     "import sandbox\nsandbox.plain = lambda x: Run()\n"
     "mask_from_lengths = lambda *x: Run()",
-    "a forged reply": "import gc, io\nfrom multiprocessing.connection import Connection\n"
+    "a forged reply": "import gc, io\n"
+    "from multiprocessing.connection import Connection\n"
     "for each in gc.get_objects():\n"
     "    if isinstance(each, Connection):\n"
     "        for said in ({{'answer': 5}}, {{}}, [1]):\n"
