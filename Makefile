@@ -11,7 +11,7 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 stamp = .venv/$(1)-$(firstword $(shell cat $(2) 2>/dev/null | cksum))
 installed = rm -f .venv/$(1)-* && touch $@
 READY := $(call stamp,ready,requirements.txt pyproject.toml)
-SITE := $(call stamp,site,requirements.txt site/requirements.txt)
+SITE := $(call stamp,site,requirements.txt site/requirements.txt teaching/requirements.txt)
 BENCH := $(call stamp,bench,requirements.txt benchmarks/requirements.txt)
 
 ZH = $(if $(IN),-$(IN))
@@ -19,7 +19,7 @@ ZH = $(if $(IN),-$(IN))
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student site pdf train bench heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student homework grade site pdf train bench heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -59,14 +59,24 @@ lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; LAB=op
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
 
-site: $(SITE)  ## build the web site from the notebooks into build/site, without a network
-	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)"))
+homework: $(READY)  ## write build/homework from CHAPTERS=1,2 or EXERCISES=1.4,2.2 (SEED=, STUDENTS=file)
+	$(call timed,$(BIN)/python teaching/homework.py --chapters "$(CHAPTERS)" \
+	--exercises "$(EXERCISES)" --seed "$(SEED)" $(if $(STUDENTS),--students "$(STUDENTS)"))
+
+grade: $(READY)  ## grade the notebooks in IN=folder into build/grades (DUE=2027-01-31T23:59)
+	$(if $(IN),,$(error IN= names the folder with a folder for each student))
+	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(DUE),--due "$(DUE)"))
+
+site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no: or a date)
+	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)") \
+	$(if $(SOLUTIONS),--solutions "$(SOLUTIONS)"))
 
 pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 minutes)
 	$(call timed,$(BIN)/python site/pdf.py)
 
 $(SITE): | $(READY)
-	@$(PIP) -r requirements.txt -r site/requirements.txt && $(call installed,site)
+	@$(PIP) -r requirements.txt -r site/requirements.txt -r teaching/requirements.txt && \
+	$(call installed,site)
 
 # less time for memory: chapter 93
 train: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1

@@ -1,15 +1,18 @@
 """Build the web site from the executed notebooks, without executing anything.
 
     python site/build.py [--url https://example.org/transformer/] [--repo owner/name]
+        [--solutions no|DATE]
 
 For each language, this gathers its pages in build/site-source/, turns their charts and
 exercises into HTML, and calls Sphinx. The site is written to build/site/, the Chinese
 edition, if there is one, to build/site/zh/. With --repo, the chapters have links that
-run them, and build/colab/ has the notebooks to which those for Colab lead.
+run them, and build/colab/ has the notebooks to which those for Colab lead. Without
+solutions, or before a date such as 2027-01-31, the exercises stand alone.
 """
 
 import argparse
 import base64
+import datetime
 import hashlib
 import html
 import json
@@ -155,7 +158,19 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
     return found
 
 
-def stage(source: Path, target: Path, language: str, pictures: Path, repo: str) -> None:
+def without_solutions(text: str) -> str:
+    """Return Markdown in which links to solutions are plain words."""
+    return re.sub(r"\[([^]]+)\]\((?:en:)?[^()\s]*\bsolutions/[^()\s]*\)", r"\1", text)
+
+
+def stage(
+    source: Path,
+    target: Path,
+    language: str,
+    pictures: Path,
+    repo: str,
+    with_solutions: bool,
+) -> None:
     """Copy a notebook, with its charts as HTML and solutions behind a click."""
     notebook = nbformat.read(source, 4)
     if source.parent == ROOT / FOLDERS[language]:
@@ -172,6 +187,8 @@ def stage(source: Path, target: Path, language: str, pictures: Path, repo: str) 
         cells.append(cell)
         if cell.cell_type == "markdown":
             cell.source = redirected(cell.source, source, target, language)
+            if not with_solutions:
+                cell.source = without_solutions(cell.source)
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if VEGA in data:
@@ -179,7 +196,8 @@ def stage(source: Path, target: Path, language: str, pictures: Path, repo: str) 
                 there = up + "_static/charts/"
                 output.data = {"text/html": figure(data[VEGA], png, pictures, there)}
         number = re.search(r'check\("(\d+\.\d+)"', cell.source)
-        if "exercise" in cell.metadata.get("tags", []) and number:
+        exercise = "exercise" in cell.metadata.get("tags", [])
+        if exercise and number and with_solutions:
             answer = answers[number[1]]
             summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
             opening = f'<details class="solution">{summary}'
@@ -301,7 +319,7 @@ def navigation(source: Path, language: str) -> str:
     )
 
 
-def gather(language: str, repo: str) -> Path:
+def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     """Gather the pages of a language in a folder, and return that folder."""
     source = BUILD / "site-source" / language
     shutil.rmtree(source, ignore_errors=True)
@@ -314,9 +332,11 @@ def gather(language: str, repo: str) -> Path:
     )
     edition = ROOT / FOLDERS[language]
     for notebook in sorted(edition.glob("**/*.ipynb")):
-        if ".ipynb_checkpoints" not in notebook.parts:
+        left_out = notebook.parent.name == "solutions" and not with_solutions
+        if ".ipynb_checkpoints" not in notebook.parts and not left_out:
             target = source / "notebooks" / notebook.relative_to(edition)
-            stage(notebook, target, language, static / "charts", repo)
+            charts = static / "charts"
+            stage(notebook, target, language, charts, repo, with_solutions)
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
@@ -329,7 +349,10 @@ def gather(language: str, repo: str) -> Path:
         target = source / folder / page.name
         target.parent.mkdir(exist_ok=True)
         text = redirected(page.read_text(encoding="utf-8"), page, target, language)
+        text = text if with_solutions else without_solutions(text)
         target.write_text(text, encoding="utf-8")
+    if language == "en":
+        (source / "self-test.md").write_text(self_test(), encoding="utf-8")
     programs(static, edition)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
@@ -349,6 +372,21 @@ def gather(language: str, repo: str) -> Path:
         front = front.replace(f"@{mark}@", text)
     (source / "index.md").write_text(front, encoding="utf-8")
     return source
+
+
+def self_test() -> str:
+    """Return the page of the multiple-choice questions, with links to the sections."""
+    sys.path.append(str(ROOT / "teaching"))
+    import questions
+
+    links = {}
+    for path in sorted((ROOT / "notebooks").glob("0*.md")):
+        heading = r"(?m)^## ((\d+\.\d+) .*)$"
+        for title, number in re.findall(heading, path.read_text(encoding="utf-8")):
+            anchor = title.replace(" ", "-")
+            links[number] = f"notebooks/{path.stem}.ipynb#{anchor}"
+    source = questions.SOURCE.read_text(encoding="utf-8")
+    return questions.page(questions.questions(source), links)
 
 
 def by_hand() -> dict:
@@ -386,7 +424,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
     parser.add_argument("--repo", default="", help="its owner/name on GitHub")
+    parser.add_argument("--solutions", default="yes", help="yes, no, or from a date on")
     given = parser.parse_args()
+    try:
+        with_solutions = given.solutions == "yes" or (
+            given.solutions != "no"
+            and datetime.date.fromisoformat(given.solutions) <= datetime.date.today()
+        )
+    except ValueError:
+        parser.error(f"--solutions: yes, no, or 2027-01-31, not {given.solutions!r}")
     url, repo = given.url and given.url.rstrip("/") + "/", given.repo
     if repo and not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
         parser.error(f"--repo: write owner/name, such as ada/transformer, not {repo!r}")
@@ -395,7 +441,7 @@ def main() -> int:
     languages = ["en"]
     if any((ROOT / FOLDERS["zh"]).glob("[0-9]*.ipynb")):
         languages.append("zh")
-    sources = {language: gather(language, repo) for language in languages}
+    sources = {each: gather(each, repo, with_solutions) for each in languages}
     for language, source in sources.items():
         out = site if language == "en" else site / language
         os.environ["SITE_LANGUAGE"], os.environ["SITE_URL"] = language, url

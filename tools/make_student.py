@@ -4,8 +4,8 @@
 
 The copy works by itself. It holds the chapters as notebooks and as text, the module,
 the workshop, images, data, weights, the exercises' checks, and the list of packages; it
-holds no solutions, no tests, and no tools. Links to what is not there become plain
-words.
+holds no solutions, no tests, and no tools, and the list is without the packages that
+only those need. Links to what is not there become plain words.
 """
 
 import re
@@ -21,7 +21,6 @@ INTO = ROOT / "build" / "student"
 FILES = (
     "annotated_transformer.py",
     "pyproject.toml",
-    "requirements.txt",
     "LICENSE",
     "CITATION.cff",
     "notebooks/exercise_checks.py",
@@ -36,17 +35,26 @@ FOLDERS = (
     "results",
 )
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw*.py")
+TOOLS = {  # packages that a reader doesn't need
+    "jupytext", "nbformat", "nbclient", "ruff", "mypy", "pytest", "pytest-xdist",
+    "nbval", "hypothesis",
+}  # fmt: skip
 README = """\
 # The Annotated Transformer: your copy
 
 You need Python 3.11, 3.12, or 3.13, but no GPU and no account. Once, in this folder
-(about two minutes; on Windows it is `.venv\\Scripts\\python`):
+(about two minutes; on Windows, write `python` for `python3`, and
+`.venv\\Scripts\\python` for `.venv/bin/python`):
 
 ```console
 python3 -m venv .venv
 .venv/bin/python -m pip install -r requirements.txt
 .venv/bin/python -m pip install --no-build-isolation --no-deps -e .
 ```
+
+On Linux, pip takes PyTorch for GPUs, which is several gigabytes. For the small one,
+install the version named in `requirements.txt` before the second line, as
+[PyTorch's page](https://pytorch.org/get-started/locally/) says for CPUs.
 
 Then, every time:
 
@@ -75,6 +83,7 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
         for path in (source, pair(source)):
             shutil.copy(path, into / "notebooks" / path.name)
     (into / "README.md").write_text(README, encoding="utf-8")
+    (into / "requirements.txt").write_text(requirements(root), encoding="utf-8")
     written = sorted(path for path in into.rglob("*") if path.is_file())
     for path in written:
         if path.suffix == ".md":
@@ -87,6 +96,12 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
                     cell.source = without_dead_links(cell.source, path.parent)
             write(notebook, path)
     return written
+
+
+def requirements(root: Path) -> str:
+    """Return the list of packages, without those that only our tools need."""
+    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines(True)
+    return "".join(line for line in lines if line.partition("==")[0] not in TOOLS)
 
 
 def without_dead_links(text: str, folder: Path) -> str:
