@@ -1192,7 +1192,7 @@ def mended_collate(answer):
     [row], _ = rows([("gh", "f")], 4)
     assert row == ids["gh"], (
         "with max_tokens=4 the pair (gh, f), four tokens and three, is short enough; "
-        "your src row is {row}."
+        f"your src row is {row}."
     )
 
 
@@ -1542,9 +1542,9 @@ def error_rate_of_links(answer):
         value = answer(set(found), set(sure), set(possible))
         assert is_number(value), f"a plain number is needed, not {kind(value)}."
         assert near(value, expected), (
-            f"{given}, {sorted(found)}, with the sure links {sorted(sure)} and the "
-            f"possible ones {sorted(possible)}, it is {expected:.4f}, not "
-            f"{value:.4f}. Hint: {hint}."
+            f"{given}: with the links {sorted(found)}, sure ones {sorted(sure)}, and "
+            f"possible ones {sorted(possible)} it is {expected:.4f}, not {value:.4f}. "
+            f"Hint: {hint}."
         )
     alike = answer({(0, 0)}, set(sure), set(sure))
     apart = answer({(0, 0)}, set(sure), set(possible) - set(sure))
