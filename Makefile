@@ -19,7 +19,7 @@ ZH = $(if $(IN),-$(IN))
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student homework grade site pdf train bench heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student homework grade questions site pdf train bench heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -62,6 +62,9 @@ student: $(READY)  ## write build/student, a copy of the course without solution
 homework: $(READY)  ## write build/homework from CHAPTERS=1,2 or EXERCISES=1.4,2.2 (SEED=, STUDENTS=file)
 	$(call timed,$(BIN)/python teaching/homework.py --chapters "$(CHAPTERS)" \
 	--exercises "$(EXERCISES)" --seed "$(SEED)" $(if $(STUDENTS),--students "$(STUDENTS)"))
+
+questions: $(READY)  ## write build/questions: sixty questions for Moodle and Canvas, and an exam
+	$(call timed,$(BIN)/python teaching/questions.py $(if $(SEED),--seed "$(SEED)"))
 
 grade: $(READY)  ## grade the notebooks in IN=folder into build/grades (DUE=2027-01-31T23:59)
 	$(if $(IN),,$(error IN= names the folder with a folder for each student))

@@ -173,8 +173,12 @@ def page(found: list[Question], links: dict[str, str]) -> str:
         "Pick an option to see what is right or wrong with it. The number leads to the "
         "section.",
     ]
+    chapter = ""
     for each in found:
-        head = f"## [{each.section}]({links[each.section]}) {each.title}"
+        if each.section[0] != chapter:
+            chapter = each.section[0]
+            parts.append(f"## Chapter {chapter}")
+        head = f"### [{each.section}]({links[each.section]}) {each.title}"
         options = "".join(
             f'<details class="{"right" if o.right else "wrong"}"><summary>'
             f"{html.escape(o.text)}</summary><p><b>{'Yes.' if o.right else 'No.'}</b> "

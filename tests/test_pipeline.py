@@ -735,8 +735,11 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
             (tree / name).write_text("")
     (tree / "build/student").mkdir(parents=True)
     (tree / "build/student/old.txt").write_text("")
+    (tree / "requirements.txt").write_text("torch==2.0  # tensors\nruff==0.1\n")
     done = tool(tree, "make_student")
     assert done.status == 0, done.stderr
+    packages = (tree / "build/student/requirements.txt").read_text()
+    assert packages == "torch==2.0  # tensors\n"
     names = {path.as_posix() for path in contents(tree / "build/student")}
     assert "old.txt" not in names and "notebooks/02_second.ipynb" in names
     assert not [name for name in names if "solutions" in name]

@@ -3,15 +3,18 @@
 import csv
 import json
 import random
+import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import grade
 import hidden_checks
 import homework
 import nbformat
 import pytest
-from chapters import ROOT
+import questions
+from chapters import ROOT, chapters
 from exercise_checks import CHECKS, UNANSWERED, complaint_of
 from exercises import by_number
 from wrong_answers import WRONG
@@ -327,3 +330,60 @@ def test_nbgrader_releases_and_grades_it(tmp_path):
             row["student_id"]: float(row["score"]) for row in csv.DictReader(file)
         }
     assert scores == {"ann": homework.points_of(EXERCISES["1.4"]), "bob": 0}
+
+
+# Questions
+
+FOUND = questions.questions(questions.SOURCE.read_text(encoding="utf-8"))
+
+
+def test_questions_belong_to_sections_and_none_is_asked_twice():
+    text = "".join(path.read_text(encoding="utf-8") for path in chapters())
+    sections = set(re.findall(r"(?m)^## (\d+\.\d+) ", text))
+    assert len(FOUND) >= 60 and {each.section for each in FOUND} <= sections
+    assert len({each.text for each in FOUND}) == len(FOUND)
+    for each in FOUND:
+        assert len({option.text for option in each.options}) == len(each.options)
+
+
+@pytest.mark.parametrize(
+    "marks, why", [("xx", "Why."), ("  ", "Why."), ("x ", "")], ids=str
+)
+def test_a_question_without_exactly_one_right_option_is_refused(marks, why):
+    options = "".join(f"- [{mark}] option\n  {why}\n" for mark in marks)
+    with pytest.raises(ValueError, match="question '1.1 Title'"):
+        questions.questions(f"## 1.1 Title\n\nAsked?\n\n{options}")
+
+
+def test_moodle_and_canvas_get_every_question_with_its_reasons():
+    text = questions.gift(FOUND)
+    assert text.count("\n  =") == len(FOUND)
+    assert not re.search(r"(?<!\\)[{}]", re.sub(r" \{\n|\n\}\n", "", text))
+    root = ElementTree.fromstring(questions.qti(FOUND))
+    space = {"q": "http://www.imsglobal.org/xsd/ims_qtiasiv1p2"}
+    items = root.findall(".//q:item", space)
+    for item, each in zip(items, FOUND, strict=True):
+        said = [part.text for part in item.findall(".//q:mattext", space)]
+        options = [option.text for option in each.options]
+        reasons = [option.why for option in each.options]
+        assert said == [each.text, *options, *reasons]
+        [right] = [
+            case.find(".//q:varequal", space).text
+            for case in item.findall(".//q:respcondition", space)
+            if case.find("q:setvar", space) is not None
+        ]
+        label = item.find(f".//q:response_label[@ident='{right}']", space)
+        assert label.find(".//q:mattext", space).text in {
+            option.text for option in each.options if option.right
+        }
+
+
+def test_an_exam_and_its_key_agree():
+    sheet, key = questions.exam(FOUND, "a seed")
+    assert (sheet, key) == questions.exam(FOUND, "a seed")
+    assert sheet != questions.exam(FOUND, "another")[0]
+    right = {(each.text, o.text) for each in FOUND for o in each.options if o.right}
+    for number, letter in re.findall(r"(?m)^(\d+)\. \*\*([a-d])\*\*", key):
+        asked = sheet.partition(f"**{number}.** ")[2]
+        option = re.search(rf"(?m)^- {letter}\) (.*)$", asked)[1]
+        assert (asked.partition("\n")[0], option) in right

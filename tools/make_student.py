@@ -83,7 +83,8 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
         for path in (source, pair(source)):
             shutil.copy(path, into / "notebooks" / path.name)
     (into / "README.md").write_text(README, encoding="utf-8")
-    (into / "requirements.txt").write_text(requirements(root), encoding="utf-8")
+    packages = without_tools((root / "requirements.txt").read_text(encoding="utf-8"))
+    (into / "requirements.txt").write_text(packages, encoding="utf-8")
     written = sorted(path for path in into.rglob("*") if path.is_file())
     for path in written:
         if path.suffix == ".md":
@@ -98,9 +99,9 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
     return written
 
 
-def requirements(root: Path) -> str:
+def without_tools(packages: str) -> str:
     """Return the list of packages, without those that only our tools need."""
-    lines = (root / "requirements.txt").read_text(encoding="utf-8").splitlines(True)
+    lines = packages.splitlines(keepends=True)
     return "".join(line for line in lines if line.partition("==")[0] not in TOOLS)
 
 
