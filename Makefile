@@ -59,16 +59,16 @@ lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; LAB=op
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
 
-homework: $(READY)  ## write build/homework from CHAPTERS=1,2 or EXERCISES=1.4,2.2 (SEED=, STUDENTS=file)
+homework: $(READY)  ## write build/homework/NAME from CHAPTERS=1,2 or EXERCISES=1.4,2.2 (SEED=, STUDENTS=file)
 	$(call timed,$(BIN)/python teaching/homework.py --chapters "$(CHAPTERS)" \
-	--exercises "$(EXERCISES)" --seed "$(SEED)" $(if $(STUDENTS),--students "$(STUDENTS)"))
+	--exercises "$(EXERCISES)" --seed "$(SEED)" $(if $(NAME),--name "$(NAME)") $(if $(STUDENTS),--students "$(STUDENTS)"))
 
 questions: $(READY)  ## write build/questions: sixty questions for Moodle and Canvas, and an exam
 	$(call timed,$(BIN)/python teaching/questions.py $(if $(SEED),--seed "$(SEED)"))
 
-grade: $(READY)  ## grade the notebooks in IN=folder into build/grades (DUE=2027-01-31T23:59)
+grade: $(READY)  ## grade the notebooks in IN=folder into build/grades/NAME (DUE=2027-01-31T23:59)
 	$(if $(IN),,$(error IN= names the folder with a folder for each student))
-	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(DUE),--due "$(DUE)"))
+	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(NAME),--name "$(NAME)") $(if $(DUE),--due "$(DUE)"))
 
 site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no: or a date)
 	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)") \

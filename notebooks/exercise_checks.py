@@ -19,6 +19,7 @@ import math
 import re
 import sys
 import traceback
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -176,6 +177,8 @@ def true_sentences(
     assert isinstance(found, str | list | tuple | set), (
         f"a list of letters is needed, not {kind(found)}."
     )
+    if isinstance(found, str):
+        found = re.sub(r"[^a-z]", "", found.lower())
     strange = [each for each in found if each not in reasons]
     assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
     for letter, reason in reasons.items():
@@ -244,7 +247,8 @@ def one_row(answer: Any) -> None:
         },
         {"is the plain mean of the values": values.mean(0)},
         {
-            "don't sum to one. Hint: mask before the softmax": weights * seen,
+            "don't sum to one. Hint: leave the key out before the softmax": weights
+            * seen,
             "come from a score of 0, which is not a weight of 0": (
                 scores / 2 * seen
             ).softmax(-1),
@@ -253,7 +257,8 @@ def one_row(answer: Any) -> None:
     names = "the weights", "the output", "the weights without the third key"
 
     def far(part: list[float], expected: Tensor) -> bool:
-        return (torch.tensor(part) - expected).abs().max().item() > 0.006
+        off = (torch.tensor(part) - expected).abs().max().item()
+        return off > (0.03 if len(part) == 2 else 0.006)  # of weights with two decimals
 
     for part, name, right, faults in zip(
         parts, names, (weights, output, masked), wrong
@@ -269,23 +274,17 @@ def one_row(answer: Any) -> None:
 @exercise("1.2")
 def spread_of_scores(answer: Any) -> None:
     found = numbers_of(answer, 4, "give four numbers, for (a), (b), (c), and (d)")
-    q, k = torch.randn(2, 100_000, 64)
-
-    def variance(q: Tensor, k: Tensor) -> float:
-        return (q * k).sum(-1).var().item()
-
     asked = (
-        ("(a)", variance(q, k), "the variances of 64 independent products add up"),
-        ("(b)", variance(q / 2, k / 2), "half of both vectors is a quarter of a score"),
-        ("(c)", variance(q + 1, k), "the variance of a product of means 1 and 0 is "
-         "E[q²] E[k²], and E[q²] is the variance plus the square of the mean"),
-        ("(d)", variance(2 * q, 2 * k) ** 0.5, "divided by their standard deviation, "
-         "numbers have the variance 1"),
+        ("(a)", "203d365f17ab", "the variances of independent products add up"),
+        ("(b)", "15b351303e35", "both factors are half as large"),
+        ("(c)", "435dd481aa00", "the product still has mean 0, so its variance is the "
+         "mean of q² times the mean of k²"),
+        ("(d)", "4b87c3284828", "divided by their standard deviation, numbers have the "
+         "variance 1"),
     )  # fmt: skip
-    for number, (part, measured, hint) in zip(found, asked):
-        assert abs(number - measured) < 0.02 * measured, (
-            f"{part} is not {number:g}; drawn 100,000 times, it is about "
-            f"{measured:.3g}. Hint: {hint}."
+    for number, (part, right, hint) in zip(found, asked):
+        assert sealed(f"1.2 {part}", f"{number:g}") == right, (
+            f"{part} is not {number:g}. Hint: {hint}."
         )
 
 
@@ -520,7 +519,8 @@ def where_the_norm_goes(answer: Any) -> None:
     }
     for norm_first in (True, False):
         given = f"for three sub-layers and norm_first={norm_first}"
-        found, expected = answer(x, sublayers, norm, norm_first), stream(norm_first)
+        found = answer(x.clone(), sublayers, norm, norm_first)
+        expected = stream(norm_first)
         for fault, hint in hints.items() if norm_first else ():
             assert not same(found, stream(True, fault)), f"{given} {hint}"
         hint = "x + f(norm(x)) with norm_first, norm(x + f(x)) without."
@@ -768,6 +768,27 @@ def accumulated(answer):
     assert not alike(found, third), (
         "this is the mean of the batches' gradients: a word of a short batch counts "
         "for more than one of a long batch."
+    )
+
+    def factor(of):
+        """Return how many times too large it is, or None if it points elsewhere."""
+        if not all(isinstance(each, Tensor) for each in found.values()):
+            return None
+        ours, theirs = (
+            torch.cat([g.flatten() for g in x.values()]) for x in (found, of)
+        )
+        size = (ours @ theirs / (theirs @ theirs)).item()
+        return size if torch.allclose(ours, size * theirs) and size else None
+
+    if (size := factor(last)) is not None:
+        raise AssertionError(
+            f"the gradient is {size:.4g} times that of the last batch alone. Hint: "
+            "when are the old ones set to zero?"
+        )
+    size = factor(whole)
+    assert size is None or near(size, 1), (
+        f"the gradient points the right way, but is {size:.4g} times as large as it "
+        "should be. Hint: by what is each loss divided?"
     )
     assert alike(found, whole), (
         "the gradient is not that of one batch with all six pairs. Hint: what has to "
@@ -1217,7 +1238,8 @@ def merges_by_hand(answer):
         assert isinstance(found, list | tuple) and len(found) == 2, (
             f"merge {n} is a pair of symbols, not {found!r}."
         )
-        pair, best = tuple(map(str, found)), tuple(expected)
+        pair = tuple(unicodedata.normalize("NFC", str(part)) for part in found)
+        best = tuple(expected)
         assert pair == best, (
             f"merge {n} is not {' + '.join(pair)}: those two are neighbors "
             f"{times.get(pair, 0)} times, and another pair {times[best]} times. Hint: "
@@ -1290,9 +1312,11 @@ def which_rows_learn(answer):
         "a shared row gets the sum of three gradients.",
     )
     for part, found, right, hint in zip("abcd", answer, expected, hints):
-        assert isinstance(found, list | tuple) and sorted(found) == right, (
-            f"({part}) is not {found}. Hint: {hint}"
+        assert isinstance(found, list | tuple | set | range), (
+            f"({part}) is a list of ids, not {kind(found)}."
         )
+        found = sorted(found)
+        assert found == right, f"({part}) is not {found}. Hint: {hint}"
 
 
 @exercise("4.4")
@@ -1443,7 +1467,8 @@ def averaged(answer, states):
 @exercise("4.6")
 def mean_of_checkpoints(answer):
     def states(dtype=torch.float32):
-        return [{"w": w.to(dtype), "b": b.to(dtype)} for w, b in zip(weights, biases)]
+        kind = {"dtype": dtype, "copy": True}
+        return [{"w": w.to(**kind), "b": b.to(**kind)} for w, b in zip(weights, biases)]
 
     weights, biases = torch.randn(5, 3, 4), torch.randn(5, 4)
     found, after = answer.ask(averaged, states())
@@ -1466,11 +1491,15 @@ def mean_of_checkpoints(answer):
     weights, biases = 1000 * torch.rand(400, 3, 4), torch.rand(400, 4)
     found, _ = answer.ask(averaged, states(torch.float16))
     expected = weights.half().double().mean(0)
-    near_it = torch.allclose(found["w"].double(), expected, rtol=2e-3)
-    assert near_it and found["w"].dtype == torch.float16, (
-        "for 400 checkpoints in float16, whose numbers go to 1,000, the mean is wrong "
-        f"({show(found['w'][0, 0])} instead of {show(expected[0, 0])}) or no longer "
-        "float16. Hint: add up in double precision, and convert the result back."
+    assert found["w"].dtype == torch.float16, (
+        f"of checkpoints in float16 the mean is {found['w'].dtype}. Hint: each tensor "
+        "keeps the type that it has."
+    )
+    off = (found["w"].double() - expected).abs().max().item()
+    assert off < 1, (
+        "for 400 checkpoints in float16, whose numbers go to 1,000, the mean is off by "
+        f"up to {off:.4g}. Hint: add up in double precision, and convert the result "
+        "back."
     )
 
 

@@ -353,18 +353,28 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
         target.write_text(text, encoding="utf-8")
     if language == "en":
         (source / "self-test.md").write_text(self_test(), encoding="utf-8")
+        for path in sorted((ROOT / "teaching" / "lectures").glob("*.md")):
+            target = source / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            slides = lecture(path.read_text(encoding="utf-8"), static / "charts")
+            target.write_text(slides, encoding="utf-8")
     programs(static, edition)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
-    chart = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
+    arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
-        "HAND": figure(by_hand(), None, static / "charts", "_static/charts/"),
+        "HAND": figure(
+            chart("01_architecture", "attention_by_hand"),
+            None,
+            static / "charts",
+            "_static/charts/",
+        ),
         "READING": str(hours[0]),
         "EXERCISES": str(hours[1]),
-        "ATTENTION": figure(chart, None, static / "charts", "_static/charts/"),
+        "ATTENTION": figure(arcs, None, static / "charts", "_static/charts/"),
         "CHAPTERS": contents("0", language),
         "APPENDICES": contents("9", language),
         "TOCTREES": navigation(source, language),
@@ -389,11 +399,26 @@ def self_test() -> str:
     return questions.page(questions.questions(source), links)
 
 
-def by_hand() -> dict:
-    """Return the specification of chapter 1's figure with the query to drag."""
-    chapter = nbformat.read(ROOT / "notebooks" / "01_architecture.ipynb", 4)
-    [cell] = [c for c in chapter.cells if "attention_by_hand(" in c.source]
-    return cell.outputs[0].data[VEGA]
+def chart(chapter: str, drawn_by: str) -> dict:
+    """Return the specification of the first chart that a function draws."""
+    notebook = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", 4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if f"{drawn_by}(" in cell.source and VEGA in output.get("data", {}):
+                return output.data[VEGA]
+    raise ValueError(f"{chapter} has no chart that {drawn_by} draws")
+
+
+def lecture(text: str, pictures: Path) -> str:
+    """Return a lecture with its charts, and a place for the button."""
+
+    def drawn(name: re.Match) -> str:
+        spec = chart(name["chapter"], name["by"])
+        return figure(spec, None, pictures, "../../_static/charts/")
+
+    title, _, rest = text.partition("\n")
+    rest = re.sub(r"(?m)^@chart (?P<chapter>\w+) (?P<by>\w+)@$", drawn, rest)
+    return f'{title}\n\n<p class="lecture"></p>\n{rest}'
 
 
 def programs(static: Path, edition: Path) -> None:

@@ -1,4 +1,4 @@
-"""Print each chapter of the built site to build/pdf/NN_name.pdf.
+"""Print each chapter and lecture of the built site to build/pdf/.
 
     python site/pdf.py [chapter …]
 
@@ -35,6 +35,7 @@ def chromium() -> str:
 
 def main(names: list[str]) -> None:
     pages = sorted((BUILD / "site").glob("**/notebooks/[0-9]*.html"))
+    pages += sorted((BUILD / "site").glob("teaching/lectures/*.html"))
     if names:
         pages = [page for page in pages if page.stem in names]
     if not pages:
@@ -49,7 +50,7 @@ def main(names: list[str]) -> None:
             folder = source.parent.relative_to(BUILD / "site").parent
             target = BUILD / "pdf" / folder / f"{source.stem}.pdf"
             target.parent.mkdir(parents=True, exist_ok=True)
-            page.pdf(path=target, **PAGE)
+            page.pdf(path=target, landscape=source.parent.name == "lectures", **PAGE)
         browser.close()
     print(f"{len(pages)} files are in {BUILD / 'pdf'}")
 

@@ -1,7 +1,8 @@
 """Grade submitted notebooks: a table, and a page for each student.
 
-    python teaching/grade.py FOLDER [--course build/homework/course.json]
-        [--into build/grades] [--due 2027-01-31T23:59] [--seconds 60]
+    python teaching/grade.py FOLDER [--name homework] [--due 2027-01-31T23:59]
+        [--course build/homework/NAME/course.json] [--into build/grades/NAME]
+        [--seconds 60]
 
 FOLDER holds a folder for each student, with one notebook somewhere in it, as nbgrader
 collects them (`submitted/`). Of a notebook, only the cells of the exercises count,
@@ -10,7 +11,7 @@ which holds the checks, draws inputs, sends them there, and judges what comes ba
 of an exercise's points are for the check that students have, half for the hidden ones.
 
 What has been graded is kept: after an interruption, the same command goes on. It grades
-anew whatever has changed, the course included.
+anew whatever has changed, the course included. It needs Linux or macOS.
 """
 
 import argparse
@@ -152,11 +153,17 @@ def answer_from(cells: list[str], expression: str, seconds: float):
 
 
 class Submission(NamedTuple):
-    """A student's notebook: the cells of each exercise, or why it can't be read."""
+    """A student's notebook: the cells of each exercise, or why it can't be read.
+
+    ``stubs`` are those of the cells that the homework had, ``why`` what students wrote
+    for a person to read.
+    """
 
     student: str
     path: Path | None
     cells: dict[str, list[str]]
+    stubs: dict[str, str] = {}
+    why: dict[str, str] = {}
     fault: str = ""
 
 
@@ -183,20 +190,26 @@ def submission(folder: Path) -> Submission:
     )
     if len(found) != 1:
         fault = f"{len(found)} notebooks are in the folder, not one"
-        return Submission(folder.name, None, {}, fault)
+        return Submission(folder.name, None, {}, fault=fault)
     try:
         notebook = nbformat.read(found[0], as_version=4)
         cells: dict[str, list[str]] = {}
+        stubs, why = {}, {}
         current = ""  # what stands before the first exercise is for all of them
         for cell in notebook.cells:
             current = exercise_of(cell) or current
+            part = str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+            if part.startswith("why-"):
+                why[current] = cell.source
+            elif part.startswith("answer-"):
+                stubs[current] = cell.source
             if cell.cell_type == "code" and not ours(cell):
                 cells.setdefault(current, []).append(cell.source)
     except Exception as error:
         words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         fault = f"{found[0].name} is not a notebook that can be read ({words})"
-        return Submission(folder.name, found[0], {}, fault)
-    return Submission(folder.name, found[0], cells)
+        return Submission(folder.name, found[0], {}, fault=fault)
+    return Submission(folder.name, found[0], cells, stubs, why)
 
 
 def handed_in(folder: Path, path: Path | None) -> datetime.datetime | None:
@@ -218,6 +231,8 @@ def points_for(
     numbers = exercise["numbers"].get(work.student, exercise["numbers"].get(""))
     if cells is None:
         return 0, "there is no cell of this exercise in the notebook."
+    if exercise["trains"] and number in work.stubs:  # and leave the training out
+        cells = [work.stubs[number]]
     cells = work.cells.get("", []) + cells
     try:
         with answer_from(cells, exercise["answer"], seconds) as answer:
@@ -246,7 +261,7 @@ def graded(
         marks[exercise["number"]] = {
             "points": points, "of": exercise["points"], "says": says,
         }  # fmt: skip
-    return {"student": work.student, "note": note, "marks": marks}
+    return {"student": work.student, "note": note, "marks": marks, "why": work.why}
 
 
 def page(marks: dict[str, Any]) -> str:
@@ -255,6 +270,10 @@ def page(marks: dict[str, Any]) -> str:
         f"<tr><td>{number}<td>{each['points']:g} of {each['of']}"
         f"<td>{html.escape(each['says'])}</tr>"
         for number, each in marks["marks"].items()
+    ]
+    rows += [
+        f"<tr><td>{number}, why<td>to be read<td>{html.escape(text)}</tr>"
+        for number, text in marks["why"].items()
     ]
     return PAGE.format(
         student=html.escape(marks["student"]),
@@ -282,14 +301,28 @@ def words_of(source: str) -> list[str]:
 KEPT = {"def", "for", "if", "else", "while", "return", "in", "not", "lambda", "with"}
 
 
+def published() -> Submission:
+    """Return the published solutions as if someone had handed them in."""
+    cells = {}
+    for path in sorted((HERE.parent / "notebooks" / "solutions").glob("*.ipynb")):
+        current = ""
+        for cell in nbformat.read(path, as_version=4).cells:
+            current = exercise_of(cell) or current
+            if cell.cell_type == "code":
+                cells.setdefault(current, []).append(cell.source)
+    return Submission("the published solutions", None, cells)
+
+
 def alike(
     submissions: list[Submission], course: dict[str, Any]
 ) -> list[tuple[str, str, str, float]]:
     """Return pairs of students whose answers to an exercise are nearly the same.
 
-    Short answers are left out, since there are few ways to write them.
+    The published solutions count as one more student's. Short answers are left out,
+    since there are few ways to write them.
     """
     found = []
+    submissions = [*submissions, published()]
     for exercise in course["exercises"]:
         number = exercise["number"]
         said = {w.student: words_of("\n".join(w.cells.get(number, ()))) for w in
@@ -363,13 +396,15 @@ def main() -> int:
     root = HERE.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--course", type=Path, default=root / "build" / "homework" / "course.json"
-    )
-    parser.add_argument("--into", type=Path, default=root / "build" / "grades")
+    parser.add_argument("--name", default="homework", help="of the homework")
+    parser.add_argument("--course", type=Path)
+    parser.add_argument("--into", type=Path)
     parser.add_argument("--due", type=datetime.datetime.fromisoformat)
     parser.add_argument("--seconds", type=float, default=60, help="for each exercise")
     given = parser.parse_args()
+    build = root / "build"
+    given.course = given.course or build / "homework" / given.name / "course.json"
+    given.into = given.into or build / "grades" / given.name
     for path, what in ((given.folder, "folder"), (given.course, "course")):
         if not path.exists():
             print(f"error: {path}: there is no such {what}", file=sys.stderr)

@@ -1,7 +1,9 @@
 """Write homework: exercises to hand in, and what a teacher grades them with.
 
     python teaching/homework.py --chapters 1,2 | --exercises 1.4,2.7
-        [--seed WORD] [--students FILE] [--into build/homework]
+        [--name homework] [--seed WORD] [--students FILE]
+
+The folder is build/homework/NAME.
 
 Into the folder go
 
@@ -41,6 +43,7 @@ Exercises {numbers}: {minutes} minutes of work. Put this notebook into the folde
 
 - Write each answer into the cell below its exercise. If you need more cells, for a
   function that helps or for a training, insert them between that cell and the check.
+  (Where a model is trained, only that cell counts.)
 - The check says whether the answer is right, and if not, what is wrong with it. Your
   teacher has others, with inputs that you don't see, so an answer that only fits the
   inputs of the check is worth half of the points.
@@ -251,6 +254,7 @@ def write_homework(
             {
                 "number": each.number, "points": points_of(each), "answer": each.answer,
                 "numbers": {who: own[n] for who, own in numbers.items()},
+                "trains": each.kind == "Predict and train",
             }
             for n, each in enumerate(chosen)
         ],
@@ -271,9 +275,10 @@ def main() -> int:
     parser.add_argument("--exercises", default="")
     parser.add_argument("--seed", default="")
     parser.add_argument("--students", type=Path)
-    default = HERE.parent / "build" / "homework"
-    parser.add_argument("--into", type=Path, default=default)
+    parser.add_argument("--name", default="homework")
+    parser.add_argument("--into", type=Path)
     given = parser.parse_args()
+    given.into = given.into or HERE.parent / "build" / "homework" / given.name
     try:
         chosen = chosen_exercises(given.chapters, given.exercises)
         students = []

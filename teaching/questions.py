@@ -55,7 +55,12 @@ def questions(source: str) -> list[Question]:
         if sum(o.right for o in options) != 1 or not all(o.why for o in options):
             raise ValueError(f"question {head!r}: one right option, a reason for each")
         found.append(Question(section, title, asked, options))
-    return found
+    return sorted(found, key=lambda each: [*map(int, each.section.split("."))])
+
+
+def shuffled(each: Question) -> list[Option]:
+    """Return the options in an order that says nothing, and is always the same."""
+    return random.Random(each.title).sample(each.options, len(each.options))
 
 
 def gift(found: list[Question]) -> str:
@@ -68,7 +73,7 @@ def gift(found: list[Question]) -> str:
     for each in found:
         options = "".join(
             f"  {'=' if o.right else '~'}{safe(o.text)}#{safe(o.why)}\n"
-            for o in each.options
+            for o in shuffled(each)
         )
         title, asked = safe(f"{each.section} {each.title}"), safe(each.text)
         parts.append(f"::{title}::[markdown]{asked} {{\n{options}}}\n")
@@ -183,7 +188,7 @@ def page(found: list[Question], links: dict[str, str]) -> str:
             f'<details class="{"right" if o.right else "wrong"}"><summary>'
             f"{html.escape(o.text)}</summary><p><b>{'Yes.' if o.right else 'No.'}</b> "
             f"{html.escape(o.why)}</p></details>"
-            for o in random.Random(each.title).sample(each.options, len(each.options))
+            for o in shuffled(each)
         )
         parts += [head, each.text, f'<div class="options">{options}</div>']
     return "\n\n".join(parts) + "\n"

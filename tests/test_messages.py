@@ -51,6 +51,7 @@ OTHER = {
     "memory don't", "memory does not",
     # keys of a table
     "last word", "no triangle", "first position", "neighbors, halves", "from one",
+    "[^a-z]",
     # what exercises are about
     "der Hund bellt", "der Hund schläft", "der Vogel schläft", "der Hund frisst",
     "der Vogel schläft nie", "a b c d", "e f g h",

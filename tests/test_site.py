@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,8 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 VEGA = "application/vnd.vegalite.v5+json"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+LECTURES = sorted(path.stem for path in (ROOT / "teaching/lectures").glob("*.md"))
 PAGES = [
     "index", "TEACHING", "results/README", "search", "figures", "notebooks/glossary",
+    "self-test", *(f"teaching/lectures/{name}" for name in LECTURES),
     *(f"notebooks/{name}" for name in CHAPTERS),
     *(f"notebooks/solutions/{name}" for name in CHAPTERS if name[0] == "0"),
 ]  # fmt: skip
@@ -47,7 +50,7 @@ def site(tmp_path_factory) -> Path:
     """Build the site in a copy of the tree."""
     pytest.importorskip("myst_nb", reason="make .venv/site installs it")
     root = tmp_path_factory.mktemp("tree")
-    folders = "site notebooks notebooks-zh images tools transformer_workshop"
+    folders = "site notebooks notebooks-zh images tools transformer_workshop teaching"
     for name in folders.split():
         shutil.copytree(ROOT / name, root / name)
     for name in ("README.md", "TEACHING.md", "results/README.md", "requirements.txt"):
@@ -63,6 +66,26 @@ def site(tmp_path_factory) -> Path:
 
 
 # --- without a browser -------------------------------------------------------------
+
+
+def test_a_site_without_solutions_has_none(site):
+    """Gather its pages, without building them again."""
+    root = site.parent.parent
+    program = "import build; print(build.gather('en', '', with_solutions=False))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "site")},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    gathered = Path(done.stdout.strip())
+    chapters = sorted(gathered.glob("notebooks/**/*.ipynb"))
+    assert [path.stem for path in chapters] == CHAPTERS
+    for path in chapters:
+        text = path.read_text(encoding="utf-8")
+        assert 'class=\\"solution' not in text and "solutions/" not in text
 
 
 @functools.cache
@@ -409,6 +432,29 @@ def test_living_figures_follow_each_control_by_keyboard(visit, name, width):
             if kind == "checkbox":  # three times is once
                 assert control.is_checked()
             assert chart.evaluate(marks) != before, control.get_attribute("name")
+
+
+def test_a_lecture_is_shown_slide_by_slide(visit):
+    page = visit("teaching/lectures/1_attention")
+    page.get_by_role("button", name="Present").click()
+    slides = page.locator("article section section")
+    shown = "xs => xs.map((x, n) => x.checkVisibility() ? n : -1).filter(n => n >= 0)"
+    assert slides.evaluate_all(shown) == [0]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert slides.evaluate_all(shown) == [1]
+    notes = slides.nth(1).locator("blockquote")
+    assert not notes.is_visible()
+    page.keyboard.press("n")
+    assert notes.is_visible()
+    slider = slides.nth(1).locator("input[type=range]").first
+    before = slider.input_value()
+    slider.focus()
+    page.keyboard.press("ArrowLeft")  # the figure's, not the lecture's
+    assert slider.input_value() != before and slides.evaluate_all(shown) == [1]
+    page.keyboard.press("Escape")
+    assert len(slides.evaluate_all(shown)) == slides.count() > 8
 
 
 def test_dragging_the_query_moves_the_weights(visit):

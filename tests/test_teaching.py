@@ -41,6 +41,7 @@ def course_of(*numbers, **given):
                 "points": 2,
                 "answer": EXERCISES[number].answer,
                 "numbers": {"": given},
+                "trains": EXERCISES[number].kind == "Predict and train",
             }
             for number in numbers
         ],
@@ -131,6 +132,14 @@ def test_helpers_and_lost_checks_do_no_harm():
     helper = "%matplotlib inline\ndef column(x):\n    return x.view(-1, 1, 1)"
     mine = "mask_from_lengths = lambda lengths, n: torch.arange(n) < column(lengths)"
     assert points("1.4", helper, mine)[0] == 2
+
+
+def test_a_training_in_another_cell_is_not_run():
+    stub = "answer = ['b', 'c', 'f']"
+    training = "raise RuntimeError"
+    work = grade.Submission("ann", None, {"2.9": [stub, training]}, {"2.9": stub})
+    [exercise] = course_of("2.9")["exercises"]
+    assert grade.points_for(work, exercise, "a seed/ann", 30) == (2, "right.")
 
 
 def test_the_numbers_are_those_of_the_homework():
@@ -299,6 +308,10 @@ def test_copied_answers_are_named():
     ]
     [(number, one, two, share)] = grade.alike(works, course_of("1.4"))
     assert (number, one, two) == ("1.4", "a", "b") and share == 1
+    [cell] = grade.published().cells["3.2"]
+    copied = [grade.Submission("a", None, {"3.2": [cell.replace("pool", "size")]})]
+    [(_, one, two, _)] = grade.alike(copied, course_of("3.2"))
+    assert (one, two) == ("a", "the published solutions")
 
 
 @pytest.mark.slow

@@ -247,3 +247,32 @@ const reachable = () => {
 addEventListener("load", reachable);
 addEventListener("resize", reachable);
 document.addEventListener("toggle", reachable, true); // a solution opens
+
+// A lecture can be shown slide by slide.
+const lecture = document.querySelector(".lecture");
+if (lecture) {
+  const root = document.documentElement;
+  const slides = [...document.querySelectorAll("article section section")];
+  let at = 0;
+  const turn = to => {
+    at = Math.max(0, Math.min(to, slides.length - 1));
+    slides.forEach((slide, n) => slide.classList.toggle("now", n === at));
+    scrollTo(0, 0);
+    // A chart that was hidden has not been drawn.
+    for (const chart of slides[at].querySelectorAll(".chart")) chart.scrollIntoView({ block: "nearest" });
+  };
+  const leave = () => root.classList.remove("presenting", "with-notes");
+  const present = Object.assign(document.createElement("button"), { type: "button", textContent: "Present" });
+  present.addEventListener("click", () => { root.classList.add("presenting"); turn(at); });
+  lecture.append(present);
+  const keys = {
+    ArrowRight: () => turn(at + 1), PageDown: () => turn(at + 1), " ": () => turn(at + 1),
+    ArrowLeft: () => turn(at - 1), PageUp: () => turn(at - 1),
+    n: () => root.classList.toggle("with-notes"), Escape: leave,
+  };
+  addEventListener("keydown", event => {
+    const moves = event.target.closest?.("input, select, textarea, [role=slider]"); // a figure's own keys
+    if (!root.classList.contains("presenting") || (moves && event.key !== "Escape")) return;
+    if (event.key in keys) { keys[event.key](); event.preventDefault(); }
+  });
+}
