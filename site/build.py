@@ -340,6 +340,7 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
+        pages += [ROOT / "teaching" / "projects.md"]
     else:
         pages += [edition / "TEACHING.md"]
     for page in filter(Path.exists, pages):

@@ -27,7 +27,8 @@ CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"
 LECTURES = sorted(path.stem for path in (ROOT / "teaching/lectures").glob("*.md"))
 PAGES = [
     "index", "TEACHING", "results/README", "search", "figures", "notebooks/glossary",
-    "self-test", *(f"teaching/lectures/{name}" for name in LECTURES),
+    "self-test", "teaching/projects",
+    *(f"teaching/lectures/{name}" for name in LECTURES),
     *(f"notebooks/{name}" for name in CHAPTERS),
     *(f"notebooks/solutions/{name}" for name in CHAPTERS if name[0] == "0"),
 ]  # fmt: skip
@@ -180,7 +181,7 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
     assert front.count("minutes to read, ") == 6
-    assert "about 8 hours to read, and 9 more" in " ".join(front.split())
+    assert "about 8 hours to read, and 11 more" in " ".join(front.split())
 
 
 PUBLISHED = re.compile(
@@ -339,6 +340,8 @@ def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     charts = 2 * (notebook == "index")
     if notebook in CHAPTERS:
         charts = len(stored_charts(notebook))
+    if name.startswith("teaching/lectures/"):
+        charts = (ROOT / f"{name}.md").read_text(encoding="utf-8").count("\n@chart ")
     assert page.locator(".chart .drawn svg").count() == charts
     empty = "d => d.view.scenegraph().root.items[0].items.length === 0"
     assert not page.evaluate(f"[...document.querySelectorAll('.chart')].some({empty})")
