@@ -23,14 +23,18 @@ import html
 import io
 import itertools
 import json
-import multiprocessing
 import os
+import pickle
 import re
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
 import time
 import tokenize
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,32 +83,67 @@ class Elsewhere(Answer):
         return self.send((self.number, probe.__name__, inputs))
 
 
-def prepare_server() -> None:
-    """Let the processes to come be forked from one that has imported everything."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    others = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(PATHS + ([others] if others else []))
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["grade"])
+class Server:
+    """A process that has imported everything, and forks one for each exercise."""
+
+    def __enter__(self) -> "Server":
+        self.folder = tempfile.TemporaryDirectory()
+        self.address = str(Path(self.folder.name) / "socket")
+        self.start()
+        return self
+
+    def start(self) -> None:
+        Path(self.address).unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "sandbox.py"), self.address],
+            stdin=subprocess.PIPE,  # it ends when this process does
+            stdout=subprocess.PIPE,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": os.pathsep.join(PATHS),
+            },
+        )
+        self.process.stdout.readline()
+
+    def connect(self) -> tuple[Connection, int]:
+        """Return a connection to a new process, and its number.
+
+        Start the server again if someone ended it.
+        """
+        for _ in range(2):
+            link = socket.socket(socket.AF_UNIX)
+            try:
+                link.connect(self.address)
+                connection = Connection(link.detach())
+                return connection, int(connection.recv_bytes(20))
+            except (EOFError, OSError):
+                self.process.kill()
+                self.process.wait()
+                self.start()
+        raise RuntimeError("no process can be started for the students' code")
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self.folder.cleanup()
 
 
 @contextmanager
-def answer_from(cells: list[str], expression: str, seconds: float):
+def answer_from(server: Server, cells: list[str], expression: str, seconds: float):
     """Run cells in a new process; yield what the expression is in there.
 
     A function in it is an ``Elsewhere``. Raises Stopped if the cells or a later call
     fail or take longer than ``seconds`` in all, NotImplementedError if they are stubs.
     """
-    context = multiprocessing.get_context("forkserver")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=sandbox.serve, args=(theirs, cells, expression))
-    process.start()
-    theirs.close()
+    ours, process = server.connect()
+    ours.send_bytes(pickle.dumps((cells, expression)))
     end = time.monotonic() + seconds
 
     def reply() -> Any:
-        if not ours.poll(max(0, end - time.monotonic())):
-            raise Stopped(f"your answer takes longer than {seconds:g} seconds.")
         try:
+            if not ours.poll(max(0, end - time.monotonic())):
+                raise Stopped(f"your answer takes longer than {seconds:g} seconds.")
             stored = io.BytesIO(ours.recv_bytes(sandbox.LARGEST))
         except (EOFError, OSError):
             raise Stopped(
@@ -124,7 +163,7 @@ def answer_from(cells: list[str], expression: str, seconds: float):
 
     def ask(question: tuple) -> Any:
         try:
-            ours.send(question)
+            ours.send_bytes(pickle.dumps(question))
         except OSError:
             raise Stopped("your answer ended Python.") from None
         return reply()
@@ -144,11 +183,8 @@ def answer_from(cells: list[str], expression: str, seconds: float):
             raise Stopped("your answer gave something that can't be read.") from None
         yield answer
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-        process.join()
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
         ours.close()
 
 
@@ -221,7 +257,11 @@ def handed_in(folder: Path, path: Path | None) -> datetime.datetime | None:
 
 
 def points_for(
-    work: Submission, exercise: dict[str, Any], seed: str, seconds: float
+    server: Server,
+    work: Submission,
+    exercise: dict[str, Any],
+    seed: str,
+    seconds: float,
 ) -> tuple[float, str]:
     """Return the points for an exercise, and what the checks say of it."""
     number, most = exercise["number"], exercise["points"]
@@ -235,7 +275,7 @@ def points_for(
         cells = [work.stubs[number]]
     cells = work.cells.get("", []) + cells
     try:
-        with answer_from(cells, exercise["answer"], seconds) as answer:
+        with answer_from(server, cells, exercise["answer"], seconds) as answer:
             public, hidden = judged(number, answer, seed, numbers)
     except NotImplementedError:
         return 0, UNANSWERED
@@ -249,7 +289,11 @@ def points_for(
 
 
 def graded(
-    work: Submission, course: dict[str, Any], seconds: float, note: str
+    server: Server,
+    work: Submission,
+    course: dict[str, Any],
+    seconds: float,
+    note: str,
 ) -> dict[str, Any]:
     """Return the marks of one student."""
     seed = f"{course['seed']}/{work.student}"
@@ -257,7 +301,7 @@ def graded(
     for exercise in course["exercises"]:
         points, says = 0.0, work.fault
         if not work.fault:
-            points, says = points_for(work, exercise, seed, seconds)
+            points, says = points_for(server, work, exercise, seed, seconds)
         marks[exercise["number"]] = {
             "points": points, "of": exercise["points"], "says": says,
         }  # fmt: skip
@@ -357,6 +401,7 @@ def table(all_marks: list[dict[str, Any]], course: dict[str, Any]) -> str:
 
 
 def grade(
+    server: Server,
     folder: Path,
     course: dict[str, Any],
     into: Path,
@@ -365,11 +410,11 @@ def grade(
 ) -> list[dict[str, Any]]:
     """Grade all folders in ``folder``; write a page each, and the table."""
     into.mkdir(parents=True, exist_ok=True)
-    prepare_server()
     folders = sorted(path for path in folder.iterdir() if path.is_dir())
     submissions = [submission(each) for each in folders]
     all_marks = []
-    for place, work in zip(folders, tqdm(submissions, unit=" students", disable=None)):
+    bar = tqdm(submissions, unit=" students", disable=None)
+    for place, work in zip(folders, bar):
         when = handed_in(place, work.path)
         late = due and when and when > due
         note = f"handed in {when:%Y-%m-%d %H:%M}" if when else ""
@@ -381,7 +426,7 @@ def grade(
         if kept.exists() and (old := json.loads(kept.read_text()))["of"] == digest:
             marks = old["marks"]
         else:
-            marks = graded(work, course, seconds, note)
+            marks = graded(server, work, course, seconds, note)
             write(kept, json.dumps({"of": digest, "marks": marks}, indent=1))
         write(into / f"{work.student}.html", page(marks))
         all_marks.append(marks)
@@ -412,7 +457,10 @@ def main() -> int:
     torch.set_num_threads(1)
     start = time.monotonic()
     course = json.loads(given.course.read_text(encoding="utf-8"))
-    marks = grade(given.folder, course, given.into, given.seconds, given.due)
+    with Server() as server:
+        marks = grade(
+            server, given.folder, course, given.into, given.seconds, given.due
+        )
     minutes = (time.monotonic() - start) / 60
     print(f"{len(marks)} students in {minutes:.1f} minutes: {given.into / 'marks.csv'}")
     print((given.into / "alike.txt").read_text(), end="")

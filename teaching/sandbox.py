@@ -1,7 +1,7 @@
 """What runs in a student's process: an exercise's cells, and questions about them.
 
-The process is forked from one that has imported everything (`multiprocessing`'s fork
-server). It knows neither the teacher's seed nor what is right; it gets inputs and gives
+The process is forked from one that has imported everything (`main`, which grade.py
+starts). It knows neither the teacher's seed nor what is right; it gets inputs and gives
 back plain values. Those come as bytes that PyTorch's restricted unpickler reads, which
 makes nothing but numbers, strings, tensors, and containers of them.
 """
@@ -11,8 +11,12 @@ import __future__
 import io
 import linecache
 import os
+import pickle
 import re
 import resource
+import select
+import signal
+import socket
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -93,13 +97,34 @@ def limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
 
 
-def serve(connection: Connection, cells: list[str], expression: str) -> None:
-    """Run cells, say what the expression is, and answer questions until told to stop.
+def main(address: str) -> None:
+    """Fork a process for each connection, until nobody listens to this one."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        print("ready", flush=True)
+        while server in select.select([server, sys.stdin], [], [])[0]:
+            accepted, _ = server.accept()
+            if os.fork():
+                accepted.close()
+                continue
+            server.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            serve(Connection(accepted.detach()))
+            os._exit(0)
 
-    A question is (number of a function, name of a probe, inputs). A reply is a
-    dictionary with one of "answer", "stopped", and "unanswered".
+
+def serve(connection: Connection) -> None:
+    """Run cells, say what the expression is, and answer questions until the end.
+
+    The first message is this process's number, and the first answer (cells,
+    expression). A question is (number of a function, name of a probe, inputs). A reply
+    is a dictionary with one of "answer", "stopped", and "unanswered".
     """
     os.setsid()
+    connection.send_bytes(str(os.getpid()).encode())
+    cells, expression = pickle.loads(connection.recv_bytes())
     limit(MEMORY)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
@@ -135,5 +160,9 @@ def serve(connection: Connection, cells: list[str], expression: str) -> None:
         return plain(probes[probe](functions[number], *inputs))
 
     reply(start)
-    while (question := connection.recv()) is not None:
-        reply(partial(ask, *question))
+    while True:
+        reply(partial(ask, *pickle.loads(connection.recv_bytes())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

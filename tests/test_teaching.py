@@ -26,9 +26,17 @@ def mask_from_lengths(lengths, size):
 EXERCISES = by_number()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def server():
-    grade.prepare_server()
+@pytest.fixture(scope="module")
+def points():
+    """Return a function that gives the points for an answer, and what is said of it."""
+    with grade.Server() as server:
+
+        def judged(number, *cells, seconds=30, stubs=None, **given):
+            work = grade.Submission("ann", None, {number: list(cells)}, stubs or {})
+            [exercise] = course_of(number, **given)["exercises"]
+            return grade.points_for(server, work, exercise, "a seed/ann", seconds)
+
+        yield judged
 
 
 def course_of(*numbers, **given):
@@ -46,13 +54,6 @@ def course_of(*numbers, **given):
             for number in numbers
         ],
     }
-
-
-def points(number, *cells, seconds=30, **given):
-    """Return the points for cells that answer an exercise, and what is said of it."""
-    work = grade.Submission("ann", None, {number: list(cells)})
-    [exercise] = course_of(number, **given)["exercises"]
-    return grade.points_for(work, exercise, "a seed/ann", seconds)
 
 
 # What is written
@@ -124,25 +125,23 @@ SOLUTIONS = {
 
 
 @pytest.mark.parametrize("number", SOLUTIONS)
-def test_a_right_answer_gets_all_points(number):
+def test_a_right_answer_gets_all_points(points, number):
     assert points(number, SOLUTIONS[number]) == (2, "right.")
 
 
-def test_helpers_and_lost_checks_do_no_harm():
+def test_helpers_and_lost_checks_do_no_harm(points):
     helper = "%matplotlib inline\ndef column(x):\n    return x.view(-1, 1, 1)"
     mine = "mask_from_lengths = lambda lengths, n: torch.arange(n) < column(lengths)"
     assert points("1.4", helper, mine)[0] == 2
 
 
-def test_a_training_in_another_cell_is_not_run():
+def test_a_training_in_another_cell_is_not_run(points):
     stub = "answer = ['b', 'c', 'f']"
-    training = "raise RuntimeError"
-    work = grade.Submission("ann", None, {"2.9": [stub, training]}, {"2.9": stub})
-    [exercise] = course_of("2.9")["exercises"]
-    assert grade.points_for(work, exercise, "a seed/ann", 30) == (2, "right.")
+    found = points("2.9", stub, "raise RuntimeError", stubs={"2.9": stub})
+    assert found == (2, "right.")
 
 
-def test_the_numbers_are_those_of_the_homework():
+def test_the_numbers_are_those_of_the_homework(points):
     other = SOLUTIONS["1.3"].replace("7", "9")
     assert points("1.3", SOLUTIONS["1.3"], S=9)[0] == 0
     assert points("1.3", other, S=9)[0] == 2
@@ -156,7 +155,7 @@ def perplexity(s, n):
 """
 
 
-def test_an_answer_that_fits_only_the_check_gets_half():
+def test_an_answer_that_fits_only_the_check_gets_half(points):
     """In 1.4, know the check's inputs; elsewhere, be wrong in what is drawn."""
     cell = (
         MASKS
@@ -201,6 +200,7 @@ TRICKS = {
     "    if isinstance(each, Connection):\n"
     "        for said in ({{'answer': 5}}, {{}}, [1]):\n"
     "            b = io.BytesIO(); torch.save(said, b); each.send_bytes(b.getvalue())",
+    "ending the server": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
     "leaving": "import os\nos._exit(0)",
     "leaving later": "import os\nmask_from_lengths = lambda *x: os._exit(0)",
     "an exit": "raise SystemExit",
@@ -214,14 +214,14 @@ TRICKS = {
 
 
 @pytest.mark.parametrize("name", TRICKS)
-def test_a_trick_earns_nothing(name, tmp_path):
+def test_a_trick_earns_nothing(points, name, tmp_path):
     there = tmp_path / "there"
     got, says = points("1.4", TRICKS[name].replace("{there}", str(there)))
     assert got == 0 and says
     assert not there.exists()  # nothing of a student's ran in this process
 
 
-def test_an_endless_loop_ends():
+def test_an_endless_loop_ends(points):
     got, says = points("1.4", "while True:\n    pass", seconds=2)
     assert got == 0 and "longer than 2 seconds" in says
     loop = "def mask_from_lengths(lengths, size):\n    while True:\n        pass"
