@@ -40,11 +40,12 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PATHS = [str(HERE), str(HERE.parent / "notebooks"), str(HERE.parent)]
-sys.path[:0] = PATHS
+sys.path[:0] = [*PATHS, str(HERE.parent / "tools")]
 
 import nbformat  # noqa: E402
 import sandbox  # noqa: E402
 import torch  # noqa: E402
+from chapters import replace  # noqa: E402
 from exercise_checks import UNANSWERED, Answer  # noqa: E402
 from hidden_checks import judged  # noqa: E402
 from tqdm import tqdm  # noqa: E402
@@ -251,8 +252,9 @@ def submission(folder: Path) -> Submission:
 def handed_in(folder: Path, path: Path | None) -> datetime.datetime | None:
     """Return when: as nbgrader noted it, or when the file was written."""
     for note in folder.rglob("timestamp.txt"):
-        words = note.read_text().split()
-        return datetime.datetime.fromisoformat("T".join(words[:2])[:19])
+        with suppress(ValueError):  # of nbgrader's form, or not its own
+            words = note.read_text(errors="replace").split()
+            return datetime.datetime.fromisoformat("T".join(words[:2])[:19])
     return path and datetime.datetime.fromtimestamp(int(path.stat().st_mtime))
 
 
@@ -379,13 +381,6 @@ def alike(
     return found
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file in one step."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_text(text, encoding="utf-8")
-    os.replace(fresh, path)
-
-
 def table(all_marks: list[dict[str, Any]], course: dict[str, Any]) -> str:
     """Return the marks of all students as CSV."""
     out = io.StringIO()
@@ -427,13 +422,13 @@ def grade(
             marks = old["marks"]
         else:
             marks = graded(server, work, course, seconds, note)
-            write(kept, json.dumps({"of": digest, "marks": marks}, indent=1))
-        write(into / f"{work.student}.html", page(marks))
+            replace(kept, json.dumps({"of": digest, "marks": marks}, indent=1))
+        replace(into / f"{work.student}.html", page(marks))
         all_marks.append(marks)
-    write(into / "marks.csv", table(all_marks, course))
+    replace(into / "marks.csv", table(all_marks, course))
     pairs = alike(submissions, course)
     lines = [f"{n}: {a} and {b}, {share:.0%} alike\n" for n, a, b, share in pairs]
-    write(into / "alike.txt", "".join(lines) or "No two long answers are alike.\n")
+    replace(into / "alike.txt", "".join(lines) or "No two long answers are alike.\n")
     return all_marks
 
 

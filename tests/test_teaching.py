@@ -295,6 +295,16 @@ def test_six_students(tmp_path):
     assert changed == {"half"}
 
 
+def test_a_note_of_the_time_that_is_none_does_no_harm(tmp_path):
+    path = tmp_path / "homework.ipynb"
+    path.write_text("")
+    written = grade.handed_in(tmp_path, path)
+    (tmp_path / "timestamp.txt").write_bytes(b"\xff yesterday")
+    assert grade.handed_in(tmp_path, path) == written
+    (tmp_path / "timestamp.txt").write_text("2027-02-01 12:00:00 UTC")
+    assert grade.handed_in(tmp_path, path).isoformat() == "2027-02-01T12:00:00"
+
+
 def test_copied_answers_are_named():
     long = "def f(values):\n" + "".join(
         f"    if values[{i}] > {i}:\n        values = g(values, {i}) + {i}\n"
