@@ -368,9 +368,9 @@ def masks_from_lengths(answer: Any) -> None:
     many = torch.tensor(few * 20)
     counts = [answer.ask(steps_of_python, x, 5) for x in (torch.tensor(few), many)]
     assert counts[0] == counts[1], (
-        "the masks are right, but Python works twenty times as long for sixty lengths "
-        "as for three: somewhere there is a loop. Hint: compare a row of positions "
-        "with a column of lengths."
+        "the masks are right, but Python takes more steps for sixty lengths than for "
+        "three: somewhere there is a loop. Hint: compare a row of positions with a "
+        "column of lengths."
     )
 
 
@@ -545,7 +545,7 @@ def what_the_decoder_reads(answer, ids=(0, 7, 4, 9, 1, 2, 2)):
     tgt, tgt_y = (listed(part) for part in answer[:2])
     assert len(tgt) == len(tgt_y) == len(ids) - 1, (
         f"tgt has {len(tgt)} ids and tgt_y {len(tgt_y)}. A row of {len(ids)} makes one "
-        "position less, each with an id that is read and an id to be predicted."
+        "position fewer, each with an id that is read and an id to be predicted."
     )
     assert tgt == batch.tgt[0].tolist(), (
         f"tgt is not {tgt}. Hint: it is the row without its last id, whatever that is."
