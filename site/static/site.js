@@ -258,8 +258,6 @@ if (lecture) {
     at = Math.max(0, Math.min(to, slides.length - 1));
     slides.forEach((slide, n) => slide.classList.toggle("now", n === at));
     scrollTo(0, 0);
-    // A chart that was hidden has not been drawn.
-    for (const chart of slides[at].querySelectorAll(".chart")) chart.scrollIntoView({ block: "nearest" });
   };
   const leave = () => root.classList.remove("presenting", "with-notes");
   const present = Object.assign(document.createElement("button"), { type: "button", textContent: "Present" });
