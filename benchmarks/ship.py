@@ -33,9 +33,9 @@ This model was trained from scratch on {pairs}, and on nothing else.
 | text | {bpe_size:,} byte-pair subwords for both languages, cased, learned from these \
 pairs |
 | training | {epochs} epochs in batches of {batch_tokens:,} positions, {minutes:.0f} \
-minutes at {threads} ({precision}); Adam, a {schedule} schedule up to {base_lr:g} \
-after {warmup} updates{stable}, dropout {dropout:g}, label smoothing {smoothing:g}, \
-R-Drop {r_drop:g}, {mean}; seed {seed} |
+minutes at {threads} ({precision}); {updates_by}, a {schedule} schedule up to \
+{base_lr:g} after {warmup} updates{stable}, dropout {dropout:g}, label smoothing \
+{smoothing:g}, R-Drop {r_drop:g}, {mean}; seed {seed} |
 | command | `python {command}` |
 | data and terms | [Multi30k](https://github.com/multi30k/dataset), task 1: captions \
 of pictures from Flickr30k, translated by people. The data set and these weights are \
@@ -71,6 +71,10 @@ people (van Miltenburg, 2016, *Stereotyping and Bias in the Flickr30K Dataset*).
 PARTS = {
     "2017": "",
     "2026": " with the five changes of chapter 6 (SwiGLU is ⅔ of `d_ff` wide)",
+}
+OPTIMIZERS = {
+    "adam": "Adam",
+    "muon": "Muon for the layers' matrices, Adam for the rest",
 }
 STABLE = " that falls in the last {:.0%} of the run"
 
@@ -185,6 +189,7 @@ def card(
             "command": start["command"],
             "name": into.name,
             "parts": PARTS[config.block],
+            "updates_by": OPTIMIZERS[config.optimizer],
             "stable": "" if config.decay == 1 else STABLE.format(config.decay),
             "rows": "\n".join(row(split, each) for split, each in scores.items()),
             "signature": scores["test"]["signature"],

@@ -11,6 +11,7 @@ solutions, or before a date such as 2027-01-31, the exercises stand alone.
 """
 
 import argparse
+import ast
 import base64
 import datetime
 import hashlib
@@ -42,6 +43,14 @@ WORDS = {
     "zh": ("答案", "阅读 {} 分钟，练习 {} 分钟，运行 {} 分钟"),
 }
 RUN = {"en": "Open in", "zh": "打开："}
+FIELD = {  # label, button, right, not right
+    "en": ("Your answer", "Check", "Right.", "Not yet."),
+    "zh": ("你的答案", "检查", "正确。", "还不对。"),
+}
+NOTEBOOK = {
+    "en": "To answer it, run this chapter as a notebook (`make lab`).",
+    "zh": "要作答，请以 notebook 的形式运行这一章（`make lab IN=zh`）。",
+}
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
 
 # --- charts ----------------------------------------------------------------------
@@ -158,6 +167,42 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
     return found
 
 
+def short_answer(code: str) -> str:
+    """Return the digest of an answer that needs no PyTorch, or "".
+
+    Of a literal, numbers and letters count, and nothing between them; site.js does
+    the same with what a reader writes.
+    """
+    given = re.search(r'(?m)^check\("[\d.]+", (.+)\)$', code)
+    try:
+        value = ast.literal_eval(given[1])
+    except (TypeError, ValueError):
+        named = given and re.search(rf"(?m)^{re.escape(given[1])} = (.+)$", code)
+        try:
+            value = ast.literal_eval(named[1])
+        except (TypeError, ValueError, SyntaxError):
+            return ""
+    text = repr(value)
+    if not text.isascii():  # nobody types such letters
+        return ""
+    plain = " ".join(re.findall(r"-?\d+(?:\.\d+)?", text))
+    plain += "".join(re.findall("[a-z]+", text.lower()))
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def field(number: str, digest: str, language: str) -> str:
+    """Return the HTML of a field that checks an answer, or says where to answer."""
+    if not digest:
+        return f'<small class="takes">\n\n{NOTEBOOK[language]}\n\n</small>'
+    label, button, right, wrong = FIELD[language]
+    return (
+        f'<form class="answer" data-digest="{digest}" data-right="{right}" '
+        f'data-wrong="{wrong}"><label>{label} <input name="{number}" '
+        f'autocomplete="off" spellcheck="false"></label> <button>{button}</button> '
+        f"<output></output></form>"
+    )
+
+
 def without_solutions(text: str) -> str:
     """Return Markdown in which links to solutions are plain words."""
     return re.sub(r"\[([^]]+)\]\((?:en:)?[^()\s]*\bsolutions/[^()\s]*\)", r"\1", text)
@@ -197,8 +242,12 @@ def stage(
                 output.data = {"text/html": figure(data[VEGA], png, pictures, there)}
         number = re.search(r'check\("(\d+\.\d+)"', cell.source)
         exercise = "exercise" in cell.metadata.get("tags", [])
-        if exercise and number and with_solutions:
-            answer = answers[number[1]]
+        if not exercise or not number:
+            continue
+        answer = answers[number[1]]
+        code = "\n".join(each.source for each in answer if each.cell_type == "code")
+        cells.append(new_markdown_cell(field(number[1], short_answer(code), language)))
+        if with_solutions:
             summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
             opening = f'<details class="solution">{summary}'
             cells += [

@@ -39,11 +39,14 @@ def style() -> str:
 
 
 def used(edition: Path) -> dict[str, tuple[str, str, str]]:
-    """Return for each figure its words, and the chapter and section that show it."""
+    """Return for each figure its words, and the chapter and section that show it.
+
+    The name of one in the edition's language begins with the language's folder.
+    """
     found: dict[str, tuple[str, str, str]] = {}
     for chapter in sorted(edition.glob("[0-9]*.md")):
         heading = ""
-        pattern = r"(?ms)^#{2,3} ([^\n]*)$|!\[(.*?)\]\(\.\./images/(\w+)\.svg\)"
+        pattern = r"(?ms)^#{2,3} ([^\n]*)$|!\[(.*?)\]\(\.\./images/([\w/]+)\.svg\)"
         for match in re.finditer(pattern, chapter.read_text(encoding="utf-8")):
             if match[1]:
                 heading = match[1]
@@ -80,14 +83,15 @@ def page(edition: Path, language: str, static: Path) -> str:
     parts = [f"# {title}", says]
     for name, (words, chapter, heading) in used(edition).items():
         svg = (ROOT / "images" / f"{name}.svg").read_text(encoding="utf-8")
-        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-        (folder / f"{name}-dark.svg").write_text(darkened(svg), encoding="utf-8")
+        stem = name.rpartition("/")[2]
+        (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
+        (folder / f"{stem}-dark.svg").write_text(darkened(svg), encoding="utf-8")
         where = f"notebooks/{chapter}.ipynb#{heading.replace(' ', '-')}".rstrip("#")
         parts += [
             f"![{words}](images/{name}.svg)",
             f"[{heading or chapter}]({where}) · "
-            f'<a href="_static/figures/{name}.svg" download>{light}</a> · '
-            f'<a href="_static/figures/{name}-dark.svg" download>{dark}</a>',
+            f'<a href="_static/figures/{stem}.svg" download>{light}</a> · '
+            f'<a href="_static/figures/{stem}-dark.svg" download>{dark}</a>',
         ]
     return "\n\n".join(parts) + "\n"
 

@@ -105,7 +105,7 @@ def draw_figures(app, doctree: nodes.document, docname: str) -> None:
     """Put our figures into the page itself, where they have its typeface."""
     for image in list(doctree.findall(nodes.image)):
         path = Path(app.srcdir) / image["uri"]
-        if path.suffix != ".svg" or path.parent.name != "images":
+        if path.suffix != ".svg" or "images" not in path.parts[-3:-1]:
             continue
         svg = path.read_text(encoding="utf-8")
         svg = svg.replace('"arrow"', f'"arrow-{path.stem}"')

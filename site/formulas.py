@@ -68,8 +68,22 @@ def write(translator, formula: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+HELD = re.compile(
+    r'([(（“]?)(<span class="math".*?</math></span></span>)'
+    r"([-,.;:!?)%，。；：！？）、”]*)",
+    re.S,
+)
+
+
+def _held(match: re.Match) -> str:
+    """Keep a line from breaking between a formula and its punctuation."""
+    text = match[0]
+    return f'<span class="held">{text}</span>' if match[1] or match[3] else text
+
+
 def add_glyphs(app, pagename, templatename, context, doctree) -> None:
     """Add the glyphs of a page's formulas to it."""
+    context["body"] = HELD.sub(_held, context.get("body", ""))
     used = set(re.findall(r'xlink:href="#(MJX-[^"]+)"', context.get("body", "")))
     if used:
         glyphs = {name: app.glyphs[name] for name in sorted(used)}

@@ -605,7 +605,8 @@ def test_the_share_reaches_the_optimizer():
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """Return a configuration of block 2026 and its text, and the run's folder."""
-    tiny = small_run(tmp_path_factory.mktemp("2026"), block="2026", decay=0.5)
+    own = {"block": "2026", "optimizer": "muon", "decay": 0.5}
+    tiny = small_run(tmp_path_factory.mktemp("2026"), **own)
     return tiny, train(tiny)
 
 
@@ -653,6 +654,49 @@ def test_block_2026_refuses_what_it_has_no_place_for(change):
     with pytest.raises(at.DataError, match="block='2026'.*pre-norm and rotary"):
         at.TrainingConfig(block="2026", **change)
     at.TrainingConfig(**change)
+
+
+# --- Muon --------------------------------------------------------------------
+
+
+def test_muon_is_torchs_within_its_rounding():
+    """PyTorch's multiplies in bfloat16, ours in the precision of the weights."""
+    torch.manual_seed(0)
+    for shape in [(8, 24), (24, 8), (16, 16)]:
+        start = torch.randn(shape)
+        ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+        settings = {"weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}
+        both = at.Muon([ours], lr=0.1), torch.optim.Muon([theirs], lr=0.1, **settings)
+        for _ in range(3):
+            ours.grad = torch.randn(shape)
+            theirs.grad = ours.grad.clone()
+            for optimizer in both:
+                optimizer.step()
+        moved = (ours - start).norm()
+        assert (ours - theirs).norm() < 0.02 * moved and moved > 0.1
+
+
+def test_orthogonalizing_keeps_directions_and_evens_out_lengths():
+    torch.manual_seed(0)
+    x = torch.randn(12, 30) * torch.logspace(-1, 1, 12).unsqueeze(1)
+    u, sizes, v = torch.linalg.svd(x, full_matrices=False)
+    middle = u.T @ at.orthogonalize(x) @ v.T
+    torch.testing.assert_close(middle, middle.diag().diag(), rtol=0, atol=1e-4)
+    assert sizes[0] / sizes[-1] > 50
+    assert 0.6 < middle.diag().min() < middle.diag().max() < 1.3
+
+
+def test_muon_takes_the_matrices_of_the_layers_and_adam_the_rest():
+    torch.manual_seed(0)
+    model = at.modern_model(12, 12, 1, 16, 24, 2)
+    both = at.MuonAndAdam(model, lr=1.0)
+    muon, adam = ([id(p) for p in group["params"]] for group in both.param_groups)
+    named = {id(p): name for name, p in model.named_parameters()}
+    assert sorted(muon + adam) == sorted(named) and len(muon) == 7 + 11
+    assert all("layers" in named[i] and "norm" not in named[i] for i in muon)
+    rest = {named[i] for i in adam if "norm" not in named[i]}
+    tables = {"src_embed.0.lut.weight", "tgt_embed.0.lut.weight"}
+    assert rest == tables | {"generator.proj.weight"}
 
 
 # --- the benchmark -----------------------------------------------------------

@@ -37,6 +37,7 @@ CHINESE_PAGES = [
     "zh/index", "zh/search", "zh/figures",
     "zh/notebooks/glossary", "zh/notebooks/TEACHING",
     *(f"zh/notebooks/{name}" for name in IN_CHINESE),
+    *(f"zh/notebooks/solutions/{name}" for name in IN_CHINESE),
 ]  # fmt: skip
 COLORS_MEASURED = ["index", "notebooks/glossary", "notebooks/01_architecture"]
 URL = "https://example.org/book/"
@@ -367,12 +368,28 @@ def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     assert serious(page, contrast=name in COLORS_MEASURED) == []
 
 
-def test_small_pages_in_the_dark(visit):
-    """Measure the colors of the dark theme, too, and a width between the others."""
-    page = visit("notebooks/solutions/06_since_2017", 800, "dark")
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [("notebooks/solutions/06_since_2017", "dark"), ("index", "light")],
+)
+def test_small_pages_in_both_themes(visit, name, theme):
+    """Measure the colors of both themes, at a width between the others."""
+    page = visit(name, 800, theme)
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 800
     assert serious(page) == []
+
+
+def test_a_field_checks_an_answer_that_needs_no_pytorch(visit):
+    page = visit("notebooks/01_architecture#Exercise-1.2-·-What-the-division-is-for")
+    form = page.locator("form.answer:has([name='1.2'])")
+    for answer, said in (
+        ("64, 4, 128, 31", "Not yet."),
+        ("(64, 4, 128, 32)", "Right."),
+    ):
+        form.locator("input").fill(answer)
+        form.locator("input").press("Enter")
+        form.get_by_text(said).wait_for()
 
 
 def test_the_explorer_follows_its_lists_and_the_theme(visit):

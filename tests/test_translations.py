@@ -12,6 +12,7 @@ from links import dead
 from translations import ENTRY, Language, bare, digest, folders
 
 LANGUAGES = [pytest.param(folder, id=folder.name) for folder in folders()]
+WORDS = "font = ''\nsame = []\n[charts]\n[figures]\n[code]\n"
 NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\n"
 
 # A small book
@@ -78,10 +79,11 @@ class Book:
 
     def make(self):
         """Write a book whose translation is whole."""
-        for folder in (self.english, self.german, self.root / "images"):
-            folder.mkdir()
+        for folder in (self.english, self.german, self.root / "images" / "de"):
+            folder.mkdir(parents=True)
         (self.root / "images" / "a.svg").touch()
         (self.german / "messages.toml").write_text(NOTES)
+        (self.german / "words.toml").write_text(WORDS)
         self.write("01_one.md", ONE)
         self.write("02_two.md", TWO)
         self.write("03_three.md", THREE)
@@ -180,7 +182,7 @@ def test_links_lead_to_the_translation_where_there_is_one(book):
     assert "(../notebooks/03_three.ipynb#3.1-End)" in text
     assert "(#1.1-Summen)" in text
     assert "(#Mehr-%282.1%29)" in book.text("02_two.md")
-    assert "(glossary.md)" in text and "(../images/a.svg)" in text
+    assert "(glossary.md)" in text and "(../images/de/a.svg)" in text
     for path in book.german.glob("*.md"):
         assert dead(path) == []
 
@@ -285,7 +287,7 @@ def test_an_emptied_cell_is_missing(book):
     [
         ("$a + b$", "$a - b$", "formulas"),
         ("`world`", "`Welt`", "code"),
-        ("(../images/a.svg)", "(../images/b.svg)", "links"),
+        ("(../images/de/a.svg)", "(../images/b.svg)", "links"),
         ("## 1.1 Summen", "### 1.1 Summen", "headings"),
         ("[Glossar](glossary.md)", "Glossar", "links"),
     ],

@@ -2,19 +2,22 @@
 
     python tools/translations.py    (`make notebooks` runs it)
 
-A language is a folder notebooks-<code>. Its pages have the names of the English ones
-(the chapters, the glossary, README.md, TEACHING.md), and its messages.toml has the
-notes that readers see. Every cell of prose ends in a mark, <!-- en: 1a2b3c4d -->, the
-beginning of the SHA-256 of the English cell that it translates. A page without code is
-cut into cells at its headings and its entries, the items of a list that begin in bold.
+A language is a folder notebooks-<code>. Its pages have the names of the English ones:
+the chapters, their solutions, the glossary, README.md, TEACHING.md. Its messages.toml
+has the notes that readers see, and its words.toml what isn't prose (wording.py). Every
+cell of prose ends in a mark, <!-- en: 1a2b3c4d -->, the beginning of the SHA-256 of the
+English cell that it translates. A page without code is cut into cells at its headings
+and its entries, the items of a list that begin in bold.
 
-Code, outputs, and ids come from the English notebook. A cell of prose is found again by
+Code, outputs, and ids come from the English notebook; comments and the words of charts
+and figures are put into the language. A cell of prose is found again by
 its mark, wherever it went. Where the English has changed since, the translation stays,
 and both a note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->.
 Where there is no translation, the English stands in for it.
 """
 
 import hashlib
+import json
 import os
 import re
 import sys
@@ -28,7 +31,8 @@ from urllib.parse import quote, unquote
 
 import jupytext
 import nbformat
-from chapters import ROOT, Refused, pair, replace
+import wording
+from chapters import ROOT, Refused, pair, replace, tags
 from links import LINK, anchor, links, titles
 from nbformat import NotebookNode
 
@@ -163,7 +167,7 @@ def _section(link: str) -> tuple[str, str]:
     return name, _number(title)
 
 
-def aligned(path: Path, english: Path) -> Page:
+def aligned(path: Path, english: Path, words: wording.Words) -> Page:
     """Find the English cell of every translated one.
 
     Marks decide, wherever a cell stands. A cell whose English has changed is found by
@@ -173,7 +177,7 @@ def aligned(path: Path, english: Path) -> Page:
     Raises `Refused` where text would be lost.
     """
     page = Page(path, english, cells(english))
-    keys = [digest(c.source) if c.cell_type == "markdown" else c.source
+    keys = [digest(c.source) if c.cell_type == "markdown" else worded(c, words)
             for c in page.theirs]  # fmt: skip
     free = {number for number, *_ in page.prose()}
     sequence, rest = [], {}
@@ -207,6 +211,11 @@ def aligned(path: Path, english: Path) -> Page:
             page.ours[best] = cell
             new = new[new.index(best) + 1 :]
     return page
+
+
+def worded(cell: NotebookNode, words: wording.Words) -> str:
+    """Return a cell of code with its comments in the language."""
+    return wording.code(cell.source, words, docstrings="exercise" in tags(cell))
 
 
 def bare(text: str) -> tuple[str, dict[str, Counter]]:
@@ -243,15 +252,29 @@ class Language:
         self.folder, self.root = folder, root
         messages = (folder / "messages.toml").read_text(encoding="utf-8")
         self.messages = tomllib.loads(messages)
+        self.words = wording.Words.of(folder)
         self.pages: dict[Path, Page] = {}  # by their English pages
-        for path in sorted(folder.glob("*.md")):
-            places = [top / path.name for top in (root / "notebooks", root)]
+        for path in sorted([*folder.glob("*.md"), *folder.glob("solutions/*.md")]):
+            name = path.relative_to(folder)
+            places = [top / name for top in (root / "notebooks", root)]
             english = next((place for place in places if place.exists()), None)
             if not english:
-                where = f"{folder.name}/{path.name}"
+                where = f"{folder.name}/{name}"
                 raise Refused(f"{where}: no English page has this name; rename it")
-            self.pages[english] = aligned(path, english)
+            self.pages[english] = aligned(path, english, self.words)
+        self.figures = self._figures()
         self.anchors = {page.english: page.headings() for page in self.pages.values()}
+
+    def _figures(self) -> dict[Path, str]:
+        """Return the figures that the pages show, with their words in the language."""
+        texts = [cell.source for page in self.pages.values() for cell in page.theirs]
+        shown = re.findall(r"\.\./images/(\w+\.svg)", "\n".join(texts))
+        found = {}
+        for path in sorted({self.root / "images" / name for name in shown}):
+            if path.exists():
+                svg = path.read_text(encoding="utf-8")
+                found[self.figure(path)] = wording.figure(svg, self.words)
+        return found
 
     def anchor(self, english: Path, mark: str) -> str:
         """Return what an anchor of an English page is in the translation."""
@@ -268,25 +291,34 @@ class Language:
         name, _, mark = link.partition("#")
         if not name:
             return "#" + self.anchor(page.english, mark)
-        places = [page.english.parent / name, self.folder / name]
+        places = [page.english.parent / name, page.path.parent / name]
         places = [Path(os.path.normpath(place)) for place in places]
         here, mapped = (
             place.is_relative_to(self.root)
             and (place.exists() or place.with_suffix(".md").exists())
             for place in places
         )
-        if here and places[0].is_relative_to(self.folder):
+        own = self.figure(places[0])
+        drawn = {place.parent for place in places} & {self.root / "images", own.parent}
+        if own in self.figures and drawn:
+            there = own
+        elif here and places[0].is_relative_to(self.folder):
             there = page.english  # the English names its translation, and that, it
         elif here or mapped and places[1].parent == self.root / "notebooks":
             there = places[0] if here else places[1]
             source = there.with_suffix(".md")
             if source in self.pages:
-                there = self.folder / there.name
+                there = self.pages[source].path.with_suffix(there.suffix)
                 mark = self.anchor(source, mark)
         else:
             return link
-        to = Path(os.path.relpath(there, self.folder)).as_posix()
+        to = Path(os.path.relpath(there, page.path.parent)).as_posix()
         return to + "/" * name.endswith("/") + (f"#{mark}" if mark else "")
+
+    def figure(self, path: Path) -> Path:
+        """Return where this language has the figure that lies at ``path``."""
+        code = self.folder.name.removeprefix("notebooks-")
+        return self.root / "images" / code / path.name
 
     def relinked(self, text: str, page: Page, source: str) -> str:
         """Return a text with its links mapped; source is the English cell.
@@ -328,17 +360,21 @@ class Language:
         parts = (head, note, body.strip(), mark)
         return "\n\n".join(part for part in parts if part)
 
-    def files(self) -> dict[Path, str]:
+    def files(self, draw: bool = False) -> dict[Path, str]:
         """Return what the files of this language should hold.
 
-        Raises `Refused` where an English notebook has yet to be executed.
+        A chart whose words have changed is drawn anew, if ``draw``; else it keeps the
+        English picture. Raises `Refused` where an English notebook has yet to be
+        executed.
         """
-        found = {}
+        found = dict(self.figures)
         for page in self.pages.values():
-            prose = {i: self.source(page, *rest) for i, *rest in page.prose()}
+            source = {i: self.source(page, *rest) for i, *rest in page.prose()}
             new = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
-            for number, source in prose.items():
-                new[number].source = source
+            for number, cell in enumerate(new):
+                if cell.cell_type == "code":
+                    source[number] = worded(cell, self.words)
+                cell.source = source.get(number, cell.source)
             found[page.path] = written(page.path, new)
             if page.path.name[0].isdigit():
                 path = pair(page.english)
@@ -347,10 +383,33 @@ class Language:
                 if [c.source for c in cells] != [c.source for c in page.theirs]:
                     raise Refused(f"{path.name} isn't that of today's {path.stem}.md; "
                                   "run `make notebooks`")  # fmt: skip
-                for number, source in prose.items():
-                    cells[number].source = source
+                pictures = stored_pictures(pair(page.path))
+                for number, cell in enumerate(cells):
+                    cell.source = source.get(number, cell.source)
+                    for output in cell.get("outputs", ()):
+                        self.translate(output, pictures, draw)
                 found[pair(page.path)] = nbformat.writes(executed) + "\n"
         return found
+
+    def translate(self, output: NotebookNode, pictures: dict, draw: bool) -> None:
+        """Put an output into the language: a chart, or what a check says."""
+        if text := output.get("text"):
+            for english in ("Exercise {0}: not answered yet.", "Exercise {0}: right."):
+                said = self.messages.get("exercises", {}).get(english, english)
+                pattern = re.escape(english).replace(r"\{0\}", r"([\d.]+)")
+                text = re.sub(pattern, said.replace("{0}", r"\1"), text)
+            output.text = text
+        data = output.get("data", {})
+        for kind in [kind for kind in data if kind.startswith(wording.CHART)]:
+            before = data[kind]
+            data[kind] = wording.chart(before, self.words)
+            if data[kind] != before and "image/png" in data:
+                key = json.dumps(data[kind], sort_keys=True)
+                if key in pictures:
+                    data["image/png"] = pictures[key]
+                elif draw:
+                    font = self.words.tables["font"]
+                    data["image/png"] = wording.picture(data[kind], self.folder, font)
 
     def news(self) -> Iterator[str]:
         """Yield what a translator has to do: cells that are stale or missing."""
@@ -374,9 +433,22 @@ class Language:
                     where = page.place(number, ours.text)
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
-        for path in self.folder.glob("*.ipynb"):
+        yield from (f"{self.folder.name}/{fault}" for fault in self.words.faults())
+        for path in self.folder.rglob("*.ipynb"):
             if not path.with_suffix(".md").exists():
                 yield f"{self.folder.name}/{path.name}: there is no .md with this name"
+
+
+def stored_pictures(path: Path) -> dict[str, str]:
+    """Return the pictures of a notebook's charts, by their specifications."""
+    found = {}
+    for cell in nbformat.read(path, 4).cells if path.exists() else ():
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            for kind in data:
+                if kind.startswith(wording.CHART) and "image/png" in data:
+                    found[json.dumps(data[kind], sort_keys=True)] = data["image/png"]
+    return found
 
 
 def folders(root: Path = ROOT) -> list[Path]:
@@ -399,7 +471,8 @@ def main() -> int:
     try:
         for folder in folders():
             language = Language(folder)
-            for path, text in language.files().items():
+            for path, text in language.files(draw=True).items():
+                path.parent.mkdir(parents=True, exist_ok=True)
                 replace(path, text)
             todo = len(list(language.news()))
             pages = f"{folder.name}: {len(language.pages)} pages"

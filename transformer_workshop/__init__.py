@@ -31,7 +31,7 @@ _NAMES = {
         train_run
     """,
     "recipes": """
-        RDrop
+        RDrop Muon MuonAndAdam orthogonalize build_optimizers
     """,
     "modern": """
         NormalizedCrossAttention modern_model

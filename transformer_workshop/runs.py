@@ -32,7 +32,6 @@ from annotated_transformer import (
     SimpleLossCompute,
     Text,
     TrainState,
-    build_optimizer,
     epoch_draw,
     gpu_report,
     lengths_of,
@@ -70,7 +69,7 @@ from transformer_workshop.processes import (
     process_group,
     run_in_processes,
 )
-from transformer_workshop.recipes import RDrop
+from transformer_workshop.recipes import RDrop, build_optimizers
 from transformer_workshop.settings import MAY_CHANGE, TrainingConfig, run_settings
 from transformer_workshop.speed import (
     LeanLabelSmoothing,
@@ -582,7 +581,8 @@ def _train(
             f"warmup={config.warmup} is longer than the run of {updates} updates, so "
             "its rate never reaches the peak. Use a lower --warmup or more --epochs."
         )
-    optimizer, scheduler = build_optimizer(model, schedule_of(config, updates))
+    schedule = schedule_of(config, updates)
+    optimizer, scheduler = build_optimizers(model, schedule, config.optimizer)
     train_loss, valid_loss = build_losses(model, config)
     copies = 2 if config.r_drop else 1  # R-Drop compares two passes
 

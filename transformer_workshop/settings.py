@@ -79,6 +79,9 @@ class TrainingConfig:
     )
     accum_iter: int = _setting(1, "batches that make up one step", 1, 10**5)
     epochs: int = _setting(6, "passes over the training pairs", 1, 10**6)
+    optimizer: str = _setting(
+        "adam", "muon: Muon for a layer's matrices, Adam for the rest", "adam", "muon"
+    )
     schedule: str = _setting(
         "linear",
         "course of the rate; inverse_sqrt: the paper's",

@@ -1,0 +1,176 @@
+"""What is seen beside prose is in the language of its edition (tools/wording.py)."""
+
+import ast
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import nbformat
+import pytest
+from chapters import ROOT, tags
+from PIL import ImageFont
+from translations import Language, folders
+from wording import CHART, Words, chart, code, figure
+
+CHINESE = ROOT / "notebooks-zh"
+WORDS = {
+    "charts": {
+        "loss": "损失", "kept": "保留", "mean over ": "平均：", "step ": "步 ",
+        "weight": "权重",
+    },
+    "figures": {"d<tspan>k</tspan> wide": "d<tspan>k</tspan> 维", "A layer": "一层"},
+    "code": {
+        "back again": "再变回来",
+        "Return x.\n\n    Twice.": "返回 x。\n\n    两次。",
+    },
+    "same": ["ReLU"],
+}  # fmt: skip
+
+
+def some_words():
+    return Words({name: type(table)(table) for name, table in WORDS.items()})
+
+
+def test_a_chart_says_the_same_in_its_title_its_data_and_its_expressions():
+    spec = {
+        "title": "loss",
+        "params": [{"name": "step", "bind": {"input": "range", "name": "step "}}],
+        "data": {"values": [{"fate": "kept", "title": "loss", "step": "kept"}]},
+        "transform": [{"filter": "datum.fate == 'kept' && 'mean over ' + step"}],
+        "encoding": {
+            "x": {"field": "weight", "type": "quantitative"},
+            "color": {
+                "field": "fate", "type": "nominal", "title": "ReLU",
+                "scale": {"domain": ["kept"]},
+            },
+        },
+    }  # fmt: skip
+    words, before = some_words(), json.dumps(spec)
+    found = chart(spec, words)
+    assert json.dumps(spec) == before and not words.missing
+    assert found["title"] == "损失" and found["params"][0]["bind"]["name"] == "步 "
+    assert found["data"]["values"] == [
+        {"fate": "保留", "title": "损失", "step": "保留"}
+    ]
+    assert found["transform"][0]["filter"] == "datum.fate == '保留' && '平均：' + step"
+    x, color = found["encoding"].values()
+    assert x["title"] == "权重" and x["field"] == "weight"
+    assert color["scale"]["domain"] == ["保留"] and color["title"] == "ReLU"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"title": "a new one"}, "a new one"),
+        ({"axis": {"title": {"text": "two"}}}, "two"),
+        ({"bind": {"x": {"input": "range", "name": "dial "}}}, "dial "),
+        ({"title": {"expr": "'drawn at ' + t"}}, "drawn at "),
+    ],
+)
+def test_what_a_chart_says_has_to_be_in_the_table(spec, text):
+    words = some_words()
+    chart(spec, words)
+    assert words.missing == {"charts": {text}}
+    faults = list(words.faults())
+    assert any("lacks" in fault and repr(text) in fault for fault in faults)
+    assert any("'kept' is shown nowhere" in fault for fault in faults)
+
+
+def test_a_figure_keeps_all_but_its_words():
+    svg = '<svg><title>A layer</title><text x="1">d<tspan>k</tspan> wide</text></svg>'
+    words = some_words()
+    found = figure(svg, words)
+    assert found == svg.replace("A layer", "一层").replace(" wide", " 维")
+    figure("<text>a box</text>", words)
+    assert words.missing == {"figures": {"a box"}}
+
+
+def test_comments_and_docstrings_change_and_code_does_not():
+    source = (
+        'def f(x):\n    """Return x.\n\n    Twice."""\n'
+        '    y = "é # back again"  # back again\n    return y  # fmt: skip\n'
+    )
+    words = some_words()
+    plain = code(source, words, docstrings=False)
+    assert plain == source.replace("  # back again", "  # 再变回来")
+    found = code(source, words, docstrings=True)
+    assert found == plain.replace("Return x.", "返回 x。").replace("Twice.", "两次。")
+    assert code("%pip install x  # back again", words, True).endswith("back again")
+
+
+@pytest.fixture(scope="module")
+def language():
+    return Language(CHINESE)
+
+
+def test_the_tables_have_what_is_shown_and_nothing_else(language):
+    language.files()
+    assert list(language.words.faults()) == []
+
+
+def bare(source):
+    """Return what code does: its tree, without comments and docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            node.body[0].value.value = ""
+    return ast.dump(tree)
+
+
+def test_chinese_cells_hold_the_english_code(language):
+    changed = 0
+    for page in language.pages.values():
+        if not page.path.name[0].isdigit():
+            continue
+        two = (nbformat.read(p.with_suffix(".ipynb"), 4).cells
+               for p in (page.english, page.path))  # fmt: skip
+        for theirs, ours in zip(*two, strict=True):
+            if ours.cell_type == "code" and theirs.source != ours.source:
+                assert bare(theirs.source) == bare(ours.source)
+                changed += 1
+                if "export" in tags(ours):  # the module's docstrings stay
+                    assert ours.source.count('"""') == theirs.source.count('"""')
+    assert changed > 100
+
+
+def charts(path):
+    for cell in nbformat.read(path, 4).cells:
+        for output in cell.get("outputs", ()):
+            for kind, spec in output.get("data", {}).items():
+                if kind.startswith(CHART):
+                    yield spec, output["data"]["image/png"]
+
+
+@pytest.mark.parametrize("path", sorted(CHINESE.glob("0*.ipynb")), ids=lambda p: p.stem)
+def test_every_chart_is_drawn_in_chinese(path):
+    """Compare the stored pictures, too: a chart whose words changed has another one."""
+    english = list(charts(ROOT / "notebooks" / path.name))
+    for (theirs, old), (ours, new) in zip(english, charts(path), strict=True):
+        assert re.search("[一-鿿]", json.dumps(ours, ensure_ascii=False))
+        assert old != new and theirs != ours
+
+
+def test_the_font_of_the_pictures_has_every_letter():
+    words = Words.of(CHINESE)
+    [file] = (CHINESE / "fonts").glob("*.otf")
+    font = ImageFont.truetype(str(file), 20)
+    unknown = bytes(font.getmask("\U0010fffe"))
+    letters = set(re.findall("[⺀-￯]", "".join(words.tables["charts"].values())))
+    assert not [c for c in letters if bytes(font.getmask(c)) == unknown]
+
+
+def test_chinese_figures_are_well_formed_and_as_large():
+    for path in (ROOT / "images" / "zh").glob("*.svg"):
+        ours, theirs = (
+            ET.parse(p).getroot() for p in (path, path.parents[1] / path.name)
+        )
+        assert ours.attrib == theirs.attrib
+        assert len(list(ours.iter())) == len(list(theirs.iter()))
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+def test_the_tables_of_a_language_are_sorted_into_their_three_kinds(folder):
+    tables = Words.of(folder).tables
+    assert set(tables) == {"font", "same", "charts", "figures", "code"}
+    for name in ("charts", "figures", "code"):
+        assert not set(tables[name]) & set(tables["same"])

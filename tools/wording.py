@@ -1,0 +1,146 @@
+"""Put what is seen but isn't prose into another language: charts, figures, comments.
+
+words.toml in the folder of a language has a table for each: the English, and the
+translation; `font` is the one in its folder fonts/ that has its letters. Nothing is
+computed again: the words of a stored chart are replaced in its specification, and those
+of a figure in its SVG. Code stays the same code: only comments and the docstrings of
+exercises change. The list `same` names what stays English, such as names of classes;
+everything else has to be in its table.
+"""
+
+import ast
+import io
+import re
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CHART = "application/vnd.vegalite."  # how its type begins in a notebook
+SHOWN = ("title", "subtitle", "text", "description")  # keys of what a chart says
+LISTS = ("domain", "sort", "oneOf", "labels", "options", "range")
+QUOTED = re.compile(r"'([^']*)'")  # in an expression
+SVG_TEXT = re.compile(r"(<(?:text|title)\b[^>]*>)(.*?)(</(?:text|title)>)", re.S)
+LETTERS = re.compile(r"[A-Za-z]{2}")
+COMMAND = re.compile(r"# (?:fmt|noqa|type|ruff)\b")
+
+
+@dataclass
+class Words:
+    """The tables of a language, and what was looked up in them."""
+
+    tables: dict[str, Any]
+    missing: dict[str, set[str]] = field(default_factory=dict)
+    used: set[tuple[str, str]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, folder: Path) -> "Words":
+        return cls(tomllib.loads((folder / "words.toml").read_text(encoding="utf-8")))
+
+    def find(self, table: str, text: str, needed: bool = True) -> str:
+        """Return the translation of a text; note it if it is needed and missing."""
+        if text in self.tables[table]:
+            self.used.add((table, text))
+            return self.tables[table][text]
+        if needed and LETTERS.search(text) and text not in self.tables["same"]:
+            self.missing.setdefault(table, set()).add(text)
+        return text
+
+    def faults(self) -> Iterator[str]:
+        """Yield what is missing, and what no page shows anymore."""
+        for table, texts in self.missing.items():
+            for text in sorted(texts):
+                yield f"words.toml, [{table}]: lacks {text!r}"
+        for table in ("charts", "figures", "code"):
+            for text in self.tables[table]:
+                if (table, text) not in self.used:
+                    yield f"words.toml, [{table}]: {text!r} is shown nowhere; delete it"
+
+
+def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
+    """Return a specification of Vega-Lite with its words replaced.
+
+    What a chart says has to be in the table. Values of its data are replaced where the
+    table has them, in rows, lists of categories and expressions alike.
+    """
+    if isinstance(spec, list):
+        return [chart(each, words, key, data) for each in spec]
+    if isinstance(spec, dict):
+        inside = data or key in ("datasets", "values")
+        found = {k: chart(v, words, k, inside) for k, v in spec.items()}
+        if "input" in spec and "name" in spec:  # a control
+            found["name"] = words.find("charts", spec["name"])
+        name = spec.get("field")
+        if not inside and isinstance(name, str) and "title" not in spec:
+            if (title := words.find("charts", name, needed=False)) != name:
+                found["title"] = title  # Vega-Lite would show the field's name
+        return found
+    if not isinstance(spec, str):
+        return spec
+    if data or key in (*LISTS, "value"):
+        return words.find("charts", spec, needed=False)
+    if key in ("expr", "calculate", "test", "filter", "labelExpr"):
+        return QUOTED.sub(lambda m: f"'{_quoted(m[1], words)}'", spec)
+    return words.find("charts", spec) if key in SHOWN else spec
+
+
+def _quoted(text: str, words: Words) -> str:
+    """Replace a literal of an expression; formats and names of fields have no blank."""
+    return words.find("charts", text, needed=" " in text.strip())
+
+
+def figure(svg: str, words: Words) -> str:
+    """Return an SVG figure with its words replaced."""
+
+    def one(match: re.Match) -> str:
+        return match[1] + words.find("figures", match[2]) + match[3]
+
+    return SVG_TEXT.sub(one, svg)
+
+
+def code(source: str, words: Words, docstrings: bool) -> str:
+    """Return code with its comments replaced and, if asked for, its docstrings."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic
+        return source
+    lines = source.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    spans = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not COMMAND.match(token.string):
+            text = token.string.removeprefix("#").strip()
+            start = starts[token.start[0] - 1] + token.start[1]
+            new = f"# {words.find('code', text)}" if text else token.string
+            spans.append((start, start + len(token.string), new))
+    for node in ast.walk(tree) if docstrings else ():
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            it: Any = node.body[0]
+            start, end = (  # columns are counted in bytes
+                starts[row - 1] + len(lines[row - 1].encode()[:column].decode())
+                for row, column in (
+                    (it.lineno, it.col_offset), (it.end_lineno, it.end_col_offset)
+                )
+            )  # fmt: skip
+            inner = source[start:end].strip('"')
+            spans.append((start, end, f'"""{words.find("code", inner)}"""'))
+    for start, end, new in sorted(spans, reverse=True):
+        source = source[:start] + new + source[end:]
+    return source
+
+
+def picture(spec: dict, folder: Path, font: str) -> str:
+    """Draw a chart with a font of the language; return the PNG of a notebook."""
+    import altair
+    import vl_convert
+
+    from transformer_workshop.charts import use_charts
+
+    use_charts()
+    vl_convert.register_font_directory(str(folder / "fonts"))
+    config = spec.get("config", {}) | {"font": font}
+    return altair.renderers.get()(spec | {"config": config})["image/png"]
