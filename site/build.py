@@ -51,6 +51,15 @@ NOTEBOOK = {
     "en": "To answer it, run this chapter as a notebook (`make lab`).",
     "zh": "要作答，请以 notebook 的形式运行这一章（`make lab IN=zh`）。",
 }
+THEME = {  # what furo and myst-nb say in English on every page
+    "Back to top": "回到顶部", "Chart": "图表", "Hide code cell source": "收起代码",
+    "Home": "首页", "Next": "下一页", "On this page": "本页目录", "Previous": "上一页",
+    "Show code cell source": "展开代码", "Skip to content": "跳到正文",
+    "Toggle Light / Dark / Auto color theme": "切换浅色、深色或自动",
+    "Toggle hidden content": "展开或收起",
+    "Toggle site navigation sidebar": "打开或关闭导航",
+    "Toggle table of contents sidebar": "打开或关闭本页目录",
+}  # fmt: skip
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
 
 # --- charts ----------------------------------------------------------------------
@@ -412,16 +421,18 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
     arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
+    hand = chart("01_architecture", "attention_by_hand")
+    if language != "en":
+        import wording  # from tools/, which colab.py has put on the path
+
+        words = wording.Words.of(edition)
+        hand, arcs = (wording.chart(spec, words) for spec in (hand, arcs))
+        del arcs["description"]  # a sentence with all its weights
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
-        "HAND": figure(
-            chart("01_architecture", "attention_by_hand"),
-            None,
-            static / "charts",
-            "_static/charts/",
-        ),
+        "HAND": figure(hand, None, static / "charts", "_static/charts/"),
         "READING": str(hours[0]),
         "EXERCISES": str(hours[1]),
         "ATTENTION": figure(arcs, None, static / "charts", "_static/charts/"),
@@ -495,6 +506,16 @@ def pack(site: Path, archive: Path) -> None:
                             zipfile.ZIP_DEFLATED)  # fmt: skip
 
 
+def translate_theme(site: Path) -> None:
+    """Put the words of the theme on Chinese pages into Chinese."""
+    words = "|".join(map(re.escape, THEME))
+    pattern = re.compile(rf'(?<=[>"])(\s*)({words})(\s*)(?=[<"])')
+    for page in site.glob("**/*.html"):
+        text = page.read_text(encoding="utf-8")
+        text = pattern.sub(lambda m: m[1] + THEME[m[2]] + m[3], text)
+        page.write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
@@ -525,6 +546,8 @@ def main() -> int:
         options = ["-q", "-W", "--keep-going", "-c", str(SITE), "-d", doctrees]
         if status := sphinx([*options, str(source), str(out)]):
             return status
+        if language == "zh":
+            translate_theme(out)
     if repo:
         write_copies(BUILD / "colab", repo)
     if url:

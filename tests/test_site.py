@@ -95,6 +95,20 @@ def tree(page: Path):
     return lxml.html.fromstring(page.read_bytes())
 
 
+@pytest.mark.parametrize("name", CHINESE_PAGES)
+def test_what_can_be_pressed_or_heard_is_chinese(site, name):
+    page = tree(site / f"{name}.html")
+    seen = [e.text_content() for e in page.iter("button", "summary", "label")]
+    for attribute in ("aria-label", "title", "placeholder"):
+        seen += page.xpath(f"//@{attribute}")
+    own = (
+        "The Annotated Transformer",
+        "Toggle",
+    )  # ours; furo's for a label without words
+    for words in filter(re.compile("[A-Za-z]{3}").search, seen):
+        assert re.search("[一-鿿]", words) or words.strip().startswith(own), words
+
+
 def pages(site: Path) -> list[Path]:
     return sorted(site.glob("**/*.html"))
 
