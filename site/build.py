@@ -51,10 +51,9 @@ NOTEBOOK = {
     "en": "To answer it, run this chapter as a notebook (`make lab`).",
     "zh": "要作答，请以 notebook 的形式运行这一章（`make lab IN=zh`）。",
 }
-THEME = {  # what furo and myst-nb say in English on every page
-    "Back to top": "回到顶部", "Chart": "图表", "Hide code cell source": "收起代码",
-    "Home": "首页", "Next": "下一页", "On this page": "本页目录", "Previous": "上一页",
-    "Show code cell source": "展开代码", "Skip to content": "跳到正文",
+THEME = {  # what they say in English on every page
+    "Back to top": "回到顶部", "Chart": "图表", "Home": "首页", "Next": "下一页",
+    "On this page": "本页目录", "Previous": "上一页", "Skip to content": "跳到正文",
     "Toggle Light / Dark / Auto color theme": "切换浅色、深色或自动",
     "Toggle hidden content": "展开或收起",
     "Toggle site navigation sidebar": "打开或关闭导航",
@@ -139,7 +138,8 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
         width, height = struct.unpack(">II", data[16:24])
         title = spec.get("title") or ""
         title = title.get("text", "") if isinstance(title, dict) else title
-        alt = html.escape(spec.get("description") or title or "Chart", quote=True)
+        said = spec.get("description") or (title if isinstance(title, str) else "")
+        alt = html.escape(said or "Chart", quote=True)
         # A dark picture is fetched only where the dark theme shows it.
         lazy = ' loading="lazy"' if theme == "dark" else ""
         pictures.append(

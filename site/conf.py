@@ -16,6 +16,10 @@ root_doc = "index"
 exclude_patterns = ["_static"]
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_code_prompt_show, nb_code_prompt_hide = {
+    "en": ("Show code", "Hide code"),
+    "zh": ("展开代码", "收起代码"),
+}[EDITION]
 
 # "amsmath" and labels tear formulas apart: `$$(\sin a)$$` is read as one with a label.
 myst_enable_extensions = ["dollarmath", "attrs_inline", "html_image"]
