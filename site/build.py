@@ -398,7 +398,7 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
-        pages += [ROOT / "teaching" / "projects.md"]
+        pages += [ROOT / f"teaching/{x}.md" for x in ("projects", "sample_project")]
     else:
         pages += [edition / "TEACHING.md"]
     for page in filter(Path.exists, pages):

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import math
 import random
 import re
+import statistics
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -410,3 +412,32 @@ def test_an_exam_and_its_key_agree():
         asked = sheet.partition(f"**{number}.** ")[2]
         option = re.search(rf"(?m)^- {letter}\) (.*)$", asked)[1]
         assert (asked.partition("\n")[0], option) in right
+
+
+# The sample project
+
+
+def test_the_sample_project_says_what_was_measured():
+    text = (ROOT / "teaching" / "sample_project.md").read_text(encoding="utf-8")
+    stored = json.loads((ROOT / "results" / "sample_project.json").read_text("utf-8"))
+    rows = {
+        name: [float(x) for x in re.findall(r"\d\.\d{3}", line)]
+        for name, line in re.findall(r"(?m)^\| (four heads|one head) (.*)$", text)[:2]
+    }
+    names = {"four heads": "h=4", "one head": "h=1"}
+    for name, row in rows.items():
+        assert row == list(stored["by_rate"][names[name]].values())
+    nll = {h: stored["seeds"][h] for h in ("h=4", "h=1")}
+    by = statistics.mean(nll["h=1"]) - statistics.mean(nll["h=4"])
+    pooled = statistics.mean(map(statistics.variance, nll.values()))
+    half = 2.776 * math.sqrt(pooled * 2 / 3)  # Student's t, 4 degrees of freedom
+    assert f"{by:.3f} ± {half:.3f}" in text
+    assert f"from {by - half:.3f} to {by + half:.3f}" in text
+    for h, name in (("h=4", "four heads"), ("h=1", "one head")):
+        bleu = [f"{statistics.mean(x):.1f}" for x in stored["bleu"][h].values()]
+        seeds = ", ".join(f"{x:.3f}" for x in nll[h])
+        mean = f"{statistics.mean(nll[h]):.3f}"
+        assert f"| {name} | {seeds} | {mean} | {' | '.join(bleu)} |" in text
+    points = re.findall(r"(?m)^\| (\d) of (\d) \|", text)
+    assert f"**{sum(int(got) for got, _ in points)} of 20.**" in text
+    assert sum(int(of) for _, of in points) == 20
