@@ -354,7 +354,8 @@ def contents(digit: str, language: str) -> str:
         what = about[path.stem][0]
         if digit == "9":
             what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
-        lines.append(f"- **[{title}]({link})**: {what}")
+        colon = "：" if language == "zh" else ": "
+        lines.append(f"- **[{title}]({link})**{colon}{what}")
         if takes := takes_of(source, language):
             lines[-1] += f'<br>\n  <small class="takes">{takes}</small>'
     text = "\n".join(lines)
