@@ -310,6 +310,8 @@ class Language:
             if source in self.pages:
                 there = self.pages[source].path.with_suffix(there.suffix)
                 mark = self.anchor(source, mark)
+            elif there.is_dir() and (self.folder / there.name).is_dir():
+                there = self.folder / there.name
         else:
             return link
         to = Path(os.path.relpath(there, page.path.parent)).as_posix()
