@@ -436,7 +436,9 @@ class Language:
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
         yield from (f"{self.folder.name}/{fault}" for fault in self.words.faults())
-        for path in self.folder.rglob("*.ipynb"):
+        for path in {
+            p for f in ("", "solutions/") for p in self.folder.glob(f"{f}*.ipynb")
+        }:
             if not path.with_suffix(".md").exists():
                 yield f"{self.folder.name}/{path.name}: there is no .md with this name"
 
