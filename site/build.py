@@ -51,7 +51,7 @@ NOTEBOOK = {
     "en": "To answer it, run this chapter as a notebook (`make lab`).",
     "zh": "要作答，请以 notebook 的形式运行这一章（`make lab IN=zh`）。",
 }
-THEME = {  # what they say in English on every page
+THEME = {  # what furo says in English on every page
     "Back to top": "回到顶部", "Chart": "图表", "Home": "首页", "Next": "下一页",
     "On this page": "本页目录", "Previous": "上一页", "Skip to content": "跳到正文",
     "Toggle Light / Dark / Auto color theme": "切换浅色、深色或自动",
@@ -183,15 +183,13 @@ def short_answer(code: str) -> str:
     the same with what a reader writes.
     """
     given = re.search(r'(?m)^check\("[\d.]+", (.+)\)$', code)
+    if not given:
+        return ""
+    named = re.search(rf"(?m)^{re.escape(given[1])} = (.+)$", code)
     try:
-        value = ast.literal_eval(given[1])
-    except (TypeError, ValueError):
-        named = given and re.search(rf"(?m)^{re.escape(given[1])} = (.+)$", code)
-        try:
-            value = ast.literal_eval(named[1])
-        except (TypeError, ValueError, SyntaxError):
-            return ""
-    text = repr(value)
+        text = repr(ast.literal_eval((named or given)[1]))
+    except (TypeError, ValueError, SyntaxError):  # no literal
+        return ""
     if not text.isascii():  # nobody types such letters
         return ""
     plain = " ".join(re.findall(r"-?\d+(?:\.\d+)?", text))

@@ -438,6 +438,17 @@ def test_the_sample_project_says_what_was_measured():
         seeds = ", ".join(f"{x:.3f}" for x in nll[h])
         mean = f"{statistics.mean(nll[h]):.3f}"
         assert f"| {name} | {seeds} | {mean} | {' | '.join(bleu)} |" in text
+    means = [[statistics.mean(x) for x in stored["bleu"][h].values()] for h in nll]
+    lost = " | ".join(f"{a - b:.1f}" for a, b in zip(*means))
+    assert f"± {half:.3f} | {lost} |" in text
+    exact = stored["word for word, of 500"]
+    assert f"one head gets {exact['h=1']} word" in text
+    assert f"for word and four heads {exact['h=4']}." in text
+    shown = re.findall(
+        r"(?m)^\| .+ \| .+ \| (=|.+) \|$", text.split("**Ten mistakes")[1]
+    )
+    right = [found == reference for reference, _, found in stored["mistakes"]]
+    assert [cell == "=" for cell in shown[1:11]] == right
     points = re.findall(r"(?m)^\| (\d) of (\d) \|", text)
     assert f"**{sum(int(got) for got, _ in points)} of 20.**" in text
     assert sum(int(of) for _, of in points) == 20

@@ -55,8 +55,8 @@ class Muon(Optimizer):
 
     For matrices (m, n) only (Jordan et al., 2024). An update is scaled by
     0.2 sqrt(max(m, n)), so that Adam's learning rates suit it (Liu et al., 2025).
-    Unlike PyTorch's, it multiplies in the precision of the training: bfloat16 takes
-    forty times as long on a processor that lacks it.
+    Unlike PyTorch's, it multiplies in the precision of the training, not always in
+    bfloat16, which not every processor does fast.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95):
