@@ -111,56 +111,6 @@ def build(variant: Variant, vocab: int) -> at.EncoderDecoder:
     return model
 
 
-class Both:
-    """Two optimizers that take their steps together."""
-
-    def __init__(self, *optimizers: torch.optim.Optimizer):
-        self.optimizers = optimizers
-        self.param_groups = [g for each in optimizers for g in each.param_groups]
-
-    def step(self) -> None:
-        for optimizer in self.optimizers:
-            optimizer.step()
-
-    def zero_grad(self) -> None:
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
-
-
-def build_optimizer(model: nn.Module, muon: bool) -> Any:
-    """Return chapter 3's Adam; with ``muon``, Adam is left with all but matrices."""
-    matrices = []
-    if muon:
-        tables = {id(m.lut.weight) for m in model.modules() if hasattr(m, "lut")}
-        found = (p for p in model.parameters() if p.dim() == 2)
-        matrices = [p for p in found if id(p) not in tables]
-    taken = {id(p) for p in matrices}
-    others = [p for p in model.parameters() if id(p) not in taken]
-    adam = torch.optim.Adam(others, betas=(0.9, 0.98), eps=1e-9)
-    if not muon:
-        return adam
-    # scaled so that one rate suits both (Liu et al., 2025)
-    scaled = {"weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}
-    return Both(torch.optim.Muon(matrices, **scaled), adam)
-
-
-class Schedule:
-    """The rate of chapter 3, for all groups of an optimizer."""
-
-    def __init__(self, optimizer: Any, peak: float, decay: float):
-        self.optimizer, self.peak, self.decay = optimizer, peak, decay
-        self.done = -1
-        self.step()
-
-    def step(self) -> None:
-        self.done += 1
-        rate = at.linear_rate(
-            self.done + 1, self.peak, REFERENCE.warmup, UPDATES, self.decay
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
-
 _TEXTS: dict[str, Any] = {}
 
 
@@ -186,8 +136,13 @@ def ready(name: str, rate: float, seed: int) -> tuple[Any, Any, Any, Any, Any]:
     at.optimize_for_cpu(model)
     criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, REFERENCE.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
-    optimizer = build_optimizer(model, variant.muon)
-    schedule = Schedule(optimizer, rate, variant.decay)
+    optimizer, schedule = at.build_optimizers(
+        model,
+        lambda step: at.linear_rate(
+            step, rate, REFERENCE.warmup, UPDATES, variant.decay
+        ),
+        "muon" if variant.muon else "adam",
+    )
     passes = (
         at.batches(examples, REFERENCE.batch_tokens, at.epoch_draw(seed, epoch), "cpu")
         for epoch in itertools.count()

@@ -25,7 +25,7 @@ from transformer_workshop import engine as the_engine
 from transformer_workshop.terminal import main
 
 ROOT = at.project_folder()
-CAPTIONS, MULTI30K = ROOT / "models" / "captions", ROOT / "models" / "multi30k"
+CAPTIONS = ROOT / "models" / "captions"
 
 
 def untrained(folder, seed=0, **own):
@@ -77,9 +77,10 @@ def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
 
 @needs_multi30k
 @pytest.mark.slow
-def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path):
+@pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
+def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path, name):
     """Compare outputs on test_2016_flickr; no choice is based on them."""
-    translator = at.load_translator(MULTI30K, "cpu")
+    translator = at.load_translator(ROOT / "models" / name, "cpu")
     loaded = exported(translator, tmp_path)
     sentences = [src for src, _ in at.load_pairs(translator.config, "test")[:300]]
     assert loaded.translate(sentences, 1) == translator.translate(sentences, 1)
@@ -92,6 +93,8 @@ def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path):
         {"norm_first": False, "positions": "learned", "tie": "none", "seed": 6},
         {"tie": "target", "h": 4, "seed": 6},
         {"bpe_size": 0, "tie": "none", "min_freq": 1, "seed": 6},
+        {"block": "2026", "tie": "none", "seed": 6},
+        {"block": "2026", "h": 4, "seed": 6},
     ],
 )
 def test_models_of_all_kinds_write_the_same(tmp_path, own):

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from small_runs import (
     assert_same_run,
     program,
-    refused,
     repeatable,
     small_run,
     train,
@@ -45,7 +44,7 @@ def spread(model: nn.Module, by: float = 0.3) -> nn.Module:
 
 
 def some_translator(build):
-    torch.manual_seed(1)
+    torch.manual_seed(25)
     return spread(build(12, 12, 2, 16, 32, 4))
 
 
@@ -639,14 +638,6 @@ def test_a_run_of_2026_in_bfloat16_learns(tmp_path):
     tiny = small_run(tmp_path, block="2026", precision="bfloat16", epochs=2)
     first, last = (record["valid_nll"] for record in repeatable(train(tiny)))
     assert last < first
-
-
-def test_export_refuses_block_2026_in_one_line(finished, tmp_path, capfd):
-    _, folder = finished
-    engine = tmp_path / "engine"
-    argv = ["--to", "ctranslate2", "--model", str(folder), "--out", str(engine)]
-    assert "block 2026" in refused(capfd, "export", *argv)
-    assert not engine.exists()
 
 
 @pytest.mark.parametrize("change", [{"norm_first": False}, {"positions": "learned"}])

@@ -25,20 +25,24 @@ from annotated_transformer import (
 
 
 class NormalizedCrossAttention(MultiHeadedAttention):
-    """Attend to another sequence with normalized queries and keys, without biases."""
+    """Attend to another sequence with normalized queries and keys, without biases.
+
+    Keys are normalized in each head, queries as whole vectors, before they are split
+    into heads: what CTranslate2 4.8 computes, so that it can run the model.
+    """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.0):
         super().__init__(h, d_model, dropout)
         linears = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
         self.linears = nn.ModuleList(linears)
-        self.q_norm, self.k_norm = RMSNorm(self.d_k), RMSNorm(self.d_k)
+        self.q_norm, self.k_norm = RMSNorm(d_model), RMSNorm(self.d_k)
 
     def project(
         self, query: Tensor, key: Tensor, value: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries (B, h, L, d_k), keys and values (B, h, S, d_k)."""
         q, k, v = super().project(query, key, value)
-        return self.q_norm(q), self.k_norm(k), v
+        return self.split(self.q_norm(self.join(q))), self.k_norm(k), v
 
 
 def modern_model(
