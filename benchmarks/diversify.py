@@ -1,11 +1,12 @@
 """Make more training pairs from the same sentences (chapter 95).
 
-    python benchmarks/diversify.py [--there runs/multi30k-small]
-        [--back runs/multi30k-en-de] [--into runs/diversified]
+    python benchmarks/diversify.py [--there RUN ...] [--back RUN ...]
+        [--into runs/diversified]
 
-Writes train.de and train.en, with three times as many pairs as Multi30k's training
-split: the originals, each German sentence with its translation by the model ``there``,
-and each English sentence with its translation by the model ``back``.
+Writes train.de and train.en: Multi30k's training pairs, each German sentence with its
+translation by every model after ``--there`` (by default runs/multi30k-small), and each
+English sentence with its translation by every model after ``--back`` (by default
+runs/multi30k-en-de). No pair is written twice.
 """
 
 import argparse
@@ -13,34 +14,45 @@ from pathlib import Path
 
 import annotated_transformer as at
 
+THERE, BACK = Path("runs/multi30k-small"), Path("runs/multi30k-en-de")
+
 
 def diversified(
-    german: list[str], english: list[str], there: at.Translator, back: at.Translator
-) -> dict[str, list[str]]:
-    """Return three times as many pairs, as the lines of each side."""
-    return {
-        "de": german + german + back.translate(english),
-        "en": english + there.translate(german) + english,
-    }
+    german: list[str],
+    english: list[str],
+    there: list[at.Translator],
+    back: list[at.Translator],
+) -> list[tuple[str, str]]:
+    """Return the pairs, then the models' pairs, each pair once."""
+    pairs = list(zip(german, english, strict=True))
+    for model in there:
+        pairs += zip(german, model.translate(german), strict=True)
+    for model in back:
+        pairs += zip(model.translate(english), english, strict=True)
+    return list(dict.fromkeys(pairs))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--there", type=Path, default=Path("runs/multi30k-small"))
-    parser.add_argument("--back", type=Path, default=Path("runs/multi30k-en-de"))
+    parser.add_argument("--there", type=Path, nargs="+", default=[THERE])
+    parser.add_argument("--back", type=Path, nargs="+", default=[BACK])
     parser.add_argument("--into", type=Path, default=Path("runs/diversified"))
     given = parser.parse_args()
     try:
-        there, back = (at.load_translator(x, "cpu") for x in (given.there, given.back))
-        pairs = at.load_pairs(at.CONFIGS["small"], "train")
-        german, english = map(list, zip(*pairs, strict=True))
-        for side, lines in diversified(german, english, there, back).items():
+        there, back = (
+            [at.load_translator(run, "cpu") for run in runs]
+            for runs in (given.there, given.back)
+        )
+        people = at.load_pairs(at.CONFIGS["small"], "train")
+        german, english = map(list, zip(*people, strict=True))
+        pairs = diversified(german, english, there, back)
+        for side, lines in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
             text = "".join(f"{line}\n" for line in lines)
             at.write_atomically(given.into / f"train.{side}", text.encode())
     except at.DataError as error:
         at.log(f"error: {error}")
         return 2
-    at.log(f"{given.into}: {len(lines):,} pairs")
+    at.log(f"{given.into}: {len(pairs):,} pairs")
     return 0
 
 

@@ -112,18 +112,21 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
 
     Raises DataError for any others.
     """
-    count = len(people)
+    count, own = len(people), list(dict.fromkeys(people))
     if pairs == people:
         return f"the {count:,} sentence pairs of Multi30k"
-    there, back = pairs[count : 2 * count], pairs[2 * count :]
-    halves = [source for source, _ in there], [target for _, target in back]
-    if pairs[:count] != people or halves != tuple(map(list, zip(*people, strict=True))):
+    german, english = map(set, zip(*people, strict=True))
+    added = pairs[len(own) :]
+    if pairs[: len(own)] != own or not all(
+        source in german or target in english for source, target in added
+    ):
         what = "holds other pairs than Multi30k's and what benchmarks/diversify.py adds"
         raise at.DataError("train split", what, "Name a run on those pairs.")
     return (
-        f"{len(pairs):,} sentence pairs: the {count:,} of Multi30k, and each of their "
-        f"German and English sentences paired with a translation by another model that "
-        f"was trained on the same {count:,} (`benchmarks/diversify.py`, chapter 95)"
+        f"{len(pairs):,} sentence pairs: those of Multi30k ({count:,}), and "
+        f"{len(added):,} of a German or English sentence of them with a translation by "
+        f"a model that was trained on the same {count:,} (`benchmarks/diversify.py`, "
+        "chapter 95)"
     )
 
 

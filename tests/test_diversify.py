@@ -15,25 +15,29 @@ def translator(mark):
     return SimpleNamespace(translate=lambda lines: [mark + line for line in lines])
 
 
-def test_each_sentence_stands_beside_its_own_translation():
-    sides = diversify.diversified(
-        ["eins", "zwei"], ["one", "two"], translator("en:"), translator("de:")
+def test_each_sentence_stands_beside_its_own_translations():
+    models = [translator("en:"), translator("EN:"), translator("en:")]
+    pairs = diversify.diversified(
+        ["eins", "zwei"], ["one", "two"], models, [translator("de:")]
     )
-    assert list(zip(sides["de"], sides["en"], strict=True)) == [
+    assert pairs == [
         ("eins", "one"), ("zwei", "two"), ("eins", "en:eins"), ("zwei", "en:zwei"),
-        ("de:one", "one"), ("de:two", "two"),
+        ("eins", "EN:eins"), ("zwei", "EN:zwei"), ("de:one", "one"), ("de:two", "two"),
     ]  # fmt: skip
 
 
 def test_the_files_are_written_line_by_line(tmp_path, monkeypatch):
-    models = {"there": translator("en:"), "back": translator("de:")}
-    monkeypatch.setattr(at, "load_translator", lambda folder, _: models[folder.name])
+    marks = {"there": "en:", "again": "EN:", "back": "de:"}
+    monkeypatch.setattr(
+        at, "load_translator", lambda folder, _: translator(marks[folder.name])
+    )
     monkeypatch.setattr(at, "load_pairs", lambda *_: [("eins", "one"), ("zwei", "two")])
-    flags = ["--there", "there", "--back", "back", "--into", str(tmp_path / "new")]
+    flags = ["--there", "there", "again", "--back", "back"]
+    flags += ["--into", str(tmp_path / "new")]
     monkeypatch.setattr(sys, "argv", ["diversify.py", *flags])
     assert diversify.main() == 0
     sides = [at.read_lines(tmp_path / "new" / f"train.{side}") for side in ("de", "en")]
-    assert [len(lines) for lines in sides] == [6, 6] and sides[0][4] == "de:one"
+    assert [len(lines) for lines in sides] == [8, 8] and sides[0][6] == "de:one"
 
 
 def test_a_model_that_is_missing_is_named(tmp_path, monkeypatch, capsys):

@@ -225,9 +225,10 @@ def test_the_card_knows_what_the_model_was_trained_on():
     described = program("benchmarks/ship.py").described
     assert described(PEOPLE, PEOPLE) == "the 3 sentence pairs of Multi30k"
     there, back = [*zip(GERMAN, THERE)], [*zip(BACK, ENGLISH)]
-    said = described([*PEOPLE, *there, *back], PEOPLE)
-    assert said.startswith("9 sentence pairs: the 3 of Multi30k, and each")
-    for others in ([*PEOPLE, *there], [*PEOPLE, *back, *there], PEOPLE[1:], back):
+    said = described([*PEOPLE, *there, *there, *back], PEOPLE)
+    assert said.startswith("12 sentence pairs: those of Multi30k (3), and 9 of a")
+    strange = [*PEOPLE, *there, ("vier", "four")]
+    for others in (strange, [*there, *PEOPLE], PEOPLE[1:], back):
         with pytest.raises(at.DataError, match="holds other pairs than Multi30k's"):
             described(others, PEOPLE)
 
