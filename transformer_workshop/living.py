@@ -199,12 +199,14 @@ def softmax_by_width(scores: list[float]) -> altair.VConcatChart:
         "x": alt.X("key:O", title="key").axis(labelAngle=0),
         "y": alt.Y("weight:Q")
         .scale(domain=(0, 1.1))
-        .axis(values=[0, 0.25, 0.5, 0.75, 1]),
+        .axis(values=[0, 0.5, 1]),
     }
     which = alt.condition(
         "datum.score == datum.top", alt.value(ORANGE), alt.value(BLUE)
     )
-    number = best.mark_text(dy=-8, color=ORANGE, fontWeight="bold", fontSize=13)
+    number = best.mark_text(
+        align="left", dx=-9, dy=-8, color=ORANGE, fontWeight="bold", fontSize=13
+    )
     bars = alt.layer(
         looked.mark_bar().encode(color=which, **at),
         number.encode(text=alt.Text("weight:Q", format=".2f"), **at),

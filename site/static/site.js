@@ -18,16 +18,21 @@ function load() {
 
 // On a narrow page, views stand below each other, and charts become narrower.
 const narrow = matchMedia("(max-width: 46em)");
-function stack(spec) {
-  for (const key of ["hconcat", "vconcat", "concat", "layer"]) spec[key]?.forEach(stack);
-  if (spec.spec) stack(spec.spec);
+function stack(spec, room) {
+  for (const key of ["hconcat", "vconcat", "concat", "layer"])
+    spec[key]?.forEach(part => stack(part, room));
+  if (spec.spec) stack(spec.spec, room);
   if (spec.columns) spec.columns = Math.min(2, spec.columns);
   if (spec.encoding?.column) {
     spec.encoding.facet = { ...spec.encoding.column, columns: 1 };
     delete spec.encoding.column;
   }
-  if (spec.facet && typeof spec.spec?.width === "number") spec.columns = 1;
   if (spec.facet?.column) Object.assign(spec, { facet: spec.facet.column, columns: 1 });
+  const panel = spec.facet ? spec.spec : spec.encoding?.facet && spec;
+  if (typeof panel?.width === "number") {
+    if (spec.facet) spec.columns = 1;
+    panel.width = Math.max(panel.width, room - 90);
+  }
   if (spec.hconcat) {
     spec.vconcat = spec.hconcat;
     delete spec.hconcat;
@@ -74,7 +79,7 @@ async function draw(chart) {
   const room = chart.clientWidth;
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
   if (fits) {
-    stack(spec);
+    stack(spec, room);
     wrap(spec, room / 7.8);
     spec.config.legend = { ...spec.config.legend, orient: "bottom", columns: 2 };
     spec.config.view.continuousWidth = room - 90;
