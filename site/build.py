@@ -397,7 +397,8 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
-        pages += [ROOT / f"teaching/{x}.md" for x in ("projects", "sample_project")]
+        projects = ("projects", "sample_project", "sample_project_b")
+        pages += [ROOT / f"teaching/{name}.md" for name in projects]
     else:
         pages += [edition / "TEACHING.md"]
     for page in filter(Path.exists, pages):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
 import os
 import pickle
 import re
-import statistics
 import subprocess
 import sys
 
@@ -628,7 +628,7 @@ def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
     assert [round(scores["bleu"], 1) for scores in found] == [41.9, 42.8]
 
 
-SEEDS = [f"multi30k-2026-seed{seed}" for seed in range(3)]
+SEEDS = ["multi30k-2026-seed0", "multi30k-2026-seed1"]
 DIVERSIFIED = [f"multi30k-diversified{seed}" for seed in ("", "-seed1", "-seed2")]
 
 
@@ -640,16 +640,18 @@ def comparable(*runs):
     return found, tested
 
 
-def test_the_three_runs_of_2026_differ_in_their_seed_alone():
+def test_the_runs_of_2026_differ_in_their_seed_alone():
     """Check that they are better than the others, as chapters 6 and 95 say."""
-    first, *others = configs(*SEEDS)
-    assert [changed(first, other) for other in others] == [{"seed"}] * 2
+    for runs in (SEEDS, ["multi30k-2026", "multi30k-2026-again"]):
+        assert changed(*configs(*runs)) == {"seed"}
+    [recipe] = stored("config.json", "multi30k-2026")
+    preset = dataclasses.asdict(at.CONFIGS["2026"])
+    assert changed(recipe["config"], preset) == set()
     for ours, older in zip(comparable(*SEEDS), comparable(*DIVERSIFIED), strict=True):
         assert min(x["bleu"] for x in ours) > max(x["bleu"] for x in older)
     bleu = [scores["bleu"] for scores in stored("evaluate.json", *SEEDS)]
-    spread = f"mean {statistics.mean(bleu):.1f}, standard deviation "
     readme = (at.project_folder() / "README.md").read_text("utf-8")
-    assert f"{spread}{statistics.stdev(bleu):.1f} |" in readme
+    assert f"{bleu[0]:.1f} sacreBLEU" in readme and f"seed: {bleu[1]:.1f} |" in readme
 
 
 def test_what_the_text_says_of_more_pairs_was_measured():

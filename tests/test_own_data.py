@@ -284,12 +284,12 @@ def test_faults_need_no_threshold(small, source, output, fault):
     assert bool(unsure.doubt(1.0, found)) == bool(fault)
 
 
-RUNAWAYS = """Guten Morgen, wie geht es dir?
+RUNAWAYS = """Setzen Sie sich doch bitte.
+Nach dem Spiel feierten die Fans vor dem Stadion.
+Am 9. November 1989 fiel die Berliner Mauer.
+Die Zugspitze ist 2962 Meter hoch.
+Setzen Sie immer einen Helm auf, bevor Sie losfahren.
 Ich liebe dich, ich liebe dich, sagte er immer wieder.
-Eins, zwei, drei, vier, fünf, sechs, sieben.
-Warum hast du mir nicht früher davon erzählt?
-Guten Tag, mein Name ist Schmidt, was kann ich für Sie tun?
-Wenn ich Zeit hätte, würde ich dir helfen.
 Wo ein Wille ist, ist auch ein Weg."""
 
 
@@ -297,7 +297,7 @@ def test_runaway_translations_are_noted(capfdbinary, monkeypatch):
     monkeypatch.chdir(at.project_folder())
     lines = io.TextIOWrapper(io.BytesIO(RUNAWAYS.encode()))
     monkeypatch.setattr("sys.stdin", lines)
-    assert main(["translate"]) == 0
+    assert main(["translate", "--model", "models/multi30k"]) == 0
     notes = capfdbinary.readouterr().err
     assert notes.count(b"don't rely on this translation (it repeats itself)") == 7
 

@@ -28,6 +28,7 @@ LECTURES = sorted(path.stem for path in (ROOT / "teaching/lectures").glob("*.md"
 PAGES = [
     "index", "TEACHING", "results/README", "search", "figures", "notebooks/glossary",
     "self-test", "teaching/projects", "teaching/sample_project",
+    "teaching/sample_project_b",
     *(f"teaching/lectures/{name}" for name in LECTURES),
     *(f"notebooks/{name}" for name in CHAPTERS),
     *(f"notebooks/solutions/{name}" for name in CHAPTERS if name[0] == "0"),

@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 import sys
+from collections import Counter
 from xml.etree import ElementTree
 
 import grade
@@ -414,7 +415,7 @@ def test_an_exam_and_its_key_agree():
         assert (asked.partition("\n")[0], option) in right
 
 
-# The sample project
+# The sample projects
 
 
 def test_the_sample_project_says_what_was_measured():
@@ -452,3 +453,46 @@ def test_the_sample_project_says_what_was_measured():
     points = re.findall(r"(?m)^\| (\d) of (\d) \|", text)
     assert f"**{sum(int(got) for got, _ in points)} of 20.**" in text
     assert sum(int(of) for _, of in points) == 20
+
+
+def test_the_second_sample_project_says_what_was_measured():
+    text = (ROOT / "teaching" / "sample_project_b.md").read_text(encoding="utf-8")
+    name = ROOT / "results" / "sample_project_b.json"
+    stored = json.loads(name.read_text(encoding="utf-8"))
+
+    def signed(number):
+        return f"{number:+.1f}".replace("-", "−")
+
+    def with_interval(found):
+        return "{:.1f} ({:.1f} to {:.1f})".format(found["bleu"], *found["interval"])
+
+    for size, found in stored["vocabulary"].items():
+        invented = found["sentences with an invented word"]
+        row = f"| {int(size):,} | {invented} | {with_interval(found)} | "
+        if against := found.get("against 2000"):
+            low, high = map(signed, against["interval"])
+            row += f"{signed(against['difference'])} ({low} to {high}) "
+        assert row + "|" in text
+    for part, title in (("test", "PostgreSQL"), ("new", "Git")):
+        found = stored["test"][part]
+        row = [title, with_interval(found["translator"])]
+        row += [with_interval(found["nearest"]), f"{found['difference']:.1f}"]
+        low, high = found["its interval"]
+        assert f"| {' | '.join(row)} ({low:.1f} to {high:.1f}) |" in text
+    kinds = Counter(each["kind"] for each in stored["twenty"])
+    names = {
+        "right": "right",
+        "lost": "something is lost",
+        "invented": "a word is invented",
+        "wrong word": "a wrong word",
+    }
+    for kind, name in names.items():
+        line = re.search(rf"(?m)^\| {name} \| (\d+) \| (.+) \| (.+) \|$", text)
+        assert int(line[1]) == kinds[kind]
+        assert any(
+            (each["spanish"], each["output"], each["kind"])
+            == (*line.groups()[1:], kind)
+            for each in stored["twenty"]
+        )
+    for spanish, output in stored["own"]:
+        assert f"| {spanish} | {output} |" in text
