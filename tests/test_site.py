@@ -549,6 +549,7 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
     page.wait_for_function(
         "document.querySelector('#where').innerText.includes('finished attention')"
     )
+    page.wait_for_function("!!window.vegaEmbed")  # it isn't on its way any more
     page.goto(page.url.partition("/notebooks/")[0] + "/index.html")
     assert page.locator(".chapters meter").count() == 1  # how far one has read
 
