@@ -44,8 +44,9 @@ def compared(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def short(processor: str) -> str:
-    """Return the maker and the family of a processor, such as Intel Xeon."""
-    return " ".join(processor.split(",")[0].replace("(R)", "").split()[:2])
+    """Return a processor's maker, family and vectors, such as Intel Xeon, AVX512."""
+    name, _, vectors = processor.partition(", ")
+    return " ".join(name.replace("(R)", "").split()[:2]) + f", {vectors}"
 
 
 def speed() -> Figure:
