@@ -494,5 +494,7 @@ def test_the_second_sample_project_says_what_was_measured():
             == (*line.groups()[1:], kind)
             for each in stored["twenty"]
         )
+    quoted = stored["quoted"]
+    assert f"*{quoted['spanish'][:-1]}* became *{quoted['output']}*" in text
     for spanish, output in stored["own"]:
         assert f"| {spanish} | {output} |" in text
