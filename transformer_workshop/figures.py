@@ -580,7 +580,8 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
                 })  # fmt: skip
     color = alt.Color("samples:N", title=None, sort=list(names.values()))
     base = alt.Chart(alt.Data(values=rows), width=440, height=280).encode(
-        alt.X("temperature:Q"), color.legend(orient="top", labelLimit=240)
+        alt.X("temperature:Q").axis(values=[0.3, 0.5, 0.8, 1, 1.3, 1.6]),
+        color.legend(orient="top", labelLimit=240, symbolOpacity=1),
     )
     share = alt.Y("share:Q", title="share of samples").axis(format="%")
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))

@@ -215,6 +215,6 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
 
 def load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     """Load weights into a model; if they don't fit, the error names ``where``."""
-    do = "Use the config.json that lies beside it."
+    do = "Use the config.json that lies beside it, and the version that wrote both."
     with reported(RuntimeError, where, "holds the weights of another model", do):
         model.load_state_dict(tensors)

@@ -197,9 +197,7 @@ def softmax_by_width(scores: list[float]) -> altair.VConcatChart:
     best = looked.transform_filter("datum.score == datum.top")
     at = {
         "x": alt.X("key:O", title="key").axis(labelAngle=0),
-        "y": alt.Y("weight:Q")
-        .scale(domain=(0, 1.1))
-        .axis(values=[0, 0.5, 1]),
+        "y": alt.Y("weight:Q").scale(domain=(0, 1.1)).axis(values=[0, 0.5, 1]),
     }
     which = alt.condition(
         "datum.score == datum.top", alt.value(ORANGE), alt.value(BLUE)
