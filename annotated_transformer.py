@@ -1931,7 +1931,8 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         if d_k % 2:
             raise ValueError(f"d_k={d_k} is odd; rotations need pairs of coordinates")
-        self.theta = base ** (-torch.arange(0, d_k, 2) / d_k)  # (d_k / 2)
+        # (d_k / 2); no buffer, which a model in bfloat16 would round
+        self.theta = base ** (-torch.arange(0, d_k, 2) / d_k)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate x (…, L, d_k), the vectors at the L positions from ``start`` on."""
@@ -2037,10 +2038,16 @@ class GPT(nn.Module):
         """
         before = cache[0].keys.size(2) if cache else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
-        x = self.embed(ids)
+        x, mask = self.embed(ids), mask.to(ids.device)
         for i, block in enumerate(self.blocks):
-            x = block(x, mask.to(x.device), cache[i] if cache else None)
+            x = block(x, mask, cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
+
+    def empty_cache(self, rows: int) -> list[CachedAttention]:
+        """Return what each block stores for that many texts: no positions yet."""
+        table = self.embed.weight  # (vocab, d_model)
+        nothing = table.new_empty(rows, 0, table.size(1))
+        return [CachedAttention(block.self_attn, nothing) for block in self.blocks]
 
 
 def token_stream(lines: Iterable[str], tokenizer: Any) -> tuple[Tensor, Vocabulary]:
@@ -2130,9 +2137,7 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
     ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
     """
     with in_mode(model, training=False):
-        nothing = model.embed(ids[:, :0])  # no position: (B, 0, d_model)
-        cache = [CachedAttention(block.self_attn, nothing) for block in model.blocks]
-        new = ids
+        cache, new = model.empty_cache(len(ids)), ids
         running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
         while ids.size(1) < max_len and running.any():
             word = draw_token(model(new, cache)[:, -1], **dials)

@@ -1,17 +1,19 @@
 """Train chapter 6's GPT on the captions, and ask the grammar what it makes of samples.
 
-    python benchmarks/gpt.py [--seeds 0 1 2]
+    python benchmarks/gpt.py [--part samples blocks] [--seeds 0 1 2]
 
-Each seed takes about a minute to train and two to judge, with one thread. The weights
-of the first seed go to models/captions-gpt/gpt.safetensors, in 16 bits; the figures of
-all seeds to results/gpt.json. A sample counts as *possible* if the grammar that
-generated the captions could have produced it (data/captions/recognize.py), as *new* if
-it is not a sentence of the training set.
+`samples` takes about four minutes for each seed, with one thread; the weights of the
+first go to models/captions-gpt/gpt.safetensors, in 16 bits. `blocks` trains the same
+GPT and one with the layer of section 6.1, from each seed at each of four rates, in
+about forty minutes. The figures go to results/gpt.json. A sample counts as *possible*
+if the grammar that generated the captions could have produced it
+(data/captions/recognize.py), as *new* if it is not a sentence of the training set.
 """
 
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -32,13 +34,53 @@ from recognize import could_say  # noqa: E402
 SIZES = {"N": 3, "d_model": 96, "d_ff": 256, "h": 4, "groups": 2}
 UPDATES = 600
 STAGES = (0, 30, 100, 300, 600)  # updates after which samples are drawn
+RATES = (0.0015, 0.003, 0.006, 0.012)
 LONGEST = 40  # tokens of a sample
 SAMPLES = 500
+TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6)
 DIALS: dict[str, dict[str, Any]] = {
-    **{f"temperature {t}": {"temperature": t} for t in (0.3, 0.5, 0.8, 1.0, 1.3, 1.6)},
+    **{f"temperature {t}": {"temperature": t} for t in TEMPERATURES},
     **{f"top-k {k}": {"top_k": k} for k in (2, 5, 20)},
-    **{f"top-p {p}": {"top_p": p} for p in (0.5, 0.7, 0.9)},
+    **{f"top-p {p}": {"top_p": p} for p in (0.3, 0.5, 0.7, 0.9)},
 }
+
+
+class OlderBlock(torch.nn.Module):
+    """The layer of section 6.1."""
+
+    def __init__(self, d_model: int, d_ff: int, h: int):
+        super().__init__()
+        self.norm_1, self.norm_2 = at.LayerNorm(d_model), at.LayerNorm(d_model)
+        self.self_attn = at.MultiHeadedAttention(h, d_model, dropout=0.0)
+        self.feed_forward = at.PositionwiseFeedForward(d_model, d_ff, dropout=0.0)
+
+    forward = at.Block.forward
+
+
+class OlderGPT(at.GPT):
+    """A GPT of such layers: chapter 1's embeddings, with sinusoids, and its norm."""
+
+    def __init__(self, vocab: int, N: int, d_model: int, h: int, **_: int):
+        super().__init__(vocab, 0, d_model, 1, h, h)
+        torch.nn.init.normal_(self.embed.weight, std=d_model**-0.5)
+        layers = (OlderBlock(d_model, 4 * d_model, h) for _ in range(N))
+        self.blocks = torch.nn.ModuleList(layers)
+        self.norm = at.LayerNorm(d_model)
+        self.sinusoids = at.PositionalEncoding(d_model, dropout=0.0).pe  # (1, …)
+
+    def forward(
+        self, ids: Tensor, cache: list[at.CachedAttention] | None = None
+    ) -> Tensor:
+        before = cache[0].keys.size(2) if cache else 0
+        end = before + ids.size(1)
+        x = self.embed(ids) * self.embed.embedding_dim**0.5
+        x, mask = x + self.sinusoids[:, before:end], at.subsequent_mask(end)[:, before:]
+        for i, block in enumerate(self.blocks):
+            x = block(x, mask, cache[i] if cache else None)
+        return self.norm(x) @ self.embed.weight.mT
+
+
+KINDS = {"2017": OlderGPT, "today": at.GPT}
 
 
 @dataclasses.dataclass
@@ -130,8 +172,46 @@ def run(seed: int, captions: Captions) -> tuple[at.GPT, dict[str, Any]]:
     return model, result
 
 
+def samples_of_each(seeds: list[int], captions: Captions, path: Path) -> dict[str, Any]:
+    """Train from each seed, keep the weights of the first, and judge all samples."""
+    runs = []
+    for seed in seeds:
+        model, result = run(seed, captions)
+        runs.append(result)
+        at.log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
+        if len(runs) == 1:
+            half = {name: p.half() for name, p in model.state_dict().items()}
+            path.parent.mkdir(exist_ok=True)
+            at.save_tensors(path, half)
+    return {
+        "sizes": SIZES, "updates": UPDATES, "samples": SAMPLES,
+        "words": len(captions.vocab), "tokens": len(captions.stream),
+        "weights": at.fingerprint(path.read_bytes()),
+        "training sentences repeated by the grammar": of_the_grammar(captions),
+        "runs": runs,
+    }  # fmt: skip
+
+
 def mean_of(losses: list[float], end: int) -> float:
     return sum(losses[end - 10 : end]) / 10
+
+
+def compare(seeds: list[int], captions: Captions) -> list[dict[str, Any]]:
+    """Train GPTs of both kinds of block from each seed at each rate."""
+    rows = []
+    for rate, (name, kind), seed in itertools.product(RATES, KINDS.items(), seeds):
+        torch.manual_seed(seed)
+        model = kind(len(captions.vocab), **SIZES)
+        for _ in at.train_gpt(model, captions.stream, UPDATES, peak=rate, seed=seed):
+            pass
+        rows.append({
+            "block": name, "rate": rate, "seed": seed,
+            "weights": at.count_parameters(model),
+            "validation loss": loss(model, captions.held_out),
+            **judge(draw(model, captions, SAMPLES, temperature=0.5), captions),
+        })  # fmt: skip
+        at.log(f"{name}, rate {rate}, seed {seed}: {rows[-1]['validation loss']} nats")
+    return rows
 
 
 def of_the_grammar(captions: Captions, number: int = 2000) -> float:
@@ -146,6 +226,8 @@ def of_the_grammar(captions: Captions, number: int = 2000) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = ("samples", "blocks")
+    parser.add_argument("--part", nargs="+", choices=parts, default=parts)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=FOLDER / "results" / "gpt.json")
     weights = FOLDER / "models" / "captions-gpt" / "gpt.safetensors"
@@ -153,23 +235,12 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     captions = load_captions()
-    runs = []
-    for seed in given.seeds:
-        model, result = run(seed, captions)
-        runs.append(result)
-        at.log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
-        if len(runs) == 1:
-            half = {name: p.half() for name, p in model.state_dict().items()}
-            given.weights.parent.mkdir(exist_ok=True)
-            at.save_tensors(given.weights, half)
-    summary = {
-        **at.describe_environment(), "sizes": SIZES, "updates": UPDATES,
-        "samples": SAMPLES, "words": len(captions.vocab),
-        "tokens": len(captions.stream),
-        "weights": at.fingerprint(given.weights.read_bytes()),
-        "training sentences repeated by the grammar": of_the_grammar(captions),
-        "runs": runs,
-    }  # fmt: skip
+    summary = at.read_json(given.out) if given.out.exists() else {}
+    summary |= at.describe_environment()
+    if "samples" in given.part:
+        summary |= samples_of_each(given.seeds, captions, given.weights)
+    if "blocks" in given.part:
+        summary["blocks"] = compare(given.seeds, captions)
     at.write_json(given.out, summary)
 
 

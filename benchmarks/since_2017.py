@@ -5,7 +5,8 @@
 Trains a small translator on Multi30k: the block of 2017, each of chapter 6's parts
 alone, all five, all but one, all five with a stable phase and with Muon. Each is
 trained from seed 0 at 0.003, at twice that rate, and so on until a rate is worse than
-the one before; the best gets two more seeds. Everything is scored on the *validation*
+the one before; the best gets two more seeds, and so do both of the first rates for the
+block of 2017 and all five. Everything is scored on the *validation*
 split; the test split is not read. Two programs run side by side, with one thread each.
 What has been computed is kept in runs/since-2017/, one file per training run, and not
 computed again. `costs` times an update of each variant, on an otherwise idle machine.
@@ -36,6 +37,7 @@ import annotated_transformer as at
 SEEDS = (0, 1, 2)
 UPDATES = 600
 FIRST_RATES = (0.003, 0.006)
+BLOCKS = ("2017", "all five")  # all seeds at both of the first rates
 TIMED_UPDATES = 40
 
 PARTS = ("RMSNorm", "no biases", "rotary positions", "query-key norm", "SwiGLU")
@@ -217,7 +219,7 @@ def loss_of(result: dict[str, Any]) -> float:
     return math.inf if result["nats"] is None else result["nats"]
 
 
-def wanted(rates: dict[float, dict[int, Any]]) -> list[tuple[float, int]]:
+def wanted(name: str, rates: dict[float, dict[int, Any]]) -> list[tuple[float, int]]:
     """Return the rates and seeds that a variant still needs, as far as one can tell."""
     missing = [(rate, 0) for rate in FIRST_RATES if 0 not in rates.get(rate, {})]
     if missing:
@@ -227,7 +229,8 @@ def wanted(rates: dict[float, dict[int, Any]]) -> list[tuple[float, int]]:
         return [(2 * best, 0)]
     if best == min(rates):
         return [(best / 2, 0)]
-    return [(best, seed) for seed in SEEDS if seed not in rates[best]]
+    often = sorted({best, *FIRST_RATES}) if name in BLOCKS else [best]
+    return [(rate, seed) for rate in often for seed in SEEDS if seed not in rates[rate]]
 
 
 def compute(job: Job, runs: Path) -> str:
@@ -262,12 +265,18 @@ def students_t(freedom: int) -> float:
 def sum_up(runs: Path, out: Path) -> dict[str, Any]:
     """Write all finished results to one file, and return them."""
     variants, complete = [], {}
+    of_blocks = {}
     for name, rates in finished(runs).items():
-        if not rates or wanted(rates):
+        if not rates or wanted(name, rates):
             continue
         best = min(sorted(rates), key=lambda rate: loss_of(rates[rate][0]))
         nats = [loss_of(rates[best][seed]) for seed in SEEDS]
         complete[name] = nats
+        if name in BLOCKS:
+            of_blocks[name] = {
+                f"{rate:g}": [loss_of(rates[rate][seed]) for seed in SEEDS]
+                for rate in FIRST_RATES
+            }
         variants.append({
             "name": name, "parameters": rates[best][0]["parameters"],
             "by_rate": {f"{r:g}": rates[r][0]["nats"] for r in sorted(rates)},
@@ -277,7 +286,7 @@ def sum_up(runs: Path, out: Path) -> dict[str, Any]:
     summary = {
         **at.describe_environment(), "split": "valid", "updates": UPDATES,
         "precision": "float32", "reference": dataclasses.asdict(REFERENCE),
-        "variants": variants,
+        "variants": variants, "blocks_at_both_rates": of_blocks,
     }  # fmt: skip
     if len(complete) > 1:
         sd, freedom = pooled(list(complete.values()))
@@ -312,7 +321,7 @@ def train_all(runs: Path, out: Path, workers: int) -> None:
         going: dict[Future, Job] = {}
         while True:
             for name, rates in finished(runs).items():
-                for rate, seed in wanted(rates):
+                for rate, seed in wanted(name, rates):
                     job = name, rate, seed
                     if job not in going.values():
                         going[pool.submit(compute, job, runs)] = job

@@ -1780,8 +1780,7 @@ def how_many_tokens_fit(answer):
     def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
         """Return what a cache of 32-bit numbers grows by with each token."""
         model, tokens = at.GPT(9, N, h * d_k, 8, h, h_kv), 3
-        nothing = torch.empty(1, 0, h * d_k)
-        cache = [at.CachedAttention(block.self_attn, nothing) for block in model.blocks]
+        cache = model.empty_cache(1)
         for _ in range(tokens):
             model(torch.tensor([[4]]), cache)
         stored = [part for attn in cache for part in (attn.keys, attn.values)]

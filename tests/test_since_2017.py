@@ -278,11 +278,6 @@ def test_no_position_sees_the_future():
         assert same[:, :t].all() and not same[:, t:].any()
 
 
-def empty_cache(model):
-    nothing = torch.empty(3, 0, 16, dtype=torch.double)
-    return [at.CachedAttention(block.self_attn, nothing) for block in model.blocks]
-
-
 @each_function
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6))
 @settings(max_examples=12)
@@ -291,7 +286,7 @@ def test_read_in_pieces_is_read_at_once(function, pieces):
     whole = model(ids)
     for block in model.blocks:
         block.self_attn.attention_function = function
-    cache = empty_cache(model)
+    cache = model.empty_cache(3)
     found = torch.cat([model(piece, cache) for piece in ids.split(pieces, 1)], dim=1)
     torch.testing.assert_close(found, whole, **near)
 
@@ -743,13 +738,19 @@ def test_rates_are_added_until_the_best_is_between_two_then_seeds(
     benchmark, nats, wanted
 ):
     rates = {rate: {0: {"nats": value}} for rate, value in nats.items()}
-    assert benchmark.wanted(rates) == wanted
+    assert benchmark.wanted("SwiGLU", rates) == wanted
     if len(wanted) == 2 and rates:
         best = wanted[0][0]
         rates[best][1] = {"nats": 9.0}  # another seed doesn't change the choice
-        assert benchmark.wanted(rates) == wanted[1:]
+        assert benchmark.wanted("SwiGLU", rates) == wanted[1:]
         rates[best][2] = {"nats": 9.0}
-        assert benchmark.wanted(rates) == []
+        assert benchmark.wanted("SwiGLU", rates) == []
+
+
+def test_the_two_blocks_get_all_seeds_at_both_of_the_first_rates(benchmark):
+    rates = {0.0015: {0: {"nats": 5.0}}, 0.003: {0: {"nats": 4.0}}}
+    rates[0.006] = {seed: {"nats": 4.5} for seed in (0, 2)}
+    assert benchmark.wanted("2017", rates) == [(0.003, 1), (0.003, 2), (0.006, 1)]
 
 
 def test_intervals_are_students_with_the_pooled_spread(benchmark):
@@ -758,3 +759,13 @@ def test_intervals_are_students_with_the_pooled_spread(benchmark):
         assert benchmark.students_t(freedom) == pytest.approx(t, rel=0.003)
     nats = {"2017": [1.0, 2.0, 3.0], "SwiGLU": [4.0, 4.0, 7.0]}
     assert benchmark.pooled(list(nats.values())) == (math.sqrt((2 + 6) / 4), 4)
+
+
+def test_the_older_gpt_reads_in_pieces_what_it_reads_at_once():
+    older = program("benchmarks/gpt.py").OlderGPT(9, N=2, d_model=12, h=3)
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    cache = older.empty_cache(1)
+    found = torch.cat([older(piece, cache) for piece in ids.split([3, 1, 2], 1)], 1)
+    torch.testing.assert_close(found, older(ids))
+    alone = older(ids[:, 3:4])  # the same token at another position
+    assert not torch.allclose(found[:, 3], alone[:, 0])
