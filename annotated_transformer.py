@@ -49,7 +49,7 @@ _NAMES = [
     "subsequent_mask", "attention", "for_all_heads", "MultiHeadedAttention",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
-    "PositionalEncoding", "check_length", "Generator", "EncoderDecoder",
+    "check_length", "PositionalEncoding", "Generator", "EncoderDecoder",
     "initialize", "count_parameters", "make_model", "LearnedPositions",
     # 02_training
     "Batch", "SimpleLossCompute", "TrainState", "in_mode", "windows",
@@ -355,6 +355,15 @@ class Embeddings(nn.Module):
         return self.lut(ids) * math.sqrt(self.d_model)
 
 
+def check_length(length: int, max_len: int) -> None:
+    """Raise ValueError if a sequence is longer than the table of positions."""
+    if length > max_len:
+        raise ValueError(
+            f"a sequence of {length} positions is longer than the {max_len} "
+            f"of the table; build the model with max_len={length}"
+        )
+
+
 class PositionalEncoding(nn.Module):
     """Add sinusoids of the position, then dropout (paper, section 3.5).
 
@@ -380,15 +389,6 @@ class PositionalEncoding(nn.Module):
         """Add the first L positions to x (B, L, d_model)."""
         check_length(x.size(1), self.pe.size(1))
         return self.dropout(x + self.pe[:, : x.size(1)])
-
-
-def check_length(length: int, max_len: int) -> None:
-    """Raise ValueError if a sequence is longer than the table of positions."""
-    if length > max_len:
-        raise ValueError(
-            f"a sequence of {length} positions is longer than the {max_len} "
-            f"of the table; build the model with max_len={length}"
-        )
 
 
 class Generator(nn.Module):

@@ -55,7 +55,7 @@ def test_attention_by_hand_shows_the_numbers_of_the_text():
 
 
 def test_es_wins_only_where_the_query_points_away():
-    """As the text says of the lower left corner."""
+    """The answer to a question of section 1.1."""
     key = torch.tensor([[0.1, 1.6], [1.6, -0.4], [0.2, 0.7], [0.9, 0.1]])
     places = torch.cartesian_prod(torch.linspace(-2, 2, 41), torch.linspace(-2, 2, 41))
     voted = (places @ key.T)[:, :3].argmax(dim=1)

@@ -40,7 +40,7 @@ def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
     gradient = base.mark_line(point=True).encode(typical)
     return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
         title="The weight of the best of sixteen keys"
-    ) | gradient.properties(title="The typical query's gradient")
+    ) | gradient.properties(title="Typical gradient, relative to the mean")
 
 
 def _sentence_with_arcs(
@@ -145,7 +145,7 @@ def depth_chart(gradients: pandas.DataFrame) -> altair.Chart:
     Columns: norm (its name), N (layers), layer, gradient (a mean norm).
     """
     alt = optional_import("altair")
-    title = "In a deep post-norm stack, gradients grow toward the top"
+    title = "Toward the top, gradients grow with post-norm and shrink with pre-norm"
     chart = alt.Chart(gradients, title=title, width=150, height=200)
     return (
         chart.mark_line(point=True)

@@ -382,6 +382,7 @@ def position_clocks(
     others = alt.X("other:Q", title="other position")
     others = others.scale(domain=(0, length - 1), nice=False)
     dots = alt.Y("dot:Q", title=None).scale(domain=(-half / 2, half))
+    dots = dots.axis(values=[0, half / 2, half])
     mark = _one().transform_calculate(other="position")
     curve = alt.layer(
         alike.mark_line().encode(others, dots),
