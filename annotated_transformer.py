@@ -642,7 +642,7 @@ def run_epoch(
                 if callback is not None:
                     callback(state)
     if not tokens:
-        raise ValueError("data_iter is empty; a used iterator must be made anew")
+        raise ValueError("data_iter is empty; if it was used up, create a new one")
     return loss_sum / tokens, state
 
 

@@ -172,8 +172,8 @@ def schedule_chart(rates: pandas.DataFrame) -> altair.Chart:
         .encode(
             alt.X("update:Q", title="update"),
             alt.Y("rate:Q", title="learning rate").axis(format=".4f"),
-            alt.Color("schedule:N", title=None, sort=order),
-            alt.StrokeDash("schedule:N", sort=order, legend=None),
+            alt.Color("schedule:N", title=None).scale(domain=order),
+            alt.StrokeDash("schedule:N", title=None).scale(domain=order),
         )
         .properties(title="Learning rates over 20,000 updates")
     )
