@@ -4,8 +4,8 @@
 
 `samples` takes about four minutes for each seed, with one thread; the weights of the
 first go to models/captions-gpt/gpt.safetensors, in 16 bits. `blocks` trains the same
-GPT and one with the layer of section 6.1, from each seed at each of four rates, in
-about forty minutes. The figures go to results/gpt.json. A sample counts as *possible*
+GPT and one with the layer of section 6.1, from each seed at each of five rates, in
+about half an hour. The figures go to results/gpt.json. A sample counts as *possible*
 if the grammar that generated the captions could have produced it
 (data/captions/recognize.py), as *new* if it is not a sentence of the training set.
 """
@@ -34,7 +34,7 @@ from recognize import could_say  # noqa: E402
 SIZES = {"N": 3, "d_model": 96, "d_ff": 256, "h": 4, "groups": 2}
 UPDATES = 600
 STAGES = (0, 30, 100, 300, 600)  # updates after which samples are drawn
-RATES = (0.0015, 0.003, 0.006, 0.012)
+RATES = (0.0015, 0.003, 0.006, 0.012, 0.024)
 LONGEST = 40  # tokens of a sample
 SAMPLES = 500
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6)
