@@ -38,7 +38,6 @@ from torch.nn.utils.rnn import pad_sequence
 if TYPE_CHECKING:
     import altair
     import pandas
-    import tokenizers
 
 
 __version__ = "2026.3"
@@ -1266,19 +1265,10 @@ def score(
 # -----------------------------------------------------------------------------
 
 
-def _empty_encoding() -> tokenizers.Tokenizer:
-    """Return a byte-level tokenizer that has learned nothing yet."""
-    library = optional_import("tokenizers")
-    tokenizer = library.Tokenizer(library.models.BPE())
-    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = library.decoders.ByteLevel()
-    return tokenizer
-
-
 class BytePairEncoding:
     """Subwords shared by both languages: byte-level, cased and reversible."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer):
+    def __init__(self, tokenizer: Any):
         self.tokenizer = tokenizer
 
     @classmethod
@@ -1290,11 +1280,15 @@ class BytePairEncoding:
         if size < len(SPECIALS) + 256:
             taken = len(SPECIALS) + 256
             raise ValueError(f"size={size}: SPECIALS and the bytes alone are {taken}")
-        tokenizer = _empty_encoding()
-        trainer = optional_import("tokenizers").trainers.BpeTrainer(
+        library = optional_import("tokenizers")
+        tokenizer = library.Tokenizer(library.models.BPE())
+        byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.pre_tokenizer = byte_level
+        tokenizer.decoder = library.decoders.ByteLevel()
+        trainer = library.trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=SPECIALS,
-            initial_alphabet=sorted(tokenizer.pre_tokenizer.alphabet()),
+            initial_alphabet=sorted(byte_level.alphabet()),
             show_progress=False,
         )
         tokenizer.train_from_iterator((" " + text for text in texts), trainer)
@@ -1363,7 +1357,7 @@ class CachedAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
     ) -> Tensor:
         """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
-        self.attn.start = self.keys.size(2)  # position of the new query (chapter 6)
+        self.attn.start = self.keys.size(2)  # position, in self-attention (chapter 6)
         q, k, v = self.attn.project(query, key, value)
         self.keys = torch.cat([self.keys, k], dim=2)
         self.values = torch.cat([self.values, v], dim=2)
@@ -1375,7 +1369,8 @@ class CachedAttention(nn.Module):
 def _twin(module: Any) -> Any:
     """Return a second module with the same parts, to exchange some of them."""
     twin = copy.copy(module)
-    twin._modules = dict(module._modules)  # copy.copy lets both share this
+    # copy.copy lets both share one dictionary of parts; the twin gets its own
+    twin._modules = dict(module._modules)
     return twin
 
 
@@ -1440,17 +1435,17 @@ class _Search:
         self.hypotheses = others[: self.beam_size]
 
     def is_over(self) -> bool:
-        """Return whether the best one is at its limit, can't win, or is pruned."""
-        ids, log_p, _ = self.hypotheses[0]
+        """Return whether one of the two rules or the limit ends the search."""
+        ids, log_p, _ = self.hypotheses[0]  # the best unfinished one
         now = self.score(ids, log_p)
         longest = length_normalized(log_p, self.max_len - 1, self.alpha)
-        bound = max(now, longest)  # it is `now` for a negative length penalty
-        beaten = any(value >= bound for value, _ in self.finished)
-        better = sum(value >= now for value, _ in self.finished)
-        return beaten or better >= self.beam_size or len(ids) == self.max_len
+        bound = max(now, longest)  # with a negative alpha, the longest scores lower
+        cannot_win = any(value >= bound for value, _ in self.finished)
+        ahead = sum(value >= now for value, _ in self.finished)
+        return cannot_win or ahead >= self.beam_size or len(ids) == self.max_len
 
     def best(self) -> tuple[float, list[int]]:
-        """Return the best output, finished or cut where the search is: (score, ids)."""
+        """Return the best output, finished or cut off at this step: (score, ids)."""
         ids, log_p, _ = self.hypotheses[0]
         return max([*self.finished, (self.score(ids, log_p), ids[1:])])
 

@@ -525,6 +525,8 @@ def test_what_each_piece_bought_was_measured():
     reference, setting = records["reference"], stored["reference"]
     gain, bleu = -records["greedy"]["difference"], reference["bleu"]
     assert f"by {gain:.1f} points to {bleu:.1f}," in " ".join(page.split())
+    alone = records["penalty 0"]["bleu"] - records["greedy"]["bleu"]
+    assert f"the beam still scores {alone:.2f} more" in page
     assert round(reference["parameters"] / 1e6, 1) == 1.2
     assert round(records["no tying"]["parameters"] / 1e6, 1) == 2.2
     assert round(records["words"]["parameters"] / 1e6, 1) == 2.5

@@ -411,7 +411,8 @@ def merge_chart(
         for word, times in words.items():
             if number == 1:
                 right = left + sum(map(len, word))
-                rows.append(("occurs in the text", left, right, f"{times} ×", False))
+                whole = f"{times} × {''.join(word).removeprefix('Ġ')}"
+                rows.append(("occurs in the text", left, right, whole, False))
             for symbol in word:
                 right = left + len(symbol)
                 rows.append((label, left, right, symbol, symbol == a + b))
@@ -463,22 +464,27 @@ def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
 def averaging_chart(
     losses: dict[int, float], averaged: Sequence[int], loss_of_mean: float
 ) -> altair.LayerChart:
-    """Draw the loss after each epoch, and the loss of the mean of some of them."""
+    """Draw the loss after each epoch, and for some of them the loss of their mean."""
     pd, alt = optional_import("pandas"), optional_import("altair")
     points = pd.DataFrame({"epoch": list(losses), "loss": list(losses.values())})
     level = pd.DataFrame({"epoch": list(averaged), "loss": loss_of_mean})
-    level["label"] = "the mean of these five"
+    level["label"] = "loss of the averaged weights"
+    usual = level.assign(
+        loss=sum(losses[epoch] for epoch in averaged) / len(averaged),
+        label="average loss of these five",
+    )
     x = alt.X("epoch", title="epochs of training").scale(
         domain=(min(losses) - 1, max(losses) + 1)
     )
     y = alt.Y("loss", title="trained loss (nats per token)")
     dots = alt.Chart(points, width=460).mark_line(point=True).encode(x, y)
     line = alt.Chart(level).mark_line(color="#d55e00", strokeWidth=5).encode(x, y)
-    middle = averaged[len(averaged) // 2]
-    note = alt.Chart(level[level.epoch == middle]).mark_text(dy=16)
-    note = note.encode(x, y, text="label")
-    title = "The mean is better than the five are on average"
-    return (dots + line + note).properties(title=title)
+    dashes = alt.Chart(usual).mark_line(color="#555555", strokeDash=[5, 4]).encode(x, y)
+    labels = pd.concat([level, usual]).query(f"epoch == {averaged[0]}")
+    notes = alt.Chart(labels).mark_text(align="right", dx=-8)
+    notes = notes.encode(x, y, text="label")
+    title = "Averaging beats the average checkpoint, but not the last one"
+    return (dots + line + dashes + notes).properties(title=title)
 
 
 # --- chapter 5 -----------------------------------------------------------------------

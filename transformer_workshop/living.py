@@ -512,7 +512,7 @@ def beam_steps(
     thick = alt.condition("datum.path == 'neither'", alt.value(1), alt.value(4))
     fates = alt.Color("fate:N", title=None).legend(orient="bottom")
     fates = fates.scale(
-        domain=["kept", "finished", "dropped"], range=["#9ecae9", "#8fd3b6", "#e6e6e6"]
+        domain=["kept", "finished", "dropped"], range=["#9ecae9", "#f5dd8a", "#e6e6e6"]
     )
     box = "M-0.76,-0.48H0.76V0.48H-0.76Z"
     tree_chart = alt.layer(
