@@ -2033,7 +2033,8 @@ class GPT(nn.Module):
         """
         before = cache[0].keys.size(2) if cache else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
-        x, mask = self.embed(ids), mask.to(ids.device)
+        mask = mask.to(ids.device)
+        x = self.embed(ids)
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
@@ -2132,7 +2133,8 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
     ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
     """
     with in_mode(model, training=False):
-        cache, new = model.empty_cache(len(ids)), ids
+        cache = model.empty_cache(len(ids))
+        new = ids
         running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
         while ids.size(1) < max_len and running.any():
             word = draw_token(model(new, cache)[:, -1], **dials)

@@ -73,8 +73,9 @@ class OlderGPT(at.GPT):
     ) -> Tensor:
         before = cache[0].keys.size(2) if cache else 0
         end = before + ids.size(1)
+        mask = at.subsequent_mask(end)[:, before:]
         x = self.embed(ids) * self.embed.embedding_dim**0.5
-        x, mask = x + self.sinusoids[:, before:end], at.subsequent_mask(end)[:, before:]
+        x = x + self.sinusoids[:, before:end]
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
