@@ -638,9 +638,11 @@ def test_a_tap_on_a_term_shows_its_meaning_and_stays(visit):
 def test_the_languages_lead_to_each_other(visit):
     page = visit("notebooks/glossary")
     page.click("a.language")
+    page.wait_for_load_state()  # its programs aren't on their way any more
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     assert "/zh/notebooks/glossary.html" in page.url
     page.click("a.language")
+    page.wait_for_load_state()
     assert "/zh/" not in page.url and page.url.endswith("glossary.html")
     page = visit("notebooks/90_keeping_a_run_safe")
     assert page.locator("a.language").count() == 0
