@@ -19,7 +19,7 @@ ZH = $(if $(IN),-$(IN))
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student homework questions grade site pdf train bench heads mutants torture fuzz clean
+.PHONY: help setup run test everywhere check quick notebooks lab student homework questions grade site pdf train bench heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -34,7 +34,7 @@ $(READY):
 	$(call timed,$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
 
-run: $(READY)  ## execute all chapters into build/notebooks and compare their outputs (5 to 7 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (5 to 7 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (5 to 15 minutes)
@@ -95,6 +95,13 @@ bench: $(BENCH)  ## compare training and decoding speed with other toolkits (two
 
 $(BENCH): | $(READY)
 	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && $(call installed,bench)
+
+# Environment variables choose kernels that round as other processors do.
+everywhere: $(READY)  ## compare chapters 1 to 6 on four simulated processors, and with shaken weights (20 minutes)
+	@for processor in THIS=1 ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE \
+	"ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" DISTURBED=shaken; do \
+	echo "$$processor"; env $$processor $(PYTEST) $(NBVAL) -q notebooks/0*.ipynb || failed=1; \
+	done; exit $$failed
 
 heads: $(READY)  ## measure what each attention head finds and how much it matters (about 2 minutes)
 	$(call timed,$(BIN)/python benchmarks/heads.py)

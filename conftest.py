@@ -10,15 +10,23 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 ROOT = Path(__file__).resolve().parent
 os.environ["PYTHONPATH"] = str(ROOT)
-# Kernels, which nbval starts, use the module's definitions.
-os.environ["PYTHONSTARTUP"] = str(ROOT / "tools" / "one_definition.py")
+# Kernels, which nbval starts, use the module's definitions, or train as elsewhere.
+STARTUP = "disturbed.py" if "DISTURBED" in os.environ else "one_definition.py"
+os.environ["PYTHONSTARTUP"] = str(ROOT / "tools" / STARTUP)
+os.environ["ANNOTATED_TRANSFORMER_STRICT"] = "1"  # a finding that is missed fails
+
+# No test, and nothing that a test starts, may reach beyond this machine.
+for protocol in ("http_proxy", "https_proxy"):
+    os.environ[protocol] = os.environ[protocol.upper()] = "http://127.0.0.1:9"
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 from nbval.plugin import IPyNbCell, IPyNbFile  # noqa: E402
 
 CHART = "application/vnd.vegalite.v5+json"
-MAY_SKIP = not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA"))
+DATA = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
+MAY_SKIP = not (os.environ.get("CI") or DATA)
 
 # The same examples every time, and no folder of them left behind.
 hypothesis.settings.register_profile(
@@ -42,10 +50,20 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (cells[item.path], slow[item.path]), reverse=True)
 
 
+def without_its_data(item) -> bool:
+    return item.get_closest_marker("multi30k") is not None and not DATA
+
+
+def pytest_runtest_setup(item):
+    if without_its_data(item):
+        pytest.skip("needs Multi30k, in a folder that ANNOTATED_TRANSFORMER_DATA names")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    if not isinstance(item, IPyNbCell):  # tests/test_text.py counts nbval-skip tags
+    # tests/test_text.py counts nbval-skip tags
+    if not isinstance(item, IPyNbCell) and not without_its_data(item):
         refuse_skip(report)
     return report
 

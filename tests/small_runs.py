@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import os
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -25,11 +24,6 @@ PAIRS = [
     ("Ein Mann und eine Frau lesen.", "A man and a woman read."),
 ]
 SIX = PAIRS[:6]
-
-needs_multi30k = pytest.mark.skipif(
-    not (os.environ.get("CI") or os.environ.get("ANNOTATED_TRANSFORMER_DATA")),
-    reason="Multi30k is not downloaded for a test",
-)
 
 
 def write_text(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 import torch
 from sacrebleu.significance import PairedTest
-from small_runs import needs_multi30k, program
+from small_runs import program
 
 import annotated_transformer as at
 
@@ -132,7 +132,7 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
     assert all(torch.equal(states[-1][name], final[name]) for name in final)
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 def test_the_reference_sees_each_pair_about_once():
     """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
@@ -152,6 +152,7 @@ def names(found: dict) -> list[str]:
     return [record["variant"] for record in found["variants"]]
 
 
+@pytest.mark.multi30k
 def test_it_goes_on_after_an_interruption_and_does_nothing_twice(
     run, ablations, monkeypatch
 ):

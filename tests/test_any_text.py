@@ -1,6 +1,5 @@
 """Any text at all: cut and joined again, translated or refused, line by line."""
 
-import os
 import unicodedata
 
 import fuzz
@@ -103,11 +102,11 @@ def test_nothing_is_normalised(templates):
         assert notes == [f"input, line 2: unknown words: '{two}'"]
 
 
-def test_real_sentences_come_back_from_their_subwords():
-    names = ["captions"]
-    if os.environ.get("ANNOTATED_TRANSFORMER_DATA"):
-        names.append("multi30k")
-    pairs = [p for x in names for p in at.load_pairs(at.TrainingConfig(x), "train")]
+@pytest.mark.parametrize(
+    "name", ["captions", pytest.param("multi30k", marks=pytest.mark.multi30k)]
+)
+def test_real_sentences_come_back_from_their_subwords(name):
+    pairs = at.load_pairs(at.TrainingConfig(name), "train")
     sentences = [sentence for pair in pairs[::4] for sentence in pair]
     bpe = at.BytePairEncoding.train(sentences[:2000], 1000)
     assert len(sentences) > 5000

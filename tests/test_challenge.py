@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from small_runs import needs_multi30k, program
+from small_runs import program
 
 import annotated_transformer as at
 
@@ -53,7 +53,7 @@ def test_patterns_tell_the_right_english_from_the_wrong():
 
 
 @pytest.mark.slow
-@needs_multi30k
+@pytest.mark.multi30k
 def test_every_word_is_in_the_training_data_and_no_sentence_is():
     config = at.TrainingConfig(dataset="multi30k")
     pairs = at.load_pairs(config, "train")

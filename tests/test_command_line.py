@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_runs import SIX as PAIRS
-from small_runs import needs_multi30k, refused, write_text
+from small_runs import refused, write_text
 
 import annotated_transformer as at
 from transformer_workshop import commands
@@ -335,7 +335,7 @@ def test_respelling(model):
         assert at.respell(odd, text) == odd
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 def test_no_sentence_of_multi30k_is_respelled():
     text = at.load_text(MODULE.parent / at.DEFAULT_MODEL)
@@ -582,7 +582,7 @@ def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatc
     assert all({"date", "model", "config"} <= look.keys() for look in written)
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 def test_the_digests_of_the_test_set_are_those_of_its_sentences():
     files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
     texts = ("\n".join(at.read_lines(at.data_file("multi30k", f))) for f in files)

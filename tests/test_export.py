@@ -12,7 +12,6 @@ from small_runs import (
     SIX,
     break_off,
     contents,
-    needs_multi30k,
     refused,
     small_config,
     write_text,
@@ -75,7 +74,7 @@ def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
     assert loaded.translate(german, 1) == captions.translate(german, 1)
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path, name):

@@ -586,23 +586,37 @@ def test_failing_cell_is_named_and_the_notebook_left_alone(tree, argument, reaso
     assert (tree / "notebooks/01_first.ipynb").read_bytes() == before
 
 
-def test_a_readers_run_compares_with_the_committed_notebooks_and_leaves_them(tree):
+def test_a_readers_run_goes_on_after_a_failure_and_leaves_the_notebooks(tree):
     mark_outputs(tree)
     before = contents(tree)
     done = run(tree, "--into", "build/notebooks")
-    assert done.status == 1
-    assert f"{PRINT}: the stored notebook has a different output" in done.stdout
-    assert "02_second, cell" not in done.stdout
+    assert done.status == 0, done.stderr
     assert "1/2 01_first" in done.stdout and "2/2 02_second" in done.stdout
     assert done.stdout.index("build/notebooks/") < done.stdout.index("25.133 6")
     after = contents(tree)
     made = {path.as_posix() for path in after if path not in before}
     assert made == {f"build/notebooks/{n}.ipynb" for n in ("01_first", "02_second")}
     assert all(after[path] == before[path] for path in before)
-    edit(tree / ONE, "double(3)", "double(4)")
+    edit(tree / ONE, "print(double(3))", "print(double(None))")
+    done = run(tree, "--into", "build/notebooks")
+    assert done.status == 1 and "01_first, cell 4" in done.stderr
+    assert "a cell failed" in done.stdout and "2/2 02_second" in done.stdout
+    assert "25.133 6" in done.stdout  # the second chapter's summary
+
+
+def test_a_missed_finding_is_a_sentence_for_a_reader_and_fails_elsewhere(
+    tree, monkeypatch
+):
+    shutil.copy(ROOT / "transformer_workshop/findings.py", tree / PRINTING)
+    monkeypatch.delenv("ANNOTATED_TRANSFORMER_STRICT")
+    look = "from transformer_workshop.printing import finding"
+    cell = f'{look}\n\nfinding("the loss", 0.5, at_most=0.1)\nprint(double(3))'
+    edit(tree / ONE, "print(double(3))", cell)
     done = run(tree, ONE, "--into", "build/notebooks")
-    assert done.status == 0  # a reader's own edit
-    assert "01_first: not compared with the stored notebook" in done.stdout
+    sentence = "Not in this run: the loss is 0.5, and the text expects at most 0.1."
+    assert done.status == 0 and f"01_first, First: {sentence}" in done.stdout
+    done = run(tree, ONE)
+    assert done.status == 1 and f"AssertionError: {sentence}" in done.stderr
 
 
 def test_run_into_a_folder_outside_of_the_project(tree, tmp_path):
@@ -614,7 +628,6 @@ def test_run_into_a_folder_outside_of_the_project(tree, tmp_path):
     found = {path.relative_to(into).as_posix() for path in into.rglob("*.ipynb")}
     assert found == {"01_first.ipynb", "solutions/01_first.ipynb"}
     assert f"The executed chapters are in {into}/." in done.stdout
-    assert "All outputs match the stored notebooks." in done.stdout
     assert (tmp_path / "elsewhere/images/a.svg").exists()
 
 
@@ -822,6 +835,11 @@ def test_skipped():
     pass
 
 
+@pytest.mark.multi30k
+def test_of_the_data():
+    raise AssertionError
+
+
 @pytest.mark.xfail
 def test_known_to_fail():
     raise AssertionError
@@ -832,7 +850,7 @@ NOT_COLLECTED = (
 
 
 @pytest.mark.slow
-def test_a_skip_fails_where_the_data_is(tree):
+def test_a_skip_fails_where_everything_is(tree):
     (tree / "tests").mkdir()
     (tree / "tests/test_skipped.py").write_text(SKIPPED)
     (tree / "tests/test_not_collected.py").write_text(NOT_COLLECTED)
@@ -844,7 +862,11 @@ def test_a_skip_fails_where_the_data_is(tree):
         for number in ("one", "two", "three"):
             reason = f"nothing may be skipped here: Skipped: no data, {number}"
             assert reason in done.stdout
-        assert "1 failed, 1 xfailed, 2 errors" in done.stdout
+        with_data = variable != "CI"
+        assert ("1 skipped" in done.stdout) != with_data
+        failed = 2 if with_data else 1  # the test of the data itself
+        assert f"{failed} failed" in done.stdout
+        assert "1 xfailed" in done.stdout and "2 errors" in done.stdout
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:

@@ -14,7 +14,7 @@ import sacrebleu
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_runs import needs_multi30k, program
+from small_runs import program
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
@@ -157,7 +157,7 @@ def test_captions_survive_tokenizing(words):
     assert joined_again(CAPTIONS[::20], words) == 1
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 def test_multi30k_survives_tokenizing(words):
     pairs = at.load_pairs(TrainingConfig("multi30k"), "valid")
     assert joined_again(pairs, words) > 0.99
@@ -219,7 +219,7 @@ def test_subwords_share_one_vocabulary():
     assert text.decode(ids[1:-1]) == sentence
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 def test_what_chapter_3_says_of_multi30ks_words(words):
     """Count again what is stored, and two words that occur once."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import needs_multi30k, program
+from small_runs import program
 
 import annotated_transformer as at
 
@@ -126,7 +126,7 @@ def thousand():
     return pairs
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 def test_the_default_model_reaches_what_its_card_says(thousand):
     assert at.DEFAULT_MODEL == "models/multi30k-2026"
@@ -137,7 +137,7 @@ def test_the_default_model_reaches_what_its_card_says(thousand):
     assert abs(found["chrf"] - card["test"][3]) <= 0.3
 
 
-@needs_multi30k
+@pytest.mark.multi30k
 @pytest.mark.slow
 def test_the_model_of_block_2017_reaches_what_was_measured_greedily(thousand):
     engines = at.read_json(ROOT / "results" / "engine.json")
@@ -178,6 +178,7 @@ def run(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.multi30k
 def test_a_run_is_packed_with_its_card(run, tmp_path):
     """Expect half the bytes, rounded weights, and tables that are tied as before."""
     ship, into = program("benchmarks/ship.py"), tmp_path / "models" / "multi30k"

@@ -384,7 +384,7 @@ def test_the_copy_task_is_learned_with_post_norm_too():
         model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
     )
     scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: at.rate(step + 1, 32, 0.7, 100)
+        optimizer, lambda step: at.linear_rate(step + 1, 0.012, 50, 300)
     )
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
     at.run_epoch(at.data_gen(11, 20, 300), model, compute, optimizer, scheduler)

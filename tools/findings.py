@@ -1,0 +1,87 @@
+"""Measure what the chapters say of their trainings: results/findings.json.
+
+    python tools/findings.py notebooks/02_training.md --seeds 8
+
+Executes chapters from several seeds on each of four processors, two at a time, and
+stores the value of each `finding` in each run. Three of the processors are simulated:
+environment variables choose other kernels of PyTorch and MKL, which round differently.
+Replaces what is stored of a chapter when all its runs have ended.
+"""
+
+import argparse
+import asyncio
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import nbformat
+from chapters import ROOT, Refused, chapters, name, replace
+from run_notebooks import AT_ONCE, build, execute
+
+RESULTS = ROOT / "results" / "findings.json"
+PROCESSORS = {
+    "this one": {},
+    "no vectors": {"ATEN_CPU_CAPABILITY": "default"},
+    "old products": {"MKL_CBWR": "COMPATIBLE"},
+    "both": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
+}
+ASK = """import json
+from transformer_workshop.findings import seen
+print(json.dumps(seen))"""
+
+
+async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
+    """Return what a chapter finds, executed from another seed."""
+    notebook = build(source)
+    notebook.cells.append(nbformat.v4.new_code_cell(ASK))
+    await execute(
+        source,
+        notebook,
+        startup=ROOT / "tools" / "disturbed.py",
+        DISTURBED=str(seed),
+        **PROCESSORS[processor],
+    )
+    return json.loads(notebook.cells[-1].outputs[0].text)
+
+
+async def measure(source: Path, seeds: int) -> dict[str, dict]:
+    """Return each finding's bounds and its values, by processor and seed."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def run(processor: str, seed: int) -> list[dict]:
+        async with turn:
+            found = await findings_of(source, processor, seed)
+        print(f"{name(source)}, {processor}, seed {seed}: {len(found)}", flush=True)
+        return found
+
+    runs = [(processor, seed) for processor in PROCESSORS for seed in range(seeds)]
+    all_found = await asyncio.gather(*(run(*each) for each in runs))
+    table: dict[str, dict] = {}
+    for (processor, _), found in zip(runs, all_found, strict=True):
+        for row in found:
+            entry = table.setdefault(row["what"], defaultdict(list))
+            entry[processor].append(round(row["value"], 4))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", nargs="*", type=lambda p: Path(p).resolve())
+    parser.add_argument("--seeds", type=int, default=8)
+    arguments = parser.parse_args()
+    for source in arguments.sources or chapters():
+        try:
+            table = asyncio.run(measure(source, arguments.seeds))
+        except Refused as refusal:
+            raise SystemExit(str(refusal)) from None
+        stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        stored[name(source)] = table
+        text = json.dumps(stored, indent=1, ensure_ascii=False)
+        replace(RESULTS, text + "\n")
+        for what, by_processor in table.items():
+            values = sorted(v for row in by_processor.values() for v in row)
+            print(f"   {values[0]:8.3f} to {values[-1]:8.3f}   {what}")
+
+
+if __name__ == "__main__":
+    main()
