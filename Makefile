@@ -19,7 +19,7 @@ ZH = $(if $(IN),-$(IN))
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test everywhere check quick notebooks lab student homework questions grade site pdf train bench heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student homework questions grade site pdf train bench everywhere heads mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -2172,21 +2173,17 @@ def sample(
 
 
 def __getattr__(name: str) -> Any:
-    """Look in the workshop for a name that the textbook doesn't define (PEP 562)."""
-    try:
-        from transformer_workshop import FILE_OF
-    except ImportError:
-        FILE_OF = {}
+    """Find a name of the 2022 post, where the workshop is installed (PEP 562)."""
+    special = name.startswith("__") and name != "__all__"
+    if not special and find_spec("transformer_workshop"):
+        post = import_module("transformer_workshop.names_of_2022")
+        if name == "__all__":
+            return [*_NAMES, *post.__all__]
+        if name in post.__all__:
+            return getattr(post, name)
     if name == "__all__":
-        return [*_NAMES, *FILE_OF]
-    if name in FILE_OF:
-        return getattr(import_module(FILE_OF[name]), name)
-    hint = "" if FILE_OF else "; the package transformer_workshop isn't installed"
-    raise AttributeError(f"{__name__} has no attribute {name!r}{hint}", name=name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+        return _NAMES
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 if __name__ == "__main__":

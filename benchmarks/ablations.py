@@ -28,10 +28,27 @@ from torch import nn
 from tqdm import tqdm
 
 import annotated_transformer as at
-from transformer_workshop.runs import schedule_of
+from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.files import log, read_json, write_atomically, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.runs import raise_on_signal, schedule_of
+from transformer_workshop.settings import CONFIGS, TrainingConfig
+from transformer_workshop.speed import (
+    LeanLabelSmoothing,
+    autocast,
+    choose_precision,
+    keep_freed_memory,
+    optimize_for_cpu,
+)
+from transformer_workshop.translator import (
+    Translator,
+    build_model,
+    load_translator,
+    save_translator,
+)
 
 REFERENCE = dataclasses.replace(
-    at.CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,
+    CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,
     batch_tokens=1000, N=2, d_model=128, d_ff=256, h=4, dropout=0.1, base_lr=3e-3,
     warmup=60, threads=1, device="cpu",
 )  # fmt: skip
@@ -84,28 +101,28 @@ def settings_of(name: str, steps: int) -> dict[str, Any]:
 
 def training_pairs(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """Return a share of the training pairs: the same few out of every ten."""
-    pairs = at.load_pairs(REFERENCE, "train")
+    pairs = load_pairs(REFERENCE, "train")
     return [p for i, p in enumerate(pairs) if i % 10 < 10 * settings["share"]]
 
 
-def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
+def train(settings: dict[str, Any]) -> tuple[Translator, list[nn.Module]]:
     """Train; return the translator, and its model after each of the last rounds."""
-    fields = {f.name for f in dataclasses.fields(at.TrainingConfig)}
+    fields = {f.name for f in dataclasses.fields(TrainingConfig)}
     known = {name: value for name, value in settings.items() if name in fields}
     blind = known["positions"] == "none"
-    config = at.TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
+    config = TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
     device, pairs = torch.device("cpu"), training_pairs(settings)
     text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
     torch.manual_seed(config.seed)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
     if blind:
         for embed in (model.src_embed, model.tgt_embed):
             embed[1].pe.zero_()
-    at.optimize_for_cpu(model)
+    optimize_for_cpu(model)
     steps = settings["steps"]
     optimizer, scheduler = at.build_optimizer(model, schedule_of(config, steps))
-    criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
+    criterion = LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
     passes = (
         at.batches(
@@ -120,15 +137,15 @@ def train(settings: dict[str, Any]) -> tuple[at.Translator, list[nn.Module]]:
         for begun in range(ROUNDS):
             length = (begun + 1) * steps // ROUNDS - begun * steps // ROUNDS
             part = itertools.islice(batches, length)
-            with at.autocast(at.choose_precision(config.precision, device), device):
+            with autocast(choose_precision(config.precision, device), device):
                 at.run_epoch(
                     part, model, loss, optimizer, scheduler, max_norm=config.max_norm
                 )
             last.append(copy.deepcopy(model))
-    return at.Translator(model, text, config), list(last)
+    return Translator(model, text, config), list(last)
 
 
-def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
+def trained(name: str, steps: int, folder: Path) -> tuple[Translator, dict]:
     """Train a variant; return it with averaged weights, and figures on the training."""
     started, busy = time.perf_counter(), time.process_time()
     translator, last = train(settings_of(name, steps))
@@ -138,12 +155,12 @@ def trained(name: str, steps: int, folder: Path) -> tuple[at.Translator, dict]:
         "parameters": at.count_parameters(translator.model),
     }
     if name == FIRST:
-        at.save_translator(folder / "last", translator)
+        save_translator(folder / "last", translator)
     at.average(translator.model, last)
     if name == FIRST:
-        at.save_translator(folder, translator)
-    valid = at.load_examples(translator.config, "valid", translator.text)
-    criterion = at.LeanLabelSmoothing(len(translator.text.vocab_tgt), at.PAD)
+        save_translator(folder, translator)
+    valid = load_examples(translator.config, "valid", translator.text)
+    criterion = LeanLabelSmoothing(len(translator.text.vocab_tgt), at.PAD)
     nll, judged = at.run_epoch(
         at.batches(valid, REFERENCE.batch_tokens, None, "cpu"), translator.model,
         at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
@@ -188,24 +205,24 @@ def compare(
 def is_done(folder: Path, settings: dict[str, Any]) -> bool:
     """Return whether a folder holds the result of these settings."""
     path = folder / "result.json"
-    return path.exists() and completed(at.read_json(path)["settings"]) == settings
+    return path.exists() and completed(read_json(path)["settings"]) == settings
 
 
 def completed(settings: dict[str, Any]) -> dict[str, Any]:
     """Return stored settings, with defaults for those that have been added since."""
-    return dataclasses.asdict(at.TrainingConfig()) | settings
+    return dataclasses.asdict(TrainingConfig()) | settings
 
 
 def make(name: str, steps: int, runs: Path) -> None:
     """Train or decode a variant, and write its folder in ``runs``, the result last."""
     folder, first = runs / name, runs / FIRST
-    pairs = at.load_pairs(REFERENCE, "valid")
+    pairs = load_pairs(REFERENCE, "valid")
     sources, references = map(list, zip(*pairs, strict=True))
     settings = settings_of(name, steps)
     figures: dict[str, Any]
     if name in DECODINGS:
         kind = "last" if settings["average"] == 1 else "."
-        translator = at.load_translator(first / kind, "cpu")
+        translator = load_translator(first / kind, "cpu")
         figures = {"parameters": at.count_parameters(translator.model)}
     else:
         translator, figures = trained(name, steps, folder)
@@ -219,7 +236,7 @@ def make(name: str, steps: int, runs: Path) -> None:
     figures["decoding_seconds"] = round(time.perf_counter() - started, 1)
     figures["decoding_cpu_seconds"] = round(time.process_time() - busy, 1)
     text = "".join(f"{line}\n" for line in lines)
-    at.write_atomically(folder / "valid.en", text.encode())
+    write_atomically(folder / "valid.en", text.encode())
     base = at.read_lines(first / "valid.en")
     result = {
         "variant": name,
@@ -228,31 +245,31 @@ def make(name: str, steps: int, runs: Path) -> None:
         **compare(lines, base, references),
         **figures,
         "seed": settings["seed"],
-        "commit": at.describe_environment()["commit"],
+        "commit": describe_environment()["commit"],
         "settings": settings,
     }
-    at.write_json(folder / "result.json", result)
+    write_json(folder / "result.json", result)
 
 
 def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
     """Write the figures of all finished variants to one file, and return them."""
     done = [n for n in VARIANTS if is_done(runs / n, settings_of(n, steps))]
-    records = [at.read_json(runs / name / "result.json") for name in done]
+    records = [read_json(runs / name / "result.json") for name in done]
     reference, signature = records[0]["settings"], records[0]["signature"]
     for record in records:
         del record["settings"], record["signature"]
     for name in ("difference", "interval", "p"):
         del records[0][name]  # it was compared with itself
     summary = {
-        **at.describe_environment(),
+        **describe_environment(),
         "split": "valid",
-        "precision": at.choose_precision(REFERENCE.precision, torch.device("cpu")),
+        "precision": choose_precision(REFERENCE.precision, torch.device("cpu")),
         "signature": signature,
         "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
         "reference": reference,
         "variants": records,
     }
-    at.write_json(out, summary)
+    write_json(out, summary)
     return records
 
 
@@ -278,7 +295,7 @@ def run(names: list[str], steps: int, runs: Path, out: Path) -> None:
         folder = runs / name
         if is_done(folder, settings_of(name, steps)):
             continue
-        at.log(f"{name} …")
+        log(f"{name} …")
         shutil.rmtree(folder, ignore_errors=True)  # from other settings, or interrupted
         make(name, steps, runs)
         sum_up(runs, steps, out)
@@ -297,12 +314,12 @@ def main() -> int:
     if given.steps < ROUNDS:
         parser.error(f"--steps must be at least {ROUNDS}, one step per round")
     torch.set_num_threads(REFERENCE.threads)
-    at.keep_freed_memory()
+    keep_freed_memory()
     try:
-        with at.raise_on_signal():
+        with raise_on_signal():
             run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
     except KeyboardInterrupt as stop:
-        at.log("Stopped. Run the same command to continue; finished variants are kept.")
+        log("Stopped. Run the same command to continue; finished variants are kept.")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     return 0
 

@@ -16,6 +16,10 @@ from types import ModuleType
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.files import fingerprint, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.settings import CAPTIONS_MODEL
+from transformer_workshop.translator import load_translator
 
 FOLDER = at.project_folder()
 
@@ -41,17 +45,17 @@ def lost_objects(grammar: ModuleType, corpus, wrong: list[tuple]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=FOLDER / at.CAPTIONS_MODEL)
+    parser.add_argument("--model", type=Path, default=FOLDER / CAPTIONS_MODEL)
     parser.add_argument("--out", type=Path, default=FOLDER / "results/captions.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    translator = at.load_translator(arguments.model, "cpu")
+    translator = load_translator(arguments.model, "cpu")
     grammar = load_grammar()
     corpus = grammar.build()
     weights = arguments.model / "model.safetensors"
     result = {
-        **at.describe_environment(),
-        "weights": at.fingerprint(weights.read_bytes()),
+        **describe_environment(),
+        "weights": fingerprint(weights.read_bytes()),
     }
     test = corpus.splits["test"]
     parts = {"valid": corpus.splits["valid"], "test": test}
@@ -81,7 +85,7 @@ def main() -> None:
             f"{part:12} {len(sentences):4} sentences  BLEU {result[part]['bleu']:.1f} "
             f"({low:.1f}-{high:.1f})  {exact:.1f} % exact"
         )
-    at.write_json(arguments.out, result)
+    write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from typing import Any, NamedTuple
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.files import fingerprint, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.translator import Translator, load_translator
 
 FOLDER = at.project_folder()
 CHALLENGE = FOLDER / "data/challenge/challenge.tsv"
@@ -67,7 +70,7 @@ def outcome(item: Item, translation: str) -> str:
 
 
 def log_probabilities(
-    translator: at.Translator, pairs: Sequence[tuple[str, str]]
+    translator: Translator, pairs: Sequence[tuple[str, str]]
 ) -> list[float]:
     """Return log P(English | German) of each (German, English) pair."""
     examples = [translator.text.encode_pair(*pair) for pair in pairs]
@@ -102,7 +105,7 @@ def share(answers: Sequence[bool]) -> dict[str, Any]:
     }
 
 
-def measure(translator: at.Translator, items: Sequence[Item]) -> list[dict[str, Any]]:
+def measure(translator: Translator, items: Sequence[Item]) -> list[dict[str, Any]]:
     """Return, for each item, the margin in nats, the translation, and its outcome."""
     right = log_probabilities(translator, [(x.german, x.right) for x in items])
     wrong = log_probabilities(translator, [(x.german, x.wrong) for x in items])
@@ -150,16 +153,16 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     items = load_items()
-    result: dict[str, Any] = {**at.describe_environment(), "models": {}}
+    result: dict[str, Any] = {**describe_environment(), "models": {}}
     for folder in arguments.model or MODELS:
-        translator = at.load_translator(folder, "cpu")
+        translator = load_translator(folder, "cpu")
         measured = measure(translator, items)
         kinds = {
             kind: summary([m for i, m in zip(items, measured) if i.kind == kind])
             for kind in dict.fromkeys(item.kind for item in items)
         }
         result["models"][folder.name] = {
-            "weights": at.fingerprint((folder / "model.safetensors").read_bytes()),
+            "weights": fingerprint((folder / "model.safetensors").read_bytes()),
             "all": summary(measured),
             "kinds": kinds,
             "sentences": measured,
@@ -168,7 +171,7 @@ def main() -> None:
         print("translation shows what the German sentence says; shows the opposite")
         for kind, counts in (kinds | {"all": summary(measured)}).items():
             print(line(kind, counts))
-    at.write_json(arguments.out, result)
+    write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

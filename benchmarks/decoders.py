@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 import annotated_transformer as at
+from transformer_workshop.translator import Translator
 
 
-def as_m2m100(translator: at.Translator) -> nn.Module:
+def as_m2m100(translator: Translator) -> nn.Module:
     """Load our weights into transformers' pre-norm model, for its ``generate``."""
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 

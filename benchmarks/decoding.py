@@ -18,6 +18,12 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.engine import export_to_ctranslate2
+from transformer_workshop.files import log
+from transformer_workshop.settings import CONFIGS
+from transformer_workshop.speed import keep_freed_memory, map_in_threads
+from transformer_workshop.translator import Translator, load_translator
 
 SINGLE = 40  # sentences decoded one by one in a turn
 OLD = 3  # sentences that the post's way decodes in a turn
@@ -81,11 +87,11 @@ def check_agreement(model, hugging, fast, words, rows: Sequence) -> None:
         theirs = [words(result.hypotheses[0]) for result in done]
         outputs = ours(model, batch, 1), generate(hugging, batch, 1), theirs
         alike += sum(a == b == c for a, b, c in zip(*outputs, strict=True))
-    at.log(f"identical greedy outputs in all three: {alike} of {len(rows)}")
+    log(f"identical greedy outputs in all three: {alike} of {len(rows)}")
     assert alike >= 0.95 * len(rows)
 
 
-def as_2022(translator: at.Translator) -> torch.nn.Module:
+def as_2022(translator: Translator) -> torch.nn.Module:
     """Return the post's model with our weights."""
     model = peers.model_of_2022(translator.config, len(translator.text.vocab_tgt))
     model.load_state_dict(translator.model.state_dict())
@@ -129,16 +135,16 @@ def together(batches: list, decode: Callable) -> Callable[[], int]:
 
     def step() -> int:
         torch.set_num_threads(2)
-        for _ in at.map_in_threads(decode, batches, torch.device("cpu")):
+        for _ in map_in_threads(decode, batches, torch.device("cpu")):
             pass
         return sum(map(len, batches))
 
     return step
 
 
-def search_quality(translator: at.Translator) -> dict[str, float]:
+def search_quality(translator: Translator) -> dict[str, float]:
     """Compare the ratings of beam-5 outputs and greedy ones, on the validation set."""
-    pairs = at.load_pairs(at.CONFIGS["small"], "valid")
+    pairs = load_pairs(CONFIGS["small"], "valid")
     ratings: dict[int, list[float]] = {1: [], 5: []}
     for batch in groups([translator.check(src) for src, _ in pairs], 50):
         for beam_size, found in ratings.items():
@@ -165,15 +171,15 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    at.keep_freed_memory()
-    translator = at.load_translator(arguments.model, "cpu")
+    keep_freed_memory()
+    translator = load_translator(arguments.model, "cpu")
     model, words = translator.model.eval(), translator.text.vocab_tgt
-    pairs = at.load_pairs(at.CONFIGS["small"], "test")
+    pairs = load_pairs(CONFIGS["small"], "test")
     rows = [translator.check(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
     with tempfile.TemporaryDirectory() as outer:
         folder = f"{outer}/engine"
-        at.export_to_ctranslate2(translator, folder)
+        export_to_ctranslate2(translator, folder)
         fast = {
             f"CTranslate2 float32, {name}": decoders.ctranslate2_of(folder, *threads)
             for name, threads in THREADS.items()

@@ -22,6 +22,11 @@ from ablations import compare
 from challenge import MODELS
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import fingerprint, write_atomically, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.translator import Translator, load_translator
 
 FOLDER = at.project_folder()
 UMLAUTS = str.maketrans(
@@ -46,7 +51,7 @@ def augmented(lines: list[str], seed: int = 0) -> list[str]:
     ]
 
 
-def as_typed(translator: at.Translator, lines: list[str]) -> list[str]:
+def as_typed(translator: Translator, lines: list[str]) -> list[str]:
     """Translate lines without respelling them; one that is too long stays empty."""
     config, rows = translator.config, [translator.text.encode(line) for line in lines]
     fitting = [[ids] if len(ids) <= config.max_tokens else [] for ids in rows]
@@ -55,7 +60,7 @@ def as_typed(translator: at.Translator, lines: list[str]) -> list[str]:
 
 
 def measure(
-    translator: at.Translator, pairs: list[tuple[str, str]]
+    translator: Translator, pairs: list[tuple[str, str]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the score of the pairs as they are, and the scores of each disturbance.
 
@@ -92,21 +97,21 @@ def main() -> None:
     parser.add_argument("--augment", type=Path, metavar="FOLDER", help=about)
     arguments = parser.parse_args()
     if arguments.augment:
-        pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "train")
+        pairs = load_pairs(TrainingConfig(dataset="multi30k"), "train")
         german, english = map(list, zip(*pairs, strict=True))
         for side, lines in (("de", augmented(german)), ("en", english)):
             text = "".join(f"{line}\n" for line in lines)
-            at.write_atomically(arguments.augment / f"train.{side}", text.encode())
+            write_atomically(arguments.augment / f"train.{side}", text.encode())
         return
     torch.set_num_threads(1)
-    pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
-    result: dict[str, Any] = {**at.describe_environment(), "models": {}}
+    pairs = load_pairs(TrainingConfig(dataset="multi30k"), "valid")
+    result: dict[str, Any] = {**describe_environment(), "models": {}}
     for folder in arguments.model or MODELS:
-        translator = at.load_translator(folder, "cpu")
+        translator = load_translator(folder, "cpu")
         weights = (folder / "model.safetensors").read_bytes()
         whole, found = measure(translator, pairs)
         result["models"][folder.name] = {
-            "weights": at.fingerprint(weights),
+            "weights": fingerprint(weights),
             "as it is": whole,
             **found,
         }
@@ -116,7 +121,7 @@ def main() -> None:
                 low, high = ways[way]["interval"]
                 bleu = f"BLEU {ways[way]['bleu']:4.1f} ({low:+.1f} to {high:+.1f})"
                 print(f"{name:24} {way:9} {bleu}")
-    at.write_json(arguments.out, result)
+    write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ import argparse
 from pathlib import Path
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import log, write_atomically
+from transformer_workshop.settings import CONFIGS
+from transformer_workshop.translator import Translator, load_translator
 
 THERE, BACK = Path("runs/multi30k-small"), Path("runs/multi30k-en-de")
 
@@ -20,8 +24,8 @@ THERE, BACK = Path("runs/multi30k-small"), Path("runs/multi30k-en-de")
 def diversified(
     german: list[str],
     english: list[str],
-    there: list[at.Translator],
-    back: list[at.Translator],
+    there: list[Translator],
+    back: list[Translator],
 ) -> list[tuple[str, str]]:
     """Return the pairs, then the models' pairs, each pair once."""
     pairs = list(zip(german, english, strict=True))
@@ -40,19 +44,19 @@ def main() -> int:
     given = parser.parse_args()
     try:
         there, back = (
-            [at.load_translator(run, "cpu") for run in runs]
+            [load_translator(run, "cpu") for run in runs]
             for runs in (given.there, given.back)
         )
-        people = at.load_pairs(at.CONFIGS["small"], "train")
+        people = load_pairs(CONFIGS["small"], "train")
         german, english = map(list, zip(*people, strict=True))
         pairs = diversified(german, english, there, back)
         for side, lines in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
             text = "".join(f"{line}\n" for line in lines)
-            at.write_atomically(given.into / f"train.{side}", text.encode())
+            write_atomically(given.into / f"train.{side}", text.encode())
     except at.DataError as error:
-        at.log(f"error: {error}")
+        log(f"error: {error}")
         return 2
-    at.log(f"{given.into}: {len(pairs):,} pairs")
+    log(f"{given.into}: {len(pairs):,} pairs")
     return 0
 
 

@@ -22,6 +22,17 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.engine import (
+    QUANTIZATIONS,
+    ExportedTranslator,
+    export_to_ctranslate2,
+    load_exported,
+)
+from transformer_workshop.files import write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.settings import CONFIGS
+from transformer_workshop.translator import Translator, load_translator
 
 THREADS = 2
 MODELS = ("multi30k", "multi30k-2026")
@@ -39,7 +50,7 @@ def beside(ours: Sequence[str], theirs: Sequence[str], references: Sequence[str]
 
 
 def who_rates_higher(
-    ours: at.Translator, theirs: at.Translator, sentences: Sequence[str]
+    ours: Translator, theirs: Translator, sentences: Sequence[str]
 ) -> dict[str, int]:
     """Count, among sentences that they translate differently, whose beam found more.
 
@@ -49,7 +60,7 @@ def who_rates_higher(
     alpha = ours.config.length_penalty
     rows = [ours.check(sentence) for sentence in sentences]
 
-    def ratings(translator: at.Translator) -> list[float]:
+    def ratings(translator: Translator) -> list[float]:
         found = translator.decode(rows, 5, alpha)
         lengths = [len(ids) + 1 for ids, _ in found]
         sums = [math.log(found[i][1]) * n for i, n in enumerate(lengths)]
@@ -66,7 +77,7 @@ def who_rates_higher(
 
 
 def by_its_own_rules(
-    engine: at.ExportedTranslator, sentences: Sequence[str], alpha: float
+    engine: ExportedTranslator, sentences: Sequence[str], alpha: float
 ) -> dict[str, list[str]]:
     """Translate by beam 5 with the engine's stopping, and with its penalty or ours."""
     rows = [engine.text.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
@@ -92,7 +103,7 @@ def by_its_own_rules(
     }
 
 
-def step(translator: at.Translator, sentences: Sequence[str], beam: int) -> Callable:
+def step(translator: Translator, sentences: Sequence[str], beam: int) -> Callable:
     """Return a step that translates the sentences."""
 
     def translate() -> int:
@@ -104,16 +115,16 @@ def step(translator: at.Translator, sentences: Sequence[str], beam: int) -> Call
 
 def measure(model: Path, rounds: int) -> dict[str, Any]:
     """Return sizes, outputs and speeds of a model, ours and exported."""
-    ours = at.load_translator(model, "cpu")
-    pairs = at.load_pairs(at.CONFIGS["small"], "test")
+    ours = load_translator(model, "cpu")
+    pairs = load_pairs(CONFIGS["small"], "test")
     sentences, references = ([pair[i] for pair in pairs] for i in (0, 1))
-    systems: dict[str, at.Translator] = {"ours": ours}
+    systems: dict[str, Translator] = {"ours": ours}
     sizes = {"ours": megabytes(model)}
     tables: dict[str, Any] = {"megabytes": sizes}
     with tempfile.TemporaryDirectory() as folder:
-        for name in at.QUANTIZATIONS:
-            at.export_to_ctranslate2(ours, Path(folder) / name, name)
-            systems[name] = at.load_exported(Path(folder) / name, "cpu")
+        for name in QUANTIZATIONS:
+            export_to_ctranslate2(ours, Path(folder) / name, name)
+            systems[name] = load_exported(Path(folder) / name, "cpu")
             sizes[name] = megabytes(Path(folder) / name)
     print("folder, MB:", ", ".join(f"{name} {size}" for name, size in sizes.items()))
     for beam in (1, 5):
@@ -149,8 +160,8 @@ def main() -> None:
     for name in MODELS:
         print(f"\n{name}")
         found[name] = measure(root / "models" / name, arguments.rounds)
-    found["environment"] = at.describe_environment()
-    at.write_json(root / "results" / "engine.json", found)
+    found["environment"] = describe_environment()
+    write_json(root / "results" / "engine.json", found)
 
 
 if __name__ == "__main__":

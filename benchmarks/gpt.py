@@ -25,6 +25,14 @@ from torch import Tensor
 
 import annotated_transformer as at
 from annotated_transformer import END
+from transformer_workshop.files import (
+    fingerprint,
+    log,
+    read_json,
+    save_tensors,
+    write_json,
+)
+from transformer_workshop.machine import describe_environment
 
 FOLDER = at.project_folder()
 sys.path.insert(0, str(FOLDER / "data" / "captions"))
@@ -179,15 +187,15 @@ def samples_of_each(seeds: list[int], captions: Captions, path: Path) -> dict[st
     for seed in seeds:
         model, result = run(seed, captions)
         runs.append(result)
-        at.log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
+        log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
         if len(runs) == 1:
             half = {name: p.half() for name, p in model.state_dict().items()}
             path.parent.mkdir(exist_ok=True)
-            at.save_tensors(path, half)
+            save_tensors(path, half)
     return {
         "sizes": SIZES, "updates": UPDATES, "samples": SAMPLES,
         "words": len(captions.vocab), "tokens": len(captions.stream),
-        "weights": at.fingerprint(path.read_bytes()),
+        "weights": fingerprint(path.read_bytes()),
         "training sentences repeated by the grammar": of_the_grammar(captions),
         "runs": runs,
     }  # fmt: skip
@@ -211,7 +219,7 @@ def compare(seeds: list[int], captions: Captions) -> list[dict[str, Any]]:
             "validation loss": loss(model, captions.held_out),
             **judge(draw(model, captions, SAMPLES, temperature=0.5), captions),
         })  # fmt: skip
-        at.log(f"{name}, rate {rate}, seed {seed}: {rows[-1]['validation loss']} nats")
+        log(f"{name}, rate {rate}, seed {seed}: {rows[-1]['validation loss']} nats")
     return rows
 
 
@@ -236,13 +244,13 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     captions = load_captions()
-    summary = at.read_json(given.out) if given.out.exists() else {}
-    summary |= at.describe_environment()
+    summary = read_json(given.out) if given.out.exists() else {}
+    summary |= describe_environment()
     if "samples" in given.part:
         summary |= samples_of_each(given.seeds, captions, given.weights)
     if "blocks" in given.part:
         summary["blocks"] = compare(given.seeds, captions)
-    at.write_json(given.out, summary)
+    write_json(given.out, summary)
 
 
 if __name__ == "__main__":

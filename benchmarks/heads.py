@@ -20,14 +20,19 @@ from ablations import compare
 from tqdm import tqdm
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import fingerprint, log, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.settings import CAPTIONS_MODEL
+from transformer_workshop.translator import Translator, load_translator
 
 THRESHOLDS = [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5]
 ENDS = torch.tensor([0.025, 0.975], dtype=torch.double)  # of a 95 % interval
 
 
-def corpus(translator: at.Translator, split: str) -> list[tuple]:
+def corpus(translator: Translator, split: str) -> list[tuple]:
     """Return (pair, cross-attention with its mean, gold links) for each sentence."""
-    pairs = at.load_pairs(translator.config, split)
+    pairs = load_pairs(translator.config, split)
     path = at.data_file(translator.config.dataset, f"{split}.align")
     found = []
     for pair, line in zip(pairs, at.read_lines(path), strict=True):
@@ -60,7 +65,7 @@ def error_rates(sentences: list[tuple], **how) -> torch.Tensor:
     return at.alignment_error_rate(counted(sentences, **how).sum(0))
 
 
-def alignment(translator: at.Translator) -> dict:
+def alignment(translator: Translator) -> dict:
     """Return test-set error rates by largest weight, by threshold, and of guesses."""
     valid, test = corpus(translator, "valid"), corpus(translator, "test")
     best = min(THRESHOLDS, key=lambda t: error_rates(valid, threshold=t).min().item())
@@ -92,7 +97,7 @@ def attentions(model: at.EncoderDecoder) -> dict[str, list[at.MultiHeadedAttenti
     return dict(zip(at.KINDS, uses, strict=True))
 
 
-def importance(translator: at.Translator, pairs: list[tuple[str, str]]) -> dict:
+def importance(translator: Translator, pairs: list[tuple[str, str]]) -> dict:
     """Measure BLEU as is, with each head silenced, and with each attention uniform."""
     sources, references = map(list, zip(*pairs, strict=True))
     uses = attentions(translator.model)
@@ -150,23 +155,23 @@ def rounded(values: torch.Tensor) -> list | float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     folder = at.project_folder()
-    parser.add_argument("--model", type=Path, default=folder / at.CAPTIONS_MODEL)
+    parser.add_argument("--model", type=Path, default=folder / CAPTIONS_MODEL)
     parser.add_argument("--out", type=Path, default=folder / "results" / "heads.json")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    translator = at.load_translator(arguments.model, "cpu")
-    test = at.load_pairs(translator.config, "test")
+    translator = load_translator(arguments.model, "cpu")
+    test = load_pairs(translator.config, "test")
     weights = (arguments.model / "model.safetensors").read_bytes()
     result = {
-        **at.describe_environment(),
-        "weights": at.fingerprint(weights),
+        **describe_environment(),
+        "weights": fingerprint(weights),
         "sentences": len(test),
         **importance(translator, test),
         "alignment": alignment(translator),
     }
-    at.write_json(arguments.out, result)
-    at.log(f"Wrote {arguments.out}; `make notebooks` shows it in chapter 5.")
+    write_json(arguments.out, result)
+    log(f"Wrote {arguments.out}; `make notebooks` shows it in chapter 5.")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,18 @@ import numpy as np
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.runs import schedule_of
+from transformer_workshop.corpora import load_text, open_store, prepare_store
+from transformer_workshop.files import read_json, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.runs import build_losses, count_updates, schedule_of
+from transformer_workshop.settings import CONFIGS, TrainingConfig
+from transformer_workshop.speed import (
+    autocast,
+    choose_precision,
+    keep_freed_memory,
+    optimize_for_cpu,
+)
+from transformer_workshop.translator import build_model
 
 WORDS = 30_000  # types
 SPREAD = 0.6  # standard deviation of the logarithm of a sentence's length
@@ -106,7 +117,7 @@ def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]
 
 
 def train(
-    config: at.TrainingConfig, steps: int, few: int | None = None
+    config: TrainingConfig, steps: int, few: int | None = None
 ) -> dict[str, float]:
     """Take some training steps from the store; return how long everything took.
 
@@ -114,23 +125,23 @@ def train(
     itself needs.
     """
     torch.set_num_threads(config.threads)
-    at.keep_freed_memory()
+    keep_freed_memory()
     torch.manual_seed(0)
-    text, start = at.load_text(config.store), time.perf_counter()
-    examples = at.open_store(config, text)
+    text, start = load_text(config.store), time.perf_counter()
+    examples = open_store(config, text)
     opened = time.perf_counter()
     if few is not None:
         examples = [examples[i] for i in range(few)]
-    updates = at.count_updates(
+    updates = count_updates(
         examples, config.batch_tokens, config.epochs, config.accum_iter
     )
     counted = time.perf_counter()
     device = torch.device("cpu")
-    precision = at.choose_precision(config.precision, device)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
-    at.optimize_for_cpu(model)
+    precision = choose_precision(config.precision, device)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, schedule_of(config, updates))
-    loss, _ = at.build_losses(model, config)
+    loss, _ = build_losses(model, config)
     batches = at.batches(
         examples, config.batch_tokens, at.epoch_draw(config.seed, 0), device
     )
@@ -147,7 +158,7 @@ def train(
             waited += time.perf_counter() - asked
             yield batch
 
-    with at.autocast(precision, device):
+    with autocast(precision, device):
         at.run_epoch(
             itertools.chain([first], take(steps)), model, loss, optimizer, scheduler,
             max_norm=config.max_norm,
@@ -171,9 +182,9 @@ def write(path: Path, figures: dict[str, Any]) -> None:
         name: round(value, 4) if isinstance(value, float) else value
         for name, value in figures.items()
     }
-    environment = at.describe_environment()
+    environment = describe_environment()
     environment["versions"]["datasets"] = importlib.metadata.version("datasets")
-    at.write_json(path, {**rounded, "environment": environment})
+    write_json(path, {**rounded, "environment": environment})
 
 
 def main() -> None:
@@ -193,7 +204,7 @@ def main() -> None:
         files = write_corpus(folder, arguments.pairs, arguments.words)
         store = folder / "store"
         config = dataclasses.replace(
-            at.CONFIGS[arguments.config], dataset="files", store=str(store),
+            CONFIGS[arguments.config], dataset="files", store=str(store),
             train_src=files[0], train_tgt=files[1], bpe_size=arguments.bpe_size,
             threads=arguments.threads,
         )  # fmt: skip
@@ -201,7 +212,7 @@ def main() -> None:
         figures |= {"workers": arguments.workers, "threads": arguments.threads}
         known = store.exists()
         start = time.perf_counter()
-        pairs, highest = watched(at.prepare_store, config, arguments.workers)
+        pairs, highest = watched(prepare_store, config, arguments.workers)
         figures["pairs"] = pairs
         if not known:
             prepared = {"seconds to prepare": time.perf_counter() - start}
@@ -218,7 +229,7 @@ def main() -> None:
         _, highest = watched(train, config, arguments.steps, few)
         for kind, value in highest.items():
             figures[f"training from a short list: {kind} memory, GiB"] = value
-        preparing = at.read_json(folder / "preparing.json")
+        preparing = read_json(folder / "preparing.json")
     for name, value in figures.items():
         print(f"{name:47} {value:12,.{0 if value > 1000 else 3}f}")
     path = Path(__file__).resolve().parent.parent / "results" / "loading.json"

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import annotated_transformer as at
+from transformer_workshop.settings import TrainingConfig
 
 WIDTH_2022 = 72  # to which the post pads every row
 ROWS_2022 = 32  # sentences in one of its batches
@@ -55,7 +56,7 @@ class LabelSmoothing2022(nn.Module):
         return F.kl_div(log_p, dense.clone().detach(), reduction="sum")
 
 
-def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
+def model_of_2022(config: TrainingConfig, words: int) -> at.EncoderDecoder:
     """Build our model with the post's layer norm and attention in place of ours."""
     model = at.make_model(
         words, words, config.N, config.d_model, config.d_ff, config.h, config.dropout
@@ -71,7 +72,7 @@ def model_of_2022(config: at.TrainingConfig, words: int) -> at.EncoderDecoder:
 
 
 def way_of_2022(
-    config: at.TrainingConfig, words: int, examples: Sequence
+    config: TrainingConfig, words: int, examples: Sequence
 ) -> tuple[nn.Module, Callable[[], int]]:
     """Return the post's model and training step: rows in order, all padded alike."""
     model = model_of_2022(config, words)
@@ -104,7 +105,7 @@ def way_of_2022(
 class TorchTransformer(nn.Module):
     """nn.Transformer with our embeddings, positions, and tied output around it."""
 
-    def __init__(self, config: at.TrainingConfig, words: int):
+    def __init__(self, config: TrainingConfig, words: int):
         super().__init__()
         d_model = config.d_model
         self.embed = at.Embeddings(d_model, words)
@@ -130,7 +131,7 @@ class TorchTransformer(nn.Module):
 class Marian(nn.Module):
     """MarianMTModel of transformers."""
 
-    def __init__(self, config: at.TrainingConfig, words: int):
+    def __init__(self, config: TrainingConfig, words: int):
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 

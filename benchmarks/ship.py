@@ -17,6 +17,17 @@ from typing import Any
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.files import (
+    log,
+    read_json,
+    save_tensors,
+    write_atomically,
+    write_json,
+)
+from transformer_workshop.runs import read_metrics
+from transformer_workshop.settings import CONFIGS, TrainingConfig, run_settings
+from transformer_workshop.translator import Translator, load_translator
 
 LIMIT = 25e6  # bytes of the whole folder
 INTO = "models/multi30k-2026"
@@ -98,10 +109,10 @@ def without_paths(command: str) -> str:
     )
 
 
-def settings_of(run: Path, config: at.TrainingConfig) -> dict[str, Any]:
+def settings_of(run: Path, config: TrainingConfig) -> dict[str, Any]:
     """Return the run's settings for config.json, without folders of this machine."""
     shipped = dataclasses.replace(config, run_dir=f"runs/{run.name}")
-    starts = at.run_settings(run)["starts"]
+    starts = run_settings(run)["starts"]
     for start in starts:
         start["command"] = without_paths(start["command"])
     return {"config": dataclasses.asdict(shipped), "starts": starts}
@@ -131,10 +142,10 @@ def described(pairs: list[tuple[str, str]], people: list[tuple[str, str]]) -> st
 
 
 def compare(
-    translator: at.Translator, packed: at.Translator
+    translator: Translator, packed: Translator
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Score both on validation; return the packed one's scores and a comparison."""
-    sources, references = zip(*at.load_pairs(packed.config, "valid"), strict=True)
+    sources, references = zip(*load_pairs(packed.config, "valid"), strict=True)
     said = [each.translate(sources) for each in (translator, packed)]
     scores = [at.score(lines, references) for lines in said]
     same = sum(a == b for a, b in zip(*said, strict=True))
@@ -144,7 +155,7 @@ def compare(
 
 def checked_scores(path: Path) -> dict[str, Any]:
     """Return the scores on the test split; raise DataError if one is missing."""
-    scores = at.read_json(path)
+    scores = read_json(path)
     wanted = {"bleu", "interval", "chrf", "sentences", "signature"}
     if not isinstance(scores, dict) or not wanted <= scores.keys():
         what = f"lacks one of {', '.join(sorted(wanted))}"
@@ -162,15 +173,15 @@ def row(split: str, scores: dict[str, Any]) -> str:
 def card(
     run: Path,
     into: Path,
-    model: at.Translator,
+    model: Translator,
     pairs: str,
     scores: dict[str, Any],
     parity: dict[str, Any],
 ) -> str:
     """Return the text of README.md; ``pairs`` says what the model was trained on."""
-    config, metrics = model.config, at.read_metrics(run)
-    examples = at.load_examples(at.CONFIGS["small"], "train", model.text)
-    start = at.run_settings(into)["starts"][0]
+    config, metrics = model.config, read_metrics(run)
+    examples = load_examples(CONFIGS["small"], "train", model.text)
+    start = run_settings(into)["starts"][0]
     ties = {"all": "one shared embedding table", "target": "target tables tied"}
     count = at.count_parameters(model.model)
     averaged = config.average > 1
@@ -205,24 +216,22 @@ def card(
 def ship(run: Path, into: Path, scores: Path) -> str:
     """Write the model's folder, and return its card."""
     test = checked_scores(scores)
-    translator = at.load_translator(run, "cpu")
+    translator = load_translator(run, "cpu")
     config = translator.config
     if config.dataset != "multi30k":
         what = f"was trained on {config.dataset}, and the card is about Multi30k"
         raise at.DataError(run, what, "Name a run on Multi30k.")
-    people = at.load_pairs(at.CONFIGS["small"], "train")
-    pairs = described(at.load_pairs(config, "train"), people)
+    people = load_pairs(CONFIGS["small"], "train")
+    pairs = described(load_pairs(config, "train"), people)
     half = packed_model(translator.model).state_dict()
-    at.write_json(into / "config.json", settings_of(run, config))
-    at.write_atomically(
-        into / "vocabulary.json", (run / "vocabulary.json").read_bytes()
-    )
-    at.save_tensors(into / "model.safetensors", half, {"epochs": config.epochs})
-    valid, parity = compare(translator, at.load_translator(into, "cpu"))
+    write_json(into / "config.json", settings_of(run, config))
+    write_atomically(into / "vocabulary.json", (run / "vocabulary.json").read_bytes())
+    save_tensors(into / "model.safetensors", half, {"epochs": config.epochs})
+    valid, parity = compare(translator, load_translator(into, "cpu"))
     both = {"valid": valid, "test": test}
-    at.write_json(into / "evaluate.json", {**both, "half precision": parity})
+    write_json(into / "evaluate.json", {**both, "half precision": parity})
     text = card(run, into, translator, pairs, both, parity)
-    at.write_atomically(into / "README.md", text.encode())
+    write_atomically(into / "README.md", text.encode())
     size = sum(file.stat().st_size for file in into.iterdir())
     if size > LIMIT:
         what = f"holds {size / 1e6:.1f} MB, more than {LIMIT / 1e6:.0f}"
@@ -240,7 +249,7 @@ def main() -> int:
     try:
         print(ship(given.run, given.into, given.scores or given.run / "evaluate.json"))
     except at.DataError as error:
-        at.log(f"error: {error}")
+        log(f"error: {error}")
         return 2
     return 0
 

@@ -33,6 +33,17 @@ from ablations import REFERENCE
 from torch import Tensor, nn
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import log, read_json, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.modern import NormalizedCrossAttention
+from transformer_workshop.recipes import build_optimizers
+from transformer_workshop.runs import raise_on_signal
+from transformer_workshop.speed import (
+    LeanLabelSmoothing,
+    keep_freed_memory,
+    optimize_for_cpu,
+)
 
 SEEDS = (0, 1, 2)
 UPDATES = 600
@@ -93,7 +104,7 @@ def build(variant: Variant, vocab: int) -> at.EncoderDecoder:
             attn.q_norm = attn.k_norm = nn.Identity()
         layer.self_attn = attn
         if variant.cross_norm and hasattr(layer, "src_attn"):
-            layer.src_attn = at.NormalizedCrossAttention(c.h, c.d_model, c.dropout)
+            layer.src_attn = NormalizedCrossAttention(c.h, c.d_model, c.dropout)
         if "SwiGLU" in parts:
             layer.feed_forward = at.SwiGLU(c.d_model, 2 * c.d_ff // 3, c.dropout)
     if "rotary positions" in parts:
@@ -119,10 +130,10 @@ _TEXTS: dict[str, Any] = {}
 def prepared() -> tuple[at.Text, list, list]:
     """Return text, training and validation examples; once per program."""
     if not _TEXTS:
-        pairs = at.load_pairs(REFERENCE, "train")
+        pairs = load_pairs(REFERENCE, "train")
         text = at.prepare_text(pairs, REFERENCE.bpe_size, REFERENCE.min_freq)
         examples, _ = at.encode_pairs(pairs, text, REFERENCE.max_tokens)
-        valid = at.load_pairs(REFERENCE, "valid")
+        valid = load_pairs(REFERENCE, "valid")
         judged, _ = at.encode_pairs(valid, text, REFERENCE.max_tokens)
         assert len(judged) == len(valid)
         _TEXTS["all"] = text, examples, judged
@@ -135,10 +146,10 @@ def ready(name: str, rate: float, seed: int) -> tuple[Any, Any, Any, Any, Any]:
     text, examples, _ = prepared()
     torch.manual_seed(seed)
     model = build(variant, len(text.vocab_tgt))
-    at.optimize_for_cpu(model)
-    criterion = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, REFERENCE.smoothing)
+    optimize_for_cpu(model)
+    criterion = LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, REFERENCE.smoothing)
     loss = at.SimpleLossCompute(model.generator, criterion)
-    optimizer, schedule = at.build_optimizers(
+    optimizer, schedule = build_optimizers(
         model,
         lambda step: at.linear_rate(
             step, rate, REFERENCE.warmup, UPDATES, variant.decay
@@ -164,7 +175,7 @@ def train(name: str, rate: float, seed: int) -> dict[str, Any]:
     except FloatingPointError:
         return result | {"nats": None}
     text, _, judged = prepared()
-    plain = at.LeanLabelSmoothing(len(text.vocab_tgt), at.PAD)
+    plain = LeanLabelSmoothing(len(text.vocab_tgt), at.PAD)
     nll, valid = at.run_epoch(
         at.batches(judged, REFERENCE.batch_tokens), model,
         at.SimpleLossCompute(model.generator, plain), None, None, "eval",
@@ -175,7 +186,7 @@ def train(name: str, rate: float, seed: int) -> dict[str, Any]:
 def costs() -> dict[str, float]:
     """Return the CPU milliseconds of an update: medians, variants taking turns."""
     torch.set_num_threads(1)
-    at.keep_freed_memory()
+    keep_freed_memory()
     runs = {name: ready(name, FIRST_RATES[0], 0) for name in VARIANTS}
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for _ in range(TIMED_UPDATES):
@@ -207,7 +218,7 @@ def finished(runs: Path) -> dict[str, dict[float, dict[int, Any]]]:
     """Return all results: variant -> rate -> seed -> what was measured."""
     found: dict[str, dict[float, dict[int, Any]]] = {name: {} for name in VARIANTS}
     for path in runs.glob("*.json"):
-        record = at.read_json(path)
+        record = read_json(path)
         for name in VARIANTS:
             job = name, record["settings"]["rate"], record["settings"]["seed"]
             if path == place(runs, job) and record["settings"] == settings_of(job):
@@ -236,9 +247,9 @@ def wanted(name: str, rates: dict[float, dict[int, Any]]) -> list[tuple[float, i
 def compute(job: Job, runs: Path) -> str:
     """Train one variant once and write its file."""
     torch.set_num_threads(1)
-    at.keep_freed_memory()
+    keep_freed_memory()
     result = train(*job)
-    at.write_json(place(runs, job), {"settings": settings_of(job), **result})
+    write_json(place(runs, job), {"settings": settings_of(job), **result})
     return f"{job[0]}, rate {job[1]:g}, seed {job[2]}: {result['nats']} nats"
 
 
@@ -282,9 +293,9 @@ def sum_up(runs: Path, out: Path) -> dict[str, Any]:
             "by_rate": {f"{r:g}": rates[r][0]["nats"] for r in sorted(rates)},
             "rate": best, "nats": nats, "mean": round(statistics.mean(nats), 2),
         })  # fmt: skip
-    before = at.read_json(out) if out.exists() else {}
+    before = read_json(out) if out.exists() else {}
     summary = {
-        **at.describe_environment(), "split": "valid", "updates": UPDATES,
+        **describe_environment(), "split": "valid", "updates": UPDATES,
         "precision": "float32", "reference": dataclasses.asdict(REFERENCE),
         "variants": variants, "blocks_at_both_rates": of_blocks,
     }  # fmt: skip
@@ -297,7 +308,7 @@ def sum_up(runs: Path, out: Path) -> dict[str, Any]:
         }  # fmt: skip
     if "milliseconds_per_update" in before:
         summary["milliseconds_per_update"] = before["milliseconds_per_update"]
-    at.write_json(out, summary)
+    write_json(out, summary)
     return summary
 
 
@@ -329,7 +340,7 @@ def train_all(runs: Path, out: Path, workers: int) -> None:
                 break
             for future in wait(going, return_when=FIRST_COMPLETED).done:
                 going.pop(future)
-                at.log(future.result())
+                log(future.result())
             sum_up(runs, out)
 
 
@@ -343,18 +354,18 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=out)
     given = parser.parse_args()
     try:
-        with at.raise_on_signal():
+        with raise_on_signal():
             if "trainings" in given.part:
                 train_all(given.runs, given.out, given.workers)
             if "costs" in given.part:
                 summary = sum_up(given.runs, given.out)
                 summary["milliseconds_per_update"] = costs()
-                at.write_json(given.out, summary)
+                write_json(given.out, summary)
     except KeyboardInterrupt as stop:
-        at.log("Stopped. Run the same command to continue; finished results are kept.")
+        log("Stopped. Run the same command to continue; finished results are kept.")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     except at.DataError as error:
-        at.log(f"error: {error}")
+        log(f"error: {error}")
         return 2
     return 0
 

@@ -22,7 +22,19 @@ import turns
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.files import log
 from transformer_workshop.runs import schedule_of
+from transformer_workshop.settings import CONFIGS
+from transformer_workshop.speed import (
+    CheapDropout,
+    LeanLabelSmoothing,
+    autocast,
+    choose_precision,
+    keep_freed_memory,
+    optimize_for_cpu,
+    share_one_heap,
+)
+from transformer_workshop.translator import build_model, load_translator
 
 MODEL = at.project_folder() / "models" / "multi30k"
 CPU = torch.device("cpu")
@@ -71,7 +83,7 @@ def measures(part: str) -> dict[str, Measure]:
         found = {name: taken_away(name, Way(part)) for name in names}
         large = Way(part, vocab=37_000)
         found["giving back"] = taken_away("giving_back", large, 30)
-        if at.choose_precision("auto", CPU) == "bfloat16":
+        if choose_precision("auto", CPU) == "bfloat16":
             found["precision"] = Measure(Way(part), Way(part, precision="float32"))
         return found
     greedy, beam = Way(""), Way("", beam_size=5, sentences=50)
@@ -86,12 +98,12 @@ def measures(part: str) -> dict[str, Measure]:
 
 def prepare(model: nn.Module, way: Way) -> None:
     """Set up a model in the way asked for."""
-    at.optimize_for_cpu(model)
+    optimize_for_cpu(model)
     for module in list(model.modules()):
         if isinstance(module, at.MultiHeadedAttention) and not way.attention:
             module.attention_function = at.attention
         for name, child in module.named_children():
-            if isinstance(child, at.CheapDropout) and not way.dropout:
+            if isinstance(child, CheapDropout) and not way.dropout:
                 setattr(module, name, nn.Dropout(child.p))
 
 
@@ -108,22 +120,22 @@ def random_batches(vocab: int) -> Iterator[at.Batch]:
 
 def training(way: Way) -> Callable[[], None]:
     """Return a turn of training: one step of base, or two of small."""
-    config = dataclasses.replace(at.CONFIGS[way.size], dropout=0.1)
+    config = dataclasses.replace(CONFIGS[way.size], dropout=0.1)
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, way.vocab))])
-    model = at.build_model(config, words, words)
+    model = build_model(config, words, words)
     prepare(model, way)
     optimizer, scheduler = at.build_optimizer(model, schedule_of(config, 10**6))
     for group in optimizer.param_groups:
         group["fused"] = way.adam
-    kind = at.LeanLabelSmoothing if way.loss else at.LabelSmoothing
+    kind = LeanLabelSmoothing if way.loss else at.LabelSmoothing
     loss = at.SimpleLossCompute(model.generator, kind(way.vocab, at.PAD, 0.1))
-    precision = at.choose_precision(way.precision, CPU)
+    precision = choose_precision(way.precision, CPU)
     batches = random_batches(way.vocab)
     steps = 2 if way.size == "small" else 1
 
     def turn() -> None:
         some = list(itertools.islice(batches, steps))
-        with at.autocast(precision, CPU):
+        with autocast(precision, CPU):
             at.run_epoch(some, model, loss, optimizer, scheduler, max_norm=1.0)
 
     return turn
@@ -131,7 +143,7 @@ def training(way: Way) -> Callable[[], None]:
 
 def translating(way: Way) -> Callable[[], None]:
     """Return a turn of translating captions with the shipped model."""
-    translator = at.load_translator(MODEL, "cpu")
+    translator = load_translator(MODEL, "cpu")
     prepare(translator.model, way)
     lines = itertools.cycle(at.read_lines(at.data_file("captions", "test.de")))
 
@@ -157,9 +169,9 @@ def work(way: Way) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(way.threads)
     if way.memory and way.size:
-        at.keep_freed_memory(*([] if way.giving_back else [2**40]))
+        keep_freed_memory(*([] if way.giving_back else [2**40]))
     if way.heap and not way.size:
-        at.share_one_heap()
+        share_one_heap()
     turns.answer(training(way) if way.size else translating(way))
 
 
@@ -196,7 +208,7 @@ def main() -> None:
         for name, measure in measures(part).items():
             if name.startswith(tuple(arguments.only)):
                 row = compared(measure, arguments.pairs)
-                at.log(f"{part}, without {name}: {row}")
+                log(f"{part}, without {name}: {row}")
                 turns.save(f"{part}: {name}", row, "step.json")
 
 

@@ -19,28 +19,39 @@ import turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.files import log
 from transformer_workshop.runs import schedule_of
+from transformer_workshop.settings import CONFIGS, TrainingConfig
+from transformer_workshop.speed import (
+    LeanLabelSmoothing,
+    autocast,
+    choose_precision,
+    keep_freed_memory,
+    optimize_for_cpu,
+)
+from transformer_workshop.translator import build_model
 
 # Rows, inputs, and outputs of a product in the feed-forward net.
 PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}
 
 
 def ours(
-    config: at.TrainingConfig, words: at.Vocabulary, batches: Sequence, precision: str
+    config: TrainingConfig, words: at.Vocabulary, batches: Sequence, precision: str
 ) -> tuple[torch.nn.Module, Callable[[], int]]:
     """Return our model and a training step by ``run_epoch``, as ``train`` takes it."""
     device = torch.device("cpu")
-    model = at.build_model(config, words, words)
-    at.optimize_for_cpu(model)
+    model = build_model(config, words, words)
+    optimize_for_cpu(model)
     optimizer, scheduler = at.build_optimizer(model, schedule_of(config, 10**6))
     loss = at.SimpleLossCompute(
-        model.generator, at.LeanLabelSmoothing(len(words), at.PAD, config.smoothing)
+        model.generator, LeanLabelSmoothing(len(words), at.PAD, config.smoothing)
     )
     stream = itertools.cycle(batches)
 
     def step() -> int:
         batch = next(stream)
-        with at.autocast(precision, device):
+        with autocast(precision, device):
             at.run_epoch([batch], model, loss, optimizer, scheduler, max_norm=1.0)
         return batch.ntokens
 
@@ -60,9 +71,9 @@ def peak(rows: int, inner: int, columns: int, dtype: torch.dtype) -> Callable[[]
     return product
 
 
-def operations(config: at.TrainingConfig, words: at.Vocabulary, batches: list) -> float:
+def operations(config: TrainingConfig, words: at.Vocabulary, batches: list) -> float:
     """Count the operations of all matrix products of a step, per target token."""
-    model = at.build_model(config, words, words)
+    model = build_model(config, words, words)
     with FlopCounterMode(display=False) as counter:
         for batch in batches:
             out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
@@ -78,17 +89,17 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(2)
-    at.keep_freed_memory(2**40)  # or one system would pay for another's memory
+    keep_freed_memory(2**40)  # or one system would pay for another's memory
     config = dataclasses.replace(
-        at.CONFIGS[arguments.config],
+        CONFIGS[arguments.config],
         dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,
         batch_tokens=1500, max_tokens=128,
     )  # fmt: skip
     text = at.prepare_text(
-        at.load_pairs(config, "train"), config.bpe_size, config.min_freq
+        load_pairs(config, "train"), config.bpe_size, config.min_freq
     )
     words = text.vocab_src
-    examples = at.load_examples(config, "train", text)
+    examples = load_examples(config, "train", text)
     batches = list(
         at.batches(examples, config.batch_tokens, at.epoch_draw(config.seed, 0), "cpu")
     )
@@ -96,16 +107,16 @@ def main() -> None:
     old, old_step = peers.way_of_2022(config, len(words), examples)
     assert at.count_parameters(old) == at.count_parameters(model)
     systems = {"ours, float32": step}
-    if at.choose_precision("auto", torch.device("cpu")) == "bfloat16":
+    if choose_precision("auto", torch.device("cpu")) == "bfloat16":
         systems["ours, bfloat16"] = ours(config, words, batches, "bfloat16")[1]
     for name, peer in (
         ("MarianMTModel", peers.Marian(config, len(words))),
         ("torch.nn.Transformer", peers.TorchTransformer(config, len(words))),
     ):
-        at.log(f"{name}: {at.count_parameters(peer):,} parameters")
+        log(f"{name}: {at.count_parameters(peer):,} parameters")
         systems[name] = peers.by_logits(peer, batches, config.smoothing)
     systems["the 2022 post's way"] = old_step
-    at.log(f"ours and the post's: {at.count_parameters(model):,} parameters")
+    log(f"ours and the post's: {at.count_parameters(model):,} parameters")
     timed = turns.take_turns(systems, arguments.seconds, arguments.rounds)
     tables = {
         f"against {name}": turns.compare(timed, name)

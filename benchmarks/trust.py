@@ -19,6 +19,11 @@ import torch
 from challenge import MODELS, share
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import fingerprint, write_json
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.translator import Translation, load_threshold, load_translator
 
 FOLDER = at.project_folder()
 SHARES = [0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]
@@ -31,7 +36,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def labeled(
-    model: str, sentences: list[at.Translation], captions: list[at.Translation]
+    model: str, sentences: list[Translation], captions: list[Translation]
 ) -> list[dict[str, Any]]:
     """Return group, half, label, and confidence of all labeled translations.
 
@@ -59,7 +64,7 @@ def labeled(
 
 def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """Return the threshold's result and the whole curve for one model."""
-    translator = at.load_translator(folder, "cpu")
+    translator = load_translator(folder, "cpu")
     german = [row["german"] for row in table("sentences.tsv")]
     captions = translator.translations([src for src, _ in pairs])
     rows = labeled(folder.name, translator.translations(german), captions)
@@ -79,12 +84,12 @@ def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
             **{name: share(chosen) for name, chosen in groups.items()},
         }
 
-    threshold = at.load_threshold(folder)
+    threshold = load_threshold(folder)
     if threshold is None:
         what = "has no threshold"
         raise at.DataError(folder, what, "Run `calibrate --dataset multi30k` first.")
     return {
-        "weights": at.fingerprint((folder / "model.safetensors").read_bytes()),
+        "weights": fingerprint((folder / "model.safetensors").read_bytes()),
         "at the threshold": flagged(threshold),
         "curve": [flagged(ranked[int(s * len(ranked))]) for s in SHARES],
         "labeled": rows,
@@ -98,8 +103,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FOLDER / "results/trust.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    pairs = at.load_pairs(at.TrainingConfig(dataset="multi30k"), "valid")
-    result: dict[str, Any] = {**at.describe_environment(), "models": {}}
+    pairs = load_pairs(TrainingConfig(dataset="multi30k"), "valid")
+    result: dict[str, Any] = {**describe_environment(), "models": {}}
     for folder in arguments.model or MODELS:
         found = measure(folder, pairs)
         result["models"][folder.name] = found
@@ -109,7 +114,7 @@ def main() -> None:
                 low, high = of["interval"]
                 counts = f"{of['count']} of {of['of']}"
                 print(f"  {name:14} {counts:>11} ({low:.0f}–{high:.0f} %)")
-    at.write_json(arguments.out, result)
+    write_json(arguments.out, result)
 
 
 if __name__ == "__main__":

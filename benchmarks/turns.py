@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-import annotated_transformer as at
+from transformer_workshop.files import log, write_json
+from transformer_workshop.machine import describe_environment, processor_name
 
 QUIET = 0.1  # cores that other processes may use in a round that counts
 
@@ -71,7 +72,7 @@ def take_turns(
         rates = ", ".join(
             f"{name} {done[-1].rate:,.0f}" for name, done in turns.items()
         )
-        at.log(f"round {number} of {rounds}: {rates}")
+        log(f"round {number} of {rounds}: {rates}")
     return turns
 
 
@@ -109,7 +110,7 @@ def report(table: dict[str, Any], unit: str) -> None:
 
 def processor() -> str:
     """Return the processor's name and the widest vectors that PyTorch uses on it."""
-    return f"{at.processor_name()}, {torch.backends.cpu.get_cpu_capability()}"
+    return f"{processor_name()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def save(name: str, tables: dict[str, Any], file: str = "bench.json") -> None:
@@ -117,8 +118,8 @@ def save(name: str, tables: dict[str, Any], file: str = "bench.json") -> None:
     path = Path(__file__).resolve().parent.parent / "results" / file
     known = json.loads(path.read_text()) if path.exists() else {}
     parts = known.setdefault(processor(), {})
-    parts[name] = {**tables, "environment": at.describe_environment()}
-    at.write_json(path, known)
+    parts[name] = {**tables, "environment": describe_environment()}
+    write_json(path, known)
 
 
 # Threads, memory, and the module itself belong to a process. Where two ways differ in

@@ -23,6 +23,12 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import log
+from transformer_workshop.runs import schedule_of
+from transformer_workshop.settings import CONFIGS
+from transformer_workshop.speed import autocast, choose_precision, keep_freed_memory
+from transformer_workshop.translator import build_model, load_translator
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ("annotated_transformer.py", "transformer_workshop", "data")
@@ -32,19 +38,19 @@ VOCAB, CPU = 8000, torch.device("cpu")
 
 def training(size: str) -> Callable[[], None]:
     """Return a turn of training: two steps of base, or eight of small."""
-    config = dataclasses.replace(at.CONFIGS[size], dropout=0.1)
+    config = dataclasses.replace(CONFIGS[size], dropout=0.1)
     words = at.Vocabulary([*at.SPECIALS, *(f"w{i}" for i in range(4, VOCAB))])
-    at.keep_freed_memory()
-    model = at.build_model(config, words, words)
+    keep_freed_memory()
+    model = build_model(config, words, words)
     optimize = getattr(at, "optimize_for_cpu", None) or at.quicken
     optimize(model)
     if hasattr(at, "schedule_of"):  # since 2026.3
-        optimizer, scheduler = at.build_optimizer(model, at.schedule_of(config, 10**6))
+        optimizer, scheduler = at.build_optimizer(model, schedule_of(config, 10**6))
     else:
         optimizer, scheduler = at.build_optimizer(model, config, 10**6)
     criterion = getattr(at, "LeanLabelSmoothing", at.LabelSmoothing)
     loss = at.SimpleLossCompute(model.generator, criterion(VOCAB, at.PAD, 0.1))
-    precision = at.choose_precision("auto", CPU)
+    precision = choose_precision("auto", CPU)
     draw = torch.Generator().manual_seed(0)
     shapes = [(1500 // length, length) for length in (16, 10, 24, 13, 19, 8, 29, 12)]
     rows = (torch.randint(4, VOCAB, shape, generator=draw) for shape in shapes)
@@ -52,7 +58,7 @@ def training(size: str) -> Callable[[], None]:
     steps = 8 if size == "small" else 2
 
     def turn() -> None:
-        with at.autocast(precision, CPU):
+        with autocast(precision, CPU):
             some = list(itertools.islice(batches, steps))
             at.run_epoch(some, model, loss, optimizer, scheduler, max_norm=1.0)
 
@@ -61,8 +67,8 @@ def training(size: str) -> Callable[[], None]:
 
 def translating(kind: str, generate: bool) -> Callable[[], None]:
     """Return a turn that translates the next test sentences, together or one by one."""
-    translator = at.load_translator(ROOT / "models" / "multi30k", "cpu")
-    pairs = at.load_pairs(at.CONFIGS["small"], "test")
+    translator = load_translator(ROOT / "models" / "multi30k", "cpu")
+    pairs = load_pairs(CONFIGS["small"], "test")
     size = {"greedy": 400, "beam 5": 100, "one sentence": 40}[kind]
     sentences = itertools.cycle([src for src, _ in pairs])
     if generate:
@@ -126,7 +132,7 @@ def main() -> None:
                 name: turns.ratios(ours, taken)
                 for name, taken in zip(names, others, strict=True)
             }
-            at.log(f"{part}: {json.dumps(table)}")
+            log(f"{part}: {json.dumps(table)}")
             settings = {"rounds": arguments.rounds, "threads": arguments.threads}
             turns.save(part, {**table, **settings}, "versions.json")
 

@@ -12,6 +12,9 @@ import json
 from pathlib import Path
 
 import annotated_transformer as at
+from transformer_workshop.pictures import use_charts
+from transformer_workshop.pictures.attention import explain, explorer
+from transformer_workshop.translator import load_translator
 
 SENTENCES = [
     "Auf der Straße spielt ein alter Mann Gitarre.",
@@ -29,15 +32,15 @@ def _written(rows: list[str]) -> list[str]:
 
 def specification() -> dict:
     """Return the explorer of the cross-attention over SENTENCES."""
-    at.use_charts()
-    translator = at.load_translator(at.project_folder() / "models/multi30k", "cpu")
-    found = at.explain(translator, *SENTENCES).recordings
+    use_charts()
+    translator = load_translator(at.project_folder() / "models/multi30k", "cpu")
+    found = explain(translator, *SENTENCES).recordings
     cross = [
         dataclasses.replace(each, rows=_written(each.rows))
         for each in found
         if each.kind == "cross-attention"
     ]
-    return at.explorer(*cross, layer=1, head=0).to_dict()
+    return explorer(*cross, layer=1, head=0).to_dict()
 
 
 if __name__ == "__main__":

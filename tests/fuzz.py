@@ -34,7 +34,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from small_runs import SIX, contents  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
-from transformer_workshop import machine  # noqa: E402
+from transformer_workshop import machine, terminal  # noqa: E402
+from transformer_workshop.files import (  # noqa: E402
+    load_tensors,
+    load_with_notes,
+    save_tensors,
+)
+from transformer_workshop.runs import saved_steps  # noqa: E402
+from transformer_workshop.settings import TrainingConfig  # noqa: E402
+from transformer_workshop.translator import (  # noqa: E402
+    Translator,
+    build_model,
+    save_translator,
+)
 
 TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, those run as processes, seconds each
 SMALL = {
@@ -211,7 +223,7 @@ def _(place):
 
 # the command line
 
-FIELDS = dataclasses.fields(at.TrainingConfig)
+FIELDS = dataclasses.fields(TrainingConfig)
 ALLOWED = {f.name: f.metadata["allowed"] for f in FIELDS if f.metadata["allowed"]}
 INTEGERS = [f.name for f in FIELDS if f.type == "int"]
 NUMBERS = [f.name for f in FIELDS if f.type.startswith("float")]
@@ -362,26 +374,26 @@ def _(place):
 
 @kind("run folder: every state damaged")
 def _(place):
-    for path in at.saved_steps(place.copied("run") / "resume"):
+    for path in saved_steps(place.copied("run") / "resume"):
         path.write_bytes(broken_tensors(place.draw, path.read_bytes()))
     return place.train(["run", "--restart"])
 
 
 @kind("run folder: weights without a state")
 def _(place):
-    for path in at.saved_steps(place.copied("run") / "resume"):
+    for path in saved_steps(place.copied("run") / "resume"):
         path.unlink()
     return place.train(["run", "no checkpoint to continue from", "--restart"])
 
 
 @kind("run folder: the state of another model")
 def _(place):
-    paths = at.saved_steps(place.copied("run") / "resume")
-    tensors, notes = at.load_with_notes(paths[-1])
+    paths = saved_steps(place.copied("run") / "resume")
+    tensors, notes = load_with_notes(paths[-1])
     names = [name for name in tensors if name.startswith("model/")]
     del tensors[place.draw.choice(names)]
     for path in paths:
-        at.save_tensors(path, tensors, notes)
+        save_tensors(path, tensors, notes)
     return place.train(["another version. Finish it with that version"])
 
 
@@ -508,12 +520,12 @@ def _(place, content):
 @kind("weights: of another model")
 def _(place):
     path = place.copied("model") / "model.safetensors"
-    tensors = at.load_tensors(path)
+    tensors = load_tensors(path)
     name = place.draw.choice(list(tensors))
     weight = tensors.pop(name)
     if place.draw.random() < 0.5:
         tensors[name] = weight.flatten()[:3].clone()
-    at.save_tensors(path, tensors)
+    save_tensors(path, tensors)
     return place.translate(path.parent, ["model.safetensors", "another model"])
 
 
@@ -601,14 +613,14 @@ def make_templates(folder: Path) -> None:
     """Make a trained model, an untrained one by words, and an unfinished run."""
     case = Place(folder, folder, random.Random(0)).train([], run_dir=folder / "model")
     with contextlib.redirect_stderr(io.StringIO()) as said:
-        if at.main(case.argv):
+        if terminal.main(case.argv):
             raise SystemExit(said.getvalue())
     shutil.copytree(folder / "model", folder / "run")
     (folder / "run" / "model.safetensors").unlink()
-    config = at.TrainingConfig(**SMALL | {"bpe_size": 0, "min_freq": 1, "tie": "none"})
+    config = TrainingConfig(**SMALL | {"bpe_size": 0, "min_freq": 1, "tie": "none"})
     text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
-    at.save_translator(folder / "words", at.Translator(model, text, config))
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    save_translator(folder / "words", Translator(model, text, config))
     for unneeded in ("resume", "checkpoints"):
         shutil.rmtree(folder / "model" / unneeded)
     (folder / "model" / "best.safetensors").unlink()
@@ -645,7 +657,7 @@ def run_here(case: Case) -> tuple[int, str, bytes]:
             contextlib.redirect_stderr(err),
             mock.patch.object(machine, "_current_commit", str),  # git is slow
         ):
-            status = at.main(case.argv)
+            status = terminal.main(case.argv)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

@@ -138,7 +138,7 @@ def replaced(where: str, text: str, old: str, new: str) -> str:
 
 def texts() -> dict[str, str]:
     """Return the texts of textbook and workshop, by their paths in the project."""
-    files = [MODULE, *sorted((ROOT / "transformer_workshop").glob("*.py"))]
+    files = [MODULE, *sorted((ROOT / "transformer_workshop").rglob("*.py"))]
     return {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
         for path in files

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.files import load_tensors, load_with_notes
-from transformer_workshop.runs import read_metrics
+from transformer_workshop.files import load_tensors, load_with_notes, read_json
+from transformer_workshop.runs import read_metrics, run_files, saved_steps, train_run
 from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.terminal import main
 
 PAIRS = [
     ("Ein Hund läuft.", "A dog runs."),
@@ -83,7 +84,7 @@ def flags(config):
 def train(tiny, **changes):
     config, text = tiny
     config = dataclasses.replace(config, **changes)
-    at.train_run(config, text)
+    train_run(config, text)
     return Path(config.run_dir)
 
 
@@ -98,7 +99,7 @@ def repeatable(folder):
 def assert_same_run(one, two):
     """Assert that losses, weights, and last state are the same, bit for bit."""
     assert repeatable(one) == repeatable(two) != []
-    newest = f"resume/{at.saved_steps(one / 'resume')[-1].name}"
+    newest = f"resume/{saved_steps(one / 'resume')[-1].name}"
     for name in ("best.safetensors", "model.safetensors", newest):
         first, second = load_tensors(one / name), load_tensors(two / name)
         assert first.keys() == second.keys()
@@ -108,9 +109,9 @@ def assert_same_run(one, two):
 
 def check_whole(folder: Path) -> None:
     """Check that each file of a run under its final name can be read to the end."""
-    for path in at.run_files(folder):
+    for path in run_files(folder):
         if path.suffix == ".json":
-            at.read_json(path)
+            read_json(path)
         elif path.suffix == ".safetensors":
             load_with_notes(path)
 
@@ -161,7 +162,7 @@ def program(path: str) -> ModuleType:
 
 def refused(capfd: pytest.CaptureFixture, *argv: str) -> str:
     """Return the single line that a refused command prints, with nothing on stdout."""
-    assert at.main(list(argv)) == 2
+    assert main(list(argv)) == 2
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1, err
     return err

@@ -11,9 +11,13 @@ from sacrebleu.significance import PairedTest
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import read_json
+from transformer_workshop.runs import count_updates
+from transformer_workshop.settings import TrainingConfig
 
 ROOT = at.project_folder()
-PAIRS = at.load_pairs(at.TrainingConfig(), "train")[:400]
+PAIRS = load_pairs(TrainingConfig(), "train")[:400]
 TEXT = [english for _, english in PAIRS[:120]]
 STORED = ROOT / "results" / "ablations.json"
 
@@ -90,7 +94,7 @@ def test_a_clear_difference_is_seen_and_a_tiny_one_is_not(ablations):
 
 
 def test_a_variant_differs_in_what_it_says_alone(ablations):
-    fields = {f.name for f in dataclasses.fields(at.TrainingConfig)}
+    fields = {f.name for f in dataclasses.fields(TrainingConfig)}
     reference = ablations.settings_of("reference", 600)
     for name, (_, changed) in ablations.VARIANTS.items():
         settings = ablations.settings_of(name, 600)
@@ -138,10 +142,10 @@ def test_the_reference_sees_each_pair_about_once():
     """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
-    pairs = at.load_pairs(config, "train")
+    pairs = load_pairs(config, "train")
     text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
     examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
-    passes = module.STEPS / at.count_updates(examples, config.batch_tokens, epochs=1)
+    passes = module.STEPS / count_updates(examples, config.batch_tokens, epochs=1)
     assert 0.9 < passes < 1.2
 
 
@@ -197,7 +201,7 @@ def test_a_wrong_name_is_refused_with_the_right_ones(run, capsys):
 
 def test_the_stored_results_are_of_todays_variants():
     module = program("benchmarks/ablations.py")
-    stored = at.read_json(STORED)
+    stored = read_json(STORED)
     records = {record["variant"]: record for record in stored["variants"]}
     assert list(records) == list(module.VARIANTS)
     settings = module.settings_of("reference", module.STEPS)

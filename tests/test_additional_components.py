@@ -19,6 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
+from transformer_workshop.files import read_json, save_tensors
+from transformer_workshop.recipes import RDrop
+from transformer_workshop.runs import average_checkpoints, read_metrics
+from transformer_workshop.settings import CONFIGS
 
 TEXTS = [
     "Ein Hund läuft über die Wiese.",
@@ -481,8 +485,8 @@ def test_checkpoints_are_averaged_and_integers_kept(tmp_path):
     for i in range(3):
         state = {"w": torch.full((2, 2), float(3 * i)), "steps": torch.tensor(10 + i)}
         paths.append(tmp_path / f"step-{i:06}.safetensors")
-        at.save_tensors(paths[-1], state)
-    mean = at.average_checkpoints(paths)
+        save_tensors(paths[-1], state)
+    mean = average_checkpoints(paths)
     assert torch.equal(mean["w"], torch.full((2, 2), 3.0))
     assert mean["steps"].item() == 12 and not mean["steps"].is_floating_point()
 
@@ -495,10 +499,10 @@ def test_models_that_do_not_match_are_refused(tmp_path):
     with pytest.raises(at.DataError, match="no model"):
         at.average(one, [])
     assert all(torch.equal(before[name], t) for name, t in one.state_dict().items())
-    at.save_tensors(tmp_path / "a.safetensors", {"w": torch.zeros(2)})
-    at.save_tensors(tmp_path / "b.safetensors", {"w": torch.zeros(3)})
+    save_tensors(tmp_path / "a.safetensors", {"w": torch.zeros(2)})
+    save_tensors(tmp_path / "b.safetensors", {"w": torch.zeros(3)})
     with pytest.raises(at.DataError, match="b.safetensors"):
-        at.average_checkpoints([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
+        average_checkpoints([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
 
 
 # --- what the chapter says of measurements ---------------------------------------
@@ -508,7 +512,7 @@ def test_what_each_piece_bought_was_measured():
     """Check chapter 4's table: the ablations reversed, with a piece, not without."""
     root = at.project_folder()
     page = (root / "notebooks/04_additional_components.md").read_text(encoding="utf-8")
-    stored = at.read_json(root / "results" / "ablations.json")
+    stored = read_json(root / "results" / "ablations.json")
     records = {record["variant"]: record for record in stored["variants"]}
     without = {"4.1": "words", "4.2": "no tying", "4.5": "greedy"}
     without["4.6"] = "no averaging"
@@ -562,13 +566,13 @@ def test_the_divergence_is_pytorchs_taken_both_ways(seed, weight):
         for a, b in ((p, q), (q, p))
     )
     expected = plain(x[0], target) + plain(x[1], target) + weight / 2 * divergence
-    found = at.RDrop(7, 2, 0.1, weight)(x.flatten(0, 1), target.repeat(2))
+    found = RDrop(7, 2, 0.1, weight)(x.flatten(0, 1), target.repeat(2))
     assert torch.allclose(found, expected, rtol=1e-12)
 
 
 def test_padding_rows_of_r_drop_count_nothing_and_get_no_gradient():
     x, target = two_passes()
-    criterion, padding = at.RDrop(7, 2, 0.1, weight=3.0), target == 2
+    criterion, padding = RDrop(7, 2, 0.1, weight=3.0), target == 2
     other = x.clone()
     other[:, padding] = torch.randn(2, int(padding.sum()), 7).double().log_softmax(-1)
     losses = []
@@ -585,7 +589,7 @@ def test_padding_rows_of_r_drop_count_nothing_and_get_no_gradient():
 def test_r_drop_refuses_a_batch_without_two_equal_halves(rows):
     x = torch.randn(rows, 7).log_softmax(-1)
     with pytest.raises(ValueError, match=r"halves of the batch .* `group \* 2`"):
-        at.RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
+        RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
 
 
 def test_r_drop_reads_a_batch_of_a_group_twice():
@@ -599,7 +603,7 @@ def test_r_drop_reads_a_batch_of_a_group_twice():
         model.train(training)
         out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         x, y = model.generator(out).flatten(0, 1), batch.tgt_y.flatten()
-        criterion = at.RDrop(12, 2, 0.1, weight=2.0)
+        criterion = RDrop(12, 2, 0.1, weight=2.0)
         apart[training] = criterion(x, y) - at.LabelSmoothing(12, 2, 0.1)(x, y)
     assert abs(apart[False]) < 1e-9 < 1e-3 < apart[True]
 
@@ -609,7 +613,7 @@ RESULTS = at.project_folder() / "results"
 
 def stored(file, *runs):
     """Return what a file in the folders of these runs holds."""
-    return [at.read_json(RESULTS / run / file) for run in runs]
+    return [read_json(RESULTS / run / file) for run in runs]
 
 
 def configs(*runs):
@@ -626,7 +630,7 @@ def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
     runs = "multi30k-r-drop", "multi30k-small"
     with_it, without = configs(*runs)
     assert changed(with_it, without) == {"r_drop"} and with_it["r_drop"] == 5
-    assert len(at.read_metrics(RESULTS / "multi30k-r-drop")) == 24
+    assert len(read_metrics(RESULTS / "multi30k-r-drop")) == 24
     found = stored("validation.json", *runs)
     assert [round(scores["bleu"], 1) for scores in found] == [41.9, 42.8]
 
@@ -649,7 +653,7 @@ def test_the_runs_of_2026_differ_in_their_seed_alone():
         first, *others = configs(*runs)
         assert all(changed(each, first) == {"seed"} for each in others)
     [recipe] = stored("config.json", "multi30k-2026")
-    preset = dataclasses.asdict(at.CONFIGS["2026"])
+    preset = dataclasses.asdict(CONFIGS["2026"])
     assert changed(recipe["config"], preset) == set()
     for ours, older in zip(comparable(*SEEDS), comparable(*DIVERSIFIED), strict=True):
         assert min(x["bleu"] for x in ours) > max(x["bleu"] for x in older)
@@ -669,6 +673,6 @@ def test_what_the_text_says_of_more_pairs_was_measured():
     allowed = {"train_src", "train_tgt", "r_drop", "epochs", "dropout", "keep"}
     for config in more:
         assert changed(config, plain) <= allowed | {"average", "seed"}
-    shipped = at.read_json(at.project_folder() / "models/multi30k/evaluate.json")
+    shipped = read_json(at.project_folder() / "models/multi30k/evaluate.json")
     best = max(scores["bleu"] for scores in found)
     assert best == pytest.approx(shipped["valid"]["bleu"], abs=0.1)

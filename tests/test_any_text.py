@@ -8,6 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import write_json
+from transformer_workshop.settings import TrainingConfig
 
 ODD = [
     "",
@@ -38,7 +41,7 @@ def templates(tmp_path_factory):
     folder = tmp_path_factory.mktemp("templates")
     fuzz.make_templates(folder)
     for name in ("model", "words"):
-        at.write_json(folder / name / "confidence.json", {"threshold": 0.0})
+        write_json(folder / name / "confidence.json", {"threshold": 0.0})
     return folder
 
 
@@ -106,7 +109,7 @@ def test_nothing_is_normalised(templates):
     "name", ["captions", pytest.param("multi30k", marks=pytest.mark.multi30k)]
 )
 def test_real_sentences_come_back_from_their_subwords(name):
-    pairs = at.load_pairs(at.TrainingConfig(name), "train")
+    pairs = load_pairs(TrainingConfig(name), "train")
     sentences = [sentence for pair in pairs[::4] for sentence in pair]
     bpe = at.BytePairEncoding.train(sentences[:2000], 1000)
     assert len(sentences) > 5000

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
+from transformer_workshop.speed import fused_attention
 
 WIDTH, HEADS, FF = 16, 4, 32
 
@@ -146,7 +147,7 @@ def test_attention_rows_are_distributions_over_allowed_keys(T, S, seed):
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
-@pytest.mark.parametrize("function", [at.attention, at.fused_attention])
+@pytest.mark.parametrize("function", [at.attention, fused_attention])
 @pytest.mark.parametrize("training", [False, True])  # two ways of computing it
 def test_masks_of_any_type_mean_the_same(dtype, function, training):
     torch.manual_seed(0)
@@ -162,7 +163,7 @@ def test_masks_of_any_type_mean_the_same(dtype, function, training):
     assert torch.allclose(given, boolean, atol=1e-6)  # also called by itself
 
 
-@pytest.mark.parametrize("function", [at.attention, at.fused_attention])
+@pytest.mark.parametrize("function", [at.attention, fused_attention])
 @pytest.mark.parametrize("training", [False, True])
 def test_a_row_that_may_attend_to_nothing_yields_zeros(function, training):
     mha = at.MultiHeadedAttention(2, 8, 0.3).train(training)
@@ -216,7 +217,7 @@ def test_the_function_in_use_can_be_exchanged():
 def test_plain_attention_comes_and_goes():
     model = our_model(True)
     layer, other = (model.encoder.layers[i].self_attn for i in (0, 1))
-    layer.attention_function = at.fused_attention
+    layer.attention_function = fused_attention
     src, mask = torch.randint(3, 11, (2, 5)), torch.ones(2, 1, 5, dtype=torch.bool)
     with at.plain_attention(model):
         with at.plain_attention(model):
@@ -226,7 +227,7 @@ def test_plain_attention_comes_and_goes():
         assert layer.attn is not inside and layer.attn.equal(inside)
     with pytest.raises(RuntimeError), at.plain_attention(model):
         raise RuntimeError
-    assert layer.attention_function is at.fused_attention
+    assert layer.attention_function is fused_attention
     assert other.attention_function is at.attention
     model.encode(src, mask)
     assert layer.attn is None and other.attn is not None

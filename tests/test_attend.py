@@ -11,7 +11,11 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.charts import _chart_theme
+from transformer_workshop.pictures import theme
+from transformer_workshop.pictures.attention import Explanation
+from transformer_workshop.settings import DEFAULT_MODEL
+from transformer_workshop.terminal import main
+from transformer_workshop.translator import load_translator
 
 SENTENCE = "Ein Hund läuft über die Wiese."
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -25,7 +29,7 @@ def attend(*arguments: str) -> tuple[int, str, str]:
     errors = io.StringIO()
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        status = at.main(["attend", *arguments])
+        status = main(["attend", *arguments])
     return status, output.buffer.getvalue().decode(), errors.getvalue()
 
 
@@ -34,7 +38,7 @@ def test_it_prints_a_translation_a_line_and_writes_the_page(tmp_path, monkeypatc
     sentences = ["Eine Frau liest.", SENTENCE, "Eine Frau liest."]
     status, printed, said = attend(*sentences, "--out", "a/b.html")
     assert status == 0 and said.startswith("a/b.html: ")
-    translator = at.load_translator(at.project_folder() / at.DEFAULT_MODEL, "cpu")
+    translator = load_translator(at.project_folder() / DEFAULT_MODEL, "cpu")
     assert printed.splitlines() == translator.translate(sentences, 1)
     page = Path("a/b.html").read_text(encoding="utf-8")
     for sentence, translation in zip(sentences, printed.splitlines(), strict=True):
@@ -65,7 +69,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, arguments, com
 # --- the page's text -------------------------------------------------------------
 
 
-def planted() -> at.Explanation:
+def planted() -> Explanation:
     """Make an explanation whose kinds, sentences, layers, and heads all differ."""
     torch.manual_seed(0)
     labels = [["<s>", "a", "</script>", "a"], ["Ein", "Hund", "Ein", "läuft", "</s>"]]
@@ -75,7 +79,7 @@ def planted() -> at.Explanation:
             rows, columns = labels[rows][number:], labels[columns]
             weights = torch.randn(2, 3, len(rows), len(columns)).mul(2).softmax(-1)
             found.append(at.Recording(kind, sentence, rows, columns, weights))
-    return at.Explanation(["Ein <b>Hund</b>", "zwei"], ["A </script>", "two"], found)
+    return Explanation(["Ein <b>Hund</b>", "zwei"], ["A </script>", "two"], found)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +110,7 @@ def test_the_page_holds_the_charts_as_they_are(own_part):
     held, _ = json.JSONDecoder().raw_decode(own_part[start:])
     charts = [chart.to_dict() for chart in planted().charts()]
     for ours, theirs in zip(held, charts, strict=True):
-        assert ours == theirs | _chart_theme()
+        assert ours == theirs | theme()
     records = held[0]["data"]["values"]
     assert [record["kind"] for record in records[::2]] == at.KINDS[::-1]
 

@@ -16,11 +16,31 @@ from PIL import Image
 from small_runs import program
 
 import annotated_transformer as at
-from transformer_workshop.charts import _described, _record, _with_palette
-from transformer_workshop.figures import arcs, cuts_chart
+from transformer_workshop.corpora import load_pairs as load_pairs_
+from transformer_workshop.files import fingerprint, read_json
+from transformer_workshop.names_of_2022 import (
+    viz_decoder_self,
+    viz_decoder_src,
+    viz_encoder_self,
+)
+from transformer_workshop.pictures import CHART_COLORS, _with_palette, use_charts
+from transformer_workshop.pictures.attention import (
+    Explanation,
+    _described,
+    _record,
+    attention_grid,
+    explain,
+    explorer,
+    readable,
+    sentence_pair,
+)
+from transformer_workshop.pictures.chapter_1 import arcs
+from transformer_workshop.pictures.chapter_5 import cuts_chart
+from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig, load_config
+from transformer_workshop.translator import Translator, load_translator
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
-FOLDER = at.project_folder() / at.CAPTIONS_MODEL
+FOLDER = at.project_folder() / CAPTIONS_MODEL
 VEGA = "application/vnd.vegalite.v5+json"
 GETTERS = [at.get_encoder, at.get_decoder_self, at.get_decoder_src]  # as in KINDS
 N, H = 2, 4
@@ -28,10 +48,10 @@ N, H = 2, 4
 
 @pytest.fixture(autouse=True, scope="module")
 def charts():
-    at.use_charts()
+    use_charts()
 
 
-def some_translator(seed=0) -> at.Translator:
+def some_translator(seed=0) -> Translator:
     """Return an untrained subword translator whose decisions are not too close."""
     torch.manual_seed(seed)
     bpe = at.BytePairEncoding.train(SENTENCES, 280)
@@ -39,23 +59,23 @@ def some_translator(seed=0) -> at.Translator:
     model = at.make_model(len(vocab), len(vocab), N, 32, 64, H, dropout=0.3).eval()
     for p in model.parameters():
         p.data += 0.2 * torch.randn_like(p)
-    config = at.TrainingConfig(max_tokens=24, bpe_size=280, N=N, d_model=32, h=H)
-    return at.Translator(model, at.Text(vocab, vocab, bpe, bpe), config)
+    config = TrainingConfig(max_tokens=24, bpe_size=280, N=N, d_model=32, h=H)
+    return Translator(model, at.Text(vocab, vocab, bpe, bpe), config)
 
 
 @pytest.fixture
-def translator() -> at.Translator:
+def translator() -> Translator:
     return some_translator()
 
 
 @pytest.fixture(scope="module")
-def shipped() -> tuple[at.Translator, list[str]]:
+def shipped() -> tuple[Translator, list[str]]:
     """Return the captions model, to be left as it is, and sentences it knows."""
     sentences = at.read_lines(at.data_file("captions", "test.de"))[:6]
-    return at.load_translator(FOLDER, "cpu"), sentences
+    return load_translator(FOLDER, "cpu"), sentences
 
 
-def record(translator: at.Translator, sentence: str) -> tuple[list[str], list[str]]:
+def record(translator: Translator, sentence: str) -> tuple[list[str], list[str]]:
     most = translator.config.max_tokens
     return at.record_translation(translator.model, translator.text, sentence, most)
 
@@ -83,7 +103,7 @@ def test_a_chart_stores_a_specification_and_a_picture(monkeypatch):
     assert png.startswith(b"\x89PNG\r\n\x1a\n") and png[-8:-4] == b"IEND"
     config = bundle[VEGA]["config"]
     assert config["background"] == "white"
-    assert config["range"]["category"] == at.CHART_COLORS
+    assert config["range"]["category"] == CHART_COLORS
     monkeypatch.setitem(sys.modules, "vl_convert", None)  # the picture is optional
     assert stored(dot()).keys() == {VEGA, "text/plain"}
 
@@ -108,7 +128,7 @@ def test_a_palette_changes_colors_by_less_than_the_eye_sees():
 def test_without_altair_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(ImportError, match="pip install .*altair"):
-        at.use_charts()
+        use_charts()
 
 
 # --- recordings --------------------------------------------------------------
@@ -304,9 +324,9 @@ def test_the_three_old_views_show_the_first_test_sentence(monkeypatch, translato
     monkeypatch.setattr(names + ".load_pairs", lambda c, split: [(SENTENCES[2], split)])
     source, read = record(translator, SENTENCES[2])
     views = {
-        at.viz_encoder_self: (source, source, at.get_encoder),
-        at.viz_decoder_self: (read, read, at.get_decoder_self),
-        at.viz_decoder_src: (read, source, at.get_decoder_src),
+        viz_encoder_self: (source, source, at.get_encoder),
+        viz_decoder_self: (read, read, at.get_decoder_self),
+        viz_decoder_src: (read, source, at.get_decoder_src),
     }
     places = [(i, head) for i in range(N) for head in range(H)]
     for view, (rows, columns, getter) in views.items():
@@ -344,7 +364,7 @@ def value_of(specification: dict, name: str, value) -> dict:
 @pytest.mark.parametrize("N, h", [(1, 1), (2, 3)])
 def test_each_choice_draws_its_own_map(N, h):
     each = planted(N, h)
-    specification = at.explorer(each).to_dict()
+    specification = explorer(each).to_dict()
     drawn_is(specification, each, each.weights[0].mean(0))
     for layer in range(N):
         value_of(specification, "Layer", layer)
@@ -363,7 +383,7 @@ def test_kind_and_sentence_choose_among_recordings():
         for i, kind in enumerate(kinds)
         for j, sentence in enumerate(sentences)
     ]
-    specification = at.explorer(*several, layer=0, head=1).to_dict()
+    specification = explorer(*several, layer=0, head=1).to_dict()
     for each in several:
         value_of(specification, "Kind", each.kind)
         value_of(specification, "Sentence", each.sentence)
@@ -383,13 +403,13 @@ def test_charts_speak():
     text = _described(weights, ["one", "two"], ["a", "b"])  # the third is padding
     assert text.endswith("one to b 80%, two to a 50%")
     for chart, which, shown in (
-        (at.explorer(each), "mean", each.weights[0].mean(0)),
-        (at.sentence_pair(each, layer=1, head=2), "head 2", each.weights[1, 2]),
+        (explorer(each), "mean", each.weights[0].mean(0)),
+        (sentence_pair(each, layer=1, head=2), "head 2", each.weights[1, 2]),
     ):
         text = chart.to_dict()["description"]
         assert _described(shown, each.rows, each.columns) in text
         assert which in text and each.kind in text
-    assert each.kind in at.attention_grid(each, 1).to_dict()["description"]
+    assert each.kind in attention_grid(each, 1).to_dict()["description"]
 
 
 def test_six_layers_of_eight_heads_stay_small():
@@ -397,14 +417,14 @@ def test_six_layers_of_eight_heads_stay_small():
     weights = torch.randn(6, 8, 30, 30).softmax(-1)
     tokens = [f"Fußgängerampel{i}" for i in range(30)]
     each = at.Recording(at.KINDS[0], " ".join(tokens), tokens, tokens, weights)
-    for draw in (at.explorer, at.sentence_pair):
+    for draw in (explorer, sentence_pair):
         text = json.dumps(draw(each).to_dict(), ensure_ascii=False)
         assert len(text.encode()) <= 150_000
 
 
 def test_the_grid_draws_the_heads_it_is_given():
     each = planted(2, 3)
-    svg = drawn(at.attention_grid(each, 1, heads=[2, 0]))
+    svg = drawn(attention_grid(each, 1, heads=[2, 0]))
     names = [word for word in texts(svg) if word.startswith("head ")]
     assert names == ["head 2", "head 0"]
     cells = drawn_cells(svg)
@@ -430,7 +450,7 @@ def test_arcs_go_to_the_words_that_are_heard():
 
 def test_the_grid_holds_every_head_of_its_layer():
     each = planted(2, 3)
-    svg = drawn(at.attention_grid(each, 1))
+    svg = drawn(attention_grid(each, 1))
     cells = drawn_cells(svg)
     assert len(cells) == 3 * 20
     for head in range(3):
@@ -453,7 +473,7 @@ def test_lines_join_the_tokens_they_belong_to():
     each.weights[1, 2, 3, 1] = 0.75
     each.weights[1, 2, 3, 2] = 0.25  # not the largest of its row
     each.weights[1, 2, 0, 2] = 0.04  # too little for a line
-    svg = drawn(at.sentence_pair(each, layer=1, head=2))
+    svg = drawn(sentence_pair(each, layer=1, head=2))
     [(label, x, y, across, down)] = LINE.findall(svg)
     assert "0.75" in label and f"query: {ROWS[3]}" in html.unescape(label)
     assert f"key: {COLUMNS[1]}" in html.unescape(label)
@@ -468,33 +488,33 @@ def test_lines_join_the_tokens_they_belong_to():
 
 def test_words_are_their_own_labels(shipped):
     tokenizer = shipped[0].text.tokenizer_src
-    assert at.readable(["<s>", "Ein", ".", "</s>"], tokenizer) == [
+    assert readable(["<s>", "Ein", ".", "</s>"], tokenizer) == [
         "<s>",
         "Ein",
         ".",
         "</s>",
     ]
-    assert at.readable(["a\x00b"], tokenizer) == ["a␣b"]  # which no picture could show
+    assert readable(["a\x00b"], tokenizer) == ["a␣b"]  # which no picture could show
 
 
 def test_subwords_read_well():
     bpe = at.BytePairEncoding.train(SENTENCES, 280)
     for text in ("Ein Übergrößenträger läuft.", 'say "hi", no\tno', "🐕 </s>"):
         tokens = ["<s>", *bpe.tokenize(text), "</s>"]
-        labels = at.readable(tokens, bpe)
+        labels = readable(tokens, bpe)
         assert len(labels) == len(tokens)
         assert labels[0] == "<s>" and labels[-1] == "</s>"
         assert not any(re.search(r"\s|Ġ|Ã", label) or not label for label in labels)
-    labels = at.readable(["<s>", *bpe.tokenize("Ein Eintopf, ein")], bpe)
+    labels = readable(["<s>", *bpe.tokenize("Ein Eintopf, ein")], bpe)
     assert labels[1] == "Ein" and labels[2] == "Ein" and labels[3].startswith("+")
     assert "," in labels and labels[-1] != "+ein"
     coarse = at.BytePairEncoding.train(["der"], 260)  # an ä is two pieces to it
-    assert "".join(at.readable(coarse.tokenize("Bäume"), coarse)).count("+�") == 2
+    assert "".join(readable(coarse.tokenize("Bäume"), coarse)).count("+�") == 2
 
 
 def test_explain_is_the_greedy_translation_with_its_recordings(shipped):
     translator, sentences = shipped
-    found = at.explain(FOLDER, *sentences[:2])
+    found = explain(FOLDER, *sentences[:2])
     assert found.sentences == sentences[:2]
     assert found.translations == translator.translate(sentences[:2], 1)
     assert [each.kind for each in found.recordings] == at.KINDS * 2
@@ -512,7 +532,7 @@ def test_explain_is_the_greedy_translation_with_its_recordings(shipped):
 def test_an_explanation_opens_at_the_sharpest_head():
     soft, sharp = planted(2, 3, kind=at.KINDS[0]), planted(2, 3)
     sharp.weights[1, 2] = torch.eye(5)[:, :4]
-    found = at.Explanation(["a b"], ["c"], [soft, sharp])
+    found = Explanation(["a b"], ["c"], [soft, sharp])
     assert stored(found)[VEGA] == found.charts()[0].to_dict()
     for chart in found.charts():
         params = chart.to_dict()["params"]
@@ -522,9 +542,9 @@ def test_an_explanation_opens_at_the_sharpest_head():
 
 def test_explain_refuses_in_words(translator):
     with pytest.raises(TypeError, match="Translator"):
-        at.explain(translator.model, "Ein Hund.")
+        explain(translator.model, "Ein Hund.")
     with pytest.raises(at.DataError, match="is blank"):
-        at.explain(translator, "Ein Hund.", " ")
+        explain(translator, "Ein Hund.", " ")
 
 
 # --- alignments --------------------------------------------------------------
@@ -674,7 +694,7 @@ def test_another_attention_function_changes_what_is_translated(
 
 def test_planted_maps_are_what_the_model_predicts_from():
     """Check that its own maps change nothing, and uniform ones pass on mean values."""
-    translator = at.load_translator(FOLDER, "cpu")
+    translator = load_translator(FOLDER, "cpu")
     model = translator.model.requires_grad_(False)
     source, read = record(translator, SENTENCES[0])
     src = torch.tensor([translator.text.vocab_src(source)])
@@ -710,9 +730,9 @@ def test_planted_maps_are_what_the_model_predicts_from():
 
 def test_results_are_those_of_the_shipped_model():
     """Run `make heads` again after models/captions is retrained."""
-    results = at.read_json(at.project_folder() / "results" / "heads.json")
+    results = read_json(at.project_folder() / "results" / "heads.json")
     weights = (FOLDER / "model.safetensors").read_bytes()
-    assert results["weights"] == at.fingerprint(weights)
+    assert results["weights"] == fingerprint(weights)
     for kind in at.KINDS:
         losses = results["bleu"] - torch.tensor(results["masked"][kind])
         low, high = torch.tensor(results["interval of the loss"][kind]).unbind(-1)
@@ -729,7 +749,7 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     """Run the program on two sentences; it must write what the chapter reads."""
     monkeypatch.syspath_prepend(str(at.project_folder() / "benchmarks"))
     heads = program("benchmarks/heads.py")
-    load_pairs, read_lines = at.load_pairs, at.read_lines
+    load_pairs, read_lines = load_pairs_, at.read_lines
     monkeypatch.setattr(at, "load_pairs", lambda *which: load_pairs(*which)[:2])
     monkeypatch.setattr(
         at, "read_lines",
@@ -738,10 +758,10 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     out = tmp_path / "heads.json"
     monkeypatch.setattr(sys, "argv", ["heads.py", "--out", str(out)])
     heads.main()
-    found = at.read_json(out)
-    stored = at.read_json(at.project_folder() / "results" / "heads.json")
+    found = read_json(out)
+    stored = read_json(at.project_folder() / "results" / "heads.json")
     assert found.keys() == stored.keys() and found["sentences"] == 2
-    config = at.load_config(FOLDER)
+    config = load_config(FOLDER)
     for results in (found, stored):
         for kind in at.KINDS:
             shape = torch.tensor(results["masked"][kind]).shape

@@ -9,6 +9,10 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import fingerprint, read_json
+from transformer_workshop.settings import DEFAULT_MODEL, TrainingConfig
+from transformer_workshop.translator import load_translator
 
 FOLDER = at.project_folder()
 challenge = program("benchmarks/challenge.py")
@@ -55,9 +59,9 @@ def test_patterns_tell_the_right_english_from_the_wrong():
 @pytest.mark.slow
 @pytest.mark.multi30k
 def test_every_word_is_in_the_training_data_and_no_sentence_is():
-    config = at.TrainingConfig(dataset="multi30k")
-    pairs = at.load_pairs(config, "train")
-    theirs = [*pairs, *at.load_pairs(config, "valid")]
+    config = TrainingConfig(dataset="multi30k")
+    pairs = load_pairs(config, "train")
+    theirs = [*pairs, *load_pairs(config, "valid")]
     for side, ours in ((0, [x.german for x in ITEMS]), (1, [x.right for x in ITEMS])):
         counts = Counter(word for pair in pairs for word in words(pair[side]))
         assert {w for line in ours for w in words(line) if counts[w] < 3} == set()
@@ -77,7 +81,7 @@ def test_outcome_of_a_translation():
 
 
 def test_scores_are_the_log_probabilities_of_one_token_after_the_other():
-    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+    translator = load_translator(FOLDER / DEFAULT_MODEL, "cpu")
     model, text = translator.model, translator.text
     pairs = [(item.german, e) for item in ITEMS[:40:20] for e in item[2:4]]
     expected = []
@@ -106,7 +110,7 @@ def test_wilson_interval():
 
 
 def test_stored_results_follow_from_what_they_store():
-    stored = at.read_json(FOLDER / "results/challenge.json")
+    stored = read_json(FOLDER / "results/challenge.json")
     for name, model in stored["models"].items():
         sentences = model["sentences"]
         assert [s["german"] for s in sentences] == [item.german for item in ITEMS]
@@ -117,14 +121,14 @@ def test_stored_results_follow_from_what_they_store():
             own = [s for i, s in zip(ITEMS, sentences, strict=True) if i.kind == kind]
             assert counts == challenge.summary(own)
         weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
-        assert model["weights"] == at.fingerprint(weights)
+        assert model["weights"] == fingerprint(weights)
 
 
 @each_model
 def test_readme_shows_the_stored_results(name):
     path = FOLDER / "data/challenge/README.md"
     readme = " ".join(path.read_text(encoding="utf-8").split())
-    model = at.read_json(FOLDER / "results/challenge.json")["models"][name]
+    model = read_json(FOLDER / "results/challenge.json")["models"][name]
 
     def cell(counts):
         low, high = counts["interval"]
@@ -173,7 +177,7 @@ def test_labels_are_complete_and_the_readme_counts_them(part, name):
 
 @each_model
 def test_labeled_translations_are_those_of_the_model(name):
-    translator = at.load_translator(FOLDER / "models" / name, "cpu")
+    translator = load_translator(FOLDER / "models" / name, "cpu")
     some = slice(None, None, 16)
     sources = [row["german"] for row in table("sentences.tsv")][some]
     labeled = [row["output"] for row in table(f"sentences.{name}.tsv")][some]

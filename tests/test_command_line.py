@@ -20,11 +20,23 @@ from small_runs import refused, write_text
 import annotated_transformer as at
 from transformer_workshop import commands
 from transformer_workshop.commands import encode_line, read_available_lines
-from transformer_workshop.settings import TrainingConfig, choose_config
+from transformer_workshop.corpora import load_pairs, load_text
+from transformer_workshop.engine import QUANTIZATIONS
+from transformer_workshop.files import read_json, write_json
+from transformer_workshop.names_of_2022 import train_worker
+from transformer_workshop.runs import Run
+from transformer_workshop.settings import (
+    CAPTIONS_MODEL,
+    CONFIGS,
+    DEFAULT_MODEL,
+    TrainingConfig,
+    choose_config,
+)
 from transformer_workshop.terminal import _command_line, main
+from transformer_workshop.translator import load_translator, respell, split_sentences
 
 MODULE = Path(at.__file__)
-CAPTIONS = MODULE.parent / at.CAPTIONS_MODEL
+CAPTIONS = MODULE.parent / CAPTIONS_MODEL
 SMALL = (
     "--config tiny --bpe-size 280 --N 1 --d-model 16 --d-ff 16 --h 2 --tie all "
     "--batch-tokens 60 --max-tokens 40 --warmup 3 --base-lr 0.01 --device cpu"
@@ -63,14 +75,14 @@ def model(tmp_path_factory):
     """Train a run by the command line, in this process; return its folder."""
     folder = tmp_path_factory.mktemp("model")
     train(*small_run(folder), "--epochs", "2")
-    at.write_json(folder / "run" / "confidence.json", {"threshold": 0.0})
+    write_json(folder / "run" / "confidence.json", {"threshold": 0.0})
     return folder / "run"
 
 
 @pytest.fixture(scope="module")
 def captions():
     """Load the captions model."""
-    return at.load_translator(CAPTIONS, "cpu")
+    return load_translator(CAPTIONS, "cpu")
 
 
 # the flags
@@ -107,7 +119,7 @@ def config_of(*argv):
     ],
 )
 def test_flags_change_the_preset_that_fits_the_data(flags, preset, changes):
-    expected = dataclasses.replace(at.CONFIGS[preset], **changes)
+    expected = dataclasses.replace(CONFIGS[preset], **changes)
     assert config_of(*flags.split()) == expected
 
 
@@ -159,8 +171,8 @@ def test_help_shows_the_values_that_are_used(capsys):
             said = f"[{value}]" in shown[name] or f"{preset}: {value}" in shown[name]
             assert said or (value is None and "[" not in shown[name]), name
     for command in ("translate", "attend", "export", "calibrate"):
-        assert f"[{at.DEFAULT_MODEL}]" in help_of(capsys, command)["model"]
-    for name in at.QUANTIZATIONS:
+        assert f"[{DEFAULT_MODEL}]" in help_of(capsys, command)["model"]
+    for name in QUANTIZATIONS:
         assert name in help_of(capsys, "export")["quantization"]
 
 
@@ -226,7 +238,7 @@ def test_a_rank_without_torchrun_is_refused(tmp_path, capfd, monkeypatch):
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
-    translator = at.load_translator(model, "cpu")
+    translator = load_translator(model, "cpu")
     ids = encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
     assert ids == [translator.check("Ein Hund.")]
 
@@ -236,8 +248,8 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
     config = config_of(*flags)
     text = at.prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
     with monkeypatch.context() as patch:
-        patch.setattr(at.Run, "finish", lambda self: None)
-        at.train_worker(0, 1, *text, config)
+        patch.setattr(Run, "finish", lambda self: None)
+        train_worker(0, 1, *text, config)
     before = (tmp_path / "run" / "vocabulary.json").read_bytes()
     train(*flags)
     assert (tmp_path / "run" / "vocabulary.json").read_bytes() == before
@@ -315,33 +327,33 @@ def test_a_line_is_as_trustworthy_as_its_least_certain_sentence(captions):
     ],
 )
 def test_sentence_ends(line, count):
-    sentences = at.split_sentences(line)
+    sentences = split_sentences(line)
     assert len(sentences) == count
     assert "".join("".join(sentences).split()) == "".join(line.split())
 
 
-@pytest.mark.parametrize("model", [at.CAPTIONS_MODEL, at.DEFAULT_MODEL])
+@pytest.mark.parametrize("model", [CAPTIONS_MODEL, DEFAULT_MODEL])
 def test_respelling(model):
-    text = at.load_text(MODULE.parent / model)
+    text = load_text(MODULE.parent / model)
     right = "Drei Mädchen spielen auf der Straße."
     for typed in (
         right.upper(), right.lower(), "Drei Maedchen spielen auf der Strasse.", right
     ):  # fmt: skip
-        assert at.respell(typed, text) == right
+        assert respell(typed, text) == right
     for split in ("valid", "test"):
-        for src, _ in at.load_pairs(at.TrainingConfig(dataset="captions"), split):
-            assert at.respell(src, text) == src
+        for src, _ in load_pairs(TrainingConfig(dataset="captions"), split):
+            assert respell(src, text) == src
     for odd in ("", "123", "…", "日本", "Neue DVD"):
-        assert at.respell(odd, text) == odd
+        assert respell(odd, text) == odd
 
 
 @pytest.mark.multi30k
 @pytest.mark.slow
 def test_no_sentence_of_multi30k_is_respelled():
-    text = at.load_text(MODULE.parent / at.DEFAULT_MODEL)
+    text = load_text(MODULE.parent / DEFAULT_MODEL)
     for split in ("valid", "test"):
-        for src, _ in at.load_pairs(at.CONFIGS["small"], split):
-            assert at.respell(src, text) == src
+        for src, _ in load_pairs(CONFIGS["small"], split):
+            assert respell(src, text) == src
 
 
 def serious(err):
@@ -356,7 +368,7 @@ def test_one_line_out_for_one_line_in(model, feed, capfdbinary):
     lines = out.split(b"\n")
     assert len(lines) == 6 and lines[1] == lines[3] == lines[5] == b""
     assert lines[0] and lines[2] and lines[4] and serious(err) == []
-    translator = at.load_translator(model, "cpu")
+    translator = load_translator(model, "cpu")
     alone = translator.translate(["Zwei Hunde."])[0]
     assert lines[2].decode() == " ".join(alone.split())
 
@@ -382,7 +394,7 @@ def test_sentences_on_one_line_are_translated_one_by_one(captions, feed, capfd):
 def test_a_note_says_which_translations_not_to_rely_on(tmp_path, feed, capfd):
     folder = tmp_path / "model"
     shutil.copytree(CAPTIONS, folder)
-    at.write_json(folder / "confidence.json", {"threshold": 0.8})
+    write_json(folder / "confidence.json", {"threshold": 0.8})
     sure, unsure = "Ein Hund läuft.", "Der der der Hund Hund."
     feed(f"{sure}\n{unsure}\n".encode())
     flags = ["translate", "--model", str(folder)]
@@ -412,14 +424,14 @@ def write_reference(folder, pairs):
 
 def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     folder = shutil.copytree(CAPTIONS, tmp_path / "model")
-    pairs = at.load_pairs(at.TrainingConfig(dataset="captions"), "valid")[:200]
+    pairs = load_pairs(TrainingConfig(dataset="captions"), "valid")[:200]
     files = write_reference(tmp_path, pairs)
     flags = ["--model", str(folder), "--beam-size", "1"]
     assert main(["calibrate", *flags, *files]) == 0
     out, err = capfd.readouterr()
     printed = json.loads(out)
     assert "confidence.json" in err and str(printed["threshold"]) in err
-    translator = at.load_translator(folder, "cpu")
+    translator = load_translator(folder, "cpu")
     assert translator.threshold == printed["threshold"]
     found = translator.translations([src for src, _ in pairs], beam_size=1)
     below = sum(each.confidence < printed["threshold"] for each in found)
@@ -501,7 +513,7 @@ def test_more_training_discards_the_threshold(tmp_path):
     flags = small_run(tmp_path, "--schedule", "inverse_sqrt")
     train(*flags, "--epochs", "1")
     file = tmp_path / "run" / "confidence.json"
-    at.write_json(file, {"threshold": 0.5})
+    write_json(file, {"threshold": 0.5})
     train(*flags, "--epochs", "1")  # it is finished
     assert file.exists()
     train(*flags, "--epochs", "2")
@@ -640,6 +652,6 @@ def test_words_of_the_validation_pairs_are_not_learnt(tmp_path):
     (tmp_path / "valid").mkdir()
     german, english = write_text(tmp_path / "valid", [("Zebra .", "zebra .")] * 9)
     train(*flags, "--valid-src", german, "--valid-tgt", english)
-    vocabulary = at.read_json(tmp_path / "run" / "vocabulary.json")
+    vocabulary = read_json(tmp_path / "run" / "vocabulary.json")
     assert "Hund" in vocabulary["source"] and "dog" in vocabulary["target"]
     assert "Zebra" not in vocabulary["source"] and "zebra" not in vocabulary["target"]

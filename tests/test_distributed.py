@@ -18,7 +18,19 @@ from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
 from transformer_workshop import processes, runs
-from transformer_workshop.runs import read_metrics
+from transformer_workshop.corpora import load_examples
+from transformer_workshop.files import load_with_notes, save_tensors
+from transformer_workshop.names_of_2022 import train_model, train_worker
+from transformer_workshop.processes import (
+    SharedLoss,
+    SharedState,
+    distribute,
+    own_batches,
+    process_group,
+    run_in_processes,
+)
+from transformer_workshop.runs import Progress, read_metrics, saved_steps, train_run
+from transformer_workshop.terminal import main
 
 VOCAB = 20
 
@@ -48,7 +60,7 @@ def groups(epoch=None):
 
 def compute(model, state, smoothing=0.1):
     criterion = at.LabelSmoothing(VOCAB, at.PAD, smoothing)
-    return at.SharedLoss(at.SimpleLossCompute(model.generator, criterion), state)
+    return SharedLoss(at.SimpleLossCompute(model.generator, criterion), state)
 
 
 def twenty_steps(place, accum_iter, max_norm):
@@ -59,14 +71,14 @@ def twenty_steps(place, accum_iter, max_norm):
     model.double()
 
     def share(groups):
-        for batch in at.own_batches(data, groups, place):
+        for batch in own_batches(data, groups, place):
             sizes.append(len(batch.src))
             yield batch
 
-    shared = at.distribute(model)
+    shared = distribute(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step)
-    state, epoch = at.Progress(), 0
+    state, epoch = Progress(), 0
     while state.accum_step < 20:
         state.begin_epoch(epoch)
         own = share(groups(epoch)[: (20 - state.accum_step) * accum_iter])
@@ -75,7 +87,7 @@ def twenty_steps(place, accum_iter, max_norm):
             accum_iter, state, max_norm=max_norm,
         )  # fmt: skip
         epoch += 1
-    judged = at.SharedState()
+    judged = SharedState()
     loss = compute(model, judged, smoothing=0.0)
     at.run_epoch(share(groups()), model, loss, None, None, "eval", 1, judged)
     figures = {
@@ -94,24 +106,24 @@ WAYS = [(1, None), (3, 0.5)]  # accum_iter and max_norm
 def save_steps(folder):
     """Take the steps in each of these ways; save the results to files."""
     torch.set_num_threads(1)
-    with at.process_group(torch.device("cpu")) as place:
+    with process_group(torch.device("cpu")) as place:
         _, rank, world = place
         for accum_iter, max_norm in WAYS:
             name = f"{accum_iter}-{world}-{rank}.safetensors"
-            at.save_tensors(folder / name, *twenty_steps(place, accum_iter, max_norm))
+            save_tensors(folder / name, *twenty_steps(place, accum_iter, max_norm))
 
 
 @pytest.mark.slow
 def test_two_processes_take_the_steps_of_one(tmp_path):
     """Check that two processes arrive where one does, to eight decimals."""
     save_steps(tmp_path)
-    at.run_in_processes(2, save_steps, tmp_path)
+    run_in_processes(2, save_steps, tmp_path)
     tokens = sum(len(tgt) - 1 for _, tgt in examples())
     for (accum_iter, _), rank in itertools.product(WAYS, (0, 1)):
         files = (
             tmp_path / f"{accum_iter}-{x}.safetensors" for x in ("1-0", f"2-{rank}")
         )
-        (alone, figures), (shared, same) = map(at.load_with_notes, files)
+        (alone, figures), (shared, same) = map(load_with_notes, files)
         assert alone.keys() == shared.keys()
         assert "generator.proj.weight" in alone  # which runs outside the wrapper
         for name, weight in alone.items():
@@ -131,7 +143,7 @@ def test_two_processes_take_the_steps_of_one(tmp_path):
 def test_the_shares_of_a_batch_are_the_batch(world, copies):
     cpu, data = torch.device("cpu"), examples()
     shares = [
-        at.own_batches(data, groups(2), (cpu, rank, world), copies)
+        own_batches(data, groups(2), (cpu, rank, world), copies)
         for rank in range(world)
     ]
     for group, *parts in zip(groups(2), *shares, strict=True):
@@ -150,7 +162,7 @@ def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
     row = torch.tensor([[0, 5, 6, 1]])
     batch = at.Batch(row[1:], row[1:], at.PAD)
     out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    loss, node = compute(model, at.SharedState())(out, batch.tgt_y, 3)
+    loss, node = compute(model, SharedState())(out, batch.tgt_y, 3)
     node.backward()
     assert loss == 0
     for name, parameter in model.named_parameters():
@@ -163,9 +175,9 @@ def test_a_loss_that_is_no_number_in_another_process_stops_this_one(monkeypatch)
         processes, "sum_over_processes", lambda x, *rest: [x + float("nan"), *rest]
     )
     model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2)
-    (batch,) = at.own_batches(examples(), [[0, 1]], (torch.device("cpu"), 0, 1))
+    (batch,) = own_batches(examples(), [[0, 1]], (torch.device("cpu"), 0, 1))
     out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-    state = at.SharedState(accum_step=6)
+    state = SharedState(accum_step=6)
     with pytest.raises(FloatingPointError, match="the loss is nan at update 7; the"):
         compute(model, state)(out, batch.tgt_y, batch.ntokens)
     assert state.criterion == 0
@@ -174,7 +186,7 @@ def test_a_loss_that_is_no_number_in_another_process_stops_this_one(monkeypatch)
 def fail():
     """Fail in the second process, inside the group."""
     try:
-        with at.process_group(torch.device("cpu")) as (_, rank, _):
+        with process_group(torch.device("cpu")) as (_, rank, _):
             if rank:
                 raise at.DataError("here", "is a fault", "Mend it.")
             dist.barrier()
@@ -185,17 +197,17 @@ def fail():
 @pytest.mark.slow
 def test_the_group_is_taken_down_when_a_process_fails():
     with pytest.raises(torch.multiprocessing.ProcessRaisedException) as caught:
-        at.run_in_processes(2, fail)
+        run_in_processes(2, fail)
     assert "AssertionError" not in str(caught.value)
     assert not dist.is_initialized()
 
 
 def test_alone_there_is_no_group():
     cpu = torch.device("cpu")
-    with at.process_group(cpu) as place:
+    with process_group(cpu) as place:
         assert place == (cpu, 0, 1) and not dist.is_initialized()
         layer = torch.nn.Linear(1, 1)
-        assert at.distribute(layer) is layer
+        assert distribute(layer) is layer
 
 
 # whole runs
@@ -213,10 +225,10 @@ def check_like_alone(config, tmp_path):
         config, distributed=False, run_dir=str(tmp_path / "alone")
     )
     text = at.prepare_text(PAIRS, config.bpe_size)
-    at.train_model(*text, config)
+    train_model(*text, config)
     first, second = (read_metrics(tmp_path / name) for name in ("alone", "two"))
     assert [r["epoch"] for r in first] == [r["epoch"] for r in second] == [1, 2, 3]
-    tokens = sum(len(tgt) - 1 for _, tgt in at.load_examples(config, "train", text))
+    tokens = sum(len(tgt) - 1 for _, tgt in load_examples(config, "train", text))
     for one, two in zip(first, second, strict=True):
         assert one["step"] == two["step"]
         for name in ("valid_nll", "train_criterion"):
@@ -227,7 +239,7 @@ def check_like_alone(config, tmp_path):
 @pytest.mark.slow
 def test_spawned_processes_train_the_model_of_one(config, tmp_path):
     config = dataclasses.replace(config, distributed=True)
-    at.train_run(config, at.prepare_text(PAIRS, config.bpe_size))
+    train_run(config, at.prepare_text(PAIRS, config.bpe_size))
     check_like_alone(config, tmp_path)
 
 
@@ -237,7 +249,7 @@ def test_an_error_in_a_spawned_process_is_one_line(config, tmp_path, capfd):
     bad = dataclasses.replace(
         config, distributed=True, valid_src=str(tmp_path / "valid.de")
     )
-    assert at.main(["train", *flags(bad)]) == 2
+    assert main(["train", *flags(bad)]) == 2
     said = capfd.readouterr().err
     last = said.splitlines()[-1]
     assert last.startswith(f"error: {tmp_path}") and "have 1 and 7 lines" in last
@@ -247,7 +259,7 @@ def test_an_error_in_a_spawned_process_is_one_line(config, tmp_path, capfd):
 KILLED = """
 import os, signal, sys
 import torch
-import annotated_transformer as at
+from transformer_workshop.terminal import main
 
 last, *flags = sys.argv[1:]
 real, calls = torch.nn.utils.clip_grad_norm_, []
@@ -259,7 +271,7 @@ def clip(*args):
     return real(*args)
 
 torch.nn.utils.clip_grad_norm_ = clip
-raise SystemExit(at.main(["train", *flags]))
+raise SystemExit(main(["train", *flags]))
 """
 
 
@@ -292,7 +304,7 @@ def test_a_worker_that_dies_ends_the_others_and_the_run_goes_on(config, tmp_path
     assert all(launcher.returncode for launcher in both), said
     assert "Signal 9" in "".join(said)
     assert "error: another process of this run" in "".join(said)
-    states = at.saved_steps(tmp_path / "two" / "resume")
+    states = saved_steps(tmp_path / "two" / "resume")
     # the first of the two may complete the update before it notices
     assert states[-1].stem in ("step-000004", "step-000005")
     layout = ["--standalone", "--nproc-per-node=2"]
@@ -317,7 +329,7 @@ def test_of_spawned_processes_none_outlives_the_others(config, tmp_path, who):
     )
     command = [sys.executable, at.__file__, "train", *flags(config)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not at.saved_steps(tmp_path / "two" / "resume"):
+    while not saved_steps(tmp_path / "two" / "resume"):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -350,7 +362,7 @@ def test_batches_arrive_on_their_device(monkeypatch):
     for module in (at, processes):
         monkeypatch.setattr(module, "Batch", lambda src, tgt, pad: (src, tgt))
     place = torch.device("meta"), 1, 2
-    made = list(at.own_batches(examples(), [[0, 1, 2], [3]], place))
+    made = list(own_batches(examples(), [[0, 1, 2], [3]], place))
     assert [len(src) for src, _ in made] == [1, 0]
     assert {side.device.type for sides in made for side in sides} == {"meta"}
 
@@ -361,7 +373,7 @@ def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "set_device", refuse)
     config = dataclasses.replace(config, epochs=1)
-    at.train_worker(0, 1, *at.prepare_text(PAIRS, config.bpe_size), config)
+    train_worker(0, 1, *at.prepare_text(PAIRS, config.bpe_size), config)
     assert len(read_metrics(config.run_dir)) == 1
 
 
@@ -378,4 +390,4 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
     monkeypatch.setattr(runs, "choose_device", torch.device)
     config = dataclasses.replace(config, device="meta")
     with pytest.raises(Reached, match="^{'meta'}$"):
-        at.train_run(config, at.prepare_text(PAIRS, config.bpe_size))
+        train_run(config, at.prepare_text(PAIRS, config.bpe_size))

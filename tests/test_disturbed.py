@@ -4,6 +4,9 @@ import pytest
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.files import fingerprint, read_json
+from transformer_workshop.settings import DEFAULT_MODEL
+from transformer_workshop.translator import load_translator
 
 FOLDER = at.project_folder()
 PAIRS = [
@@ -41,7 +44,7 @@ def test_a_quarter_of_the_training_sentences_is_disturbed_in_all_ways(disturbed)
 
 
 def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
-    translator = at.load_translator(FOLDER / at.DEFAULT_MODEL, "cpu")
+    translator = load_translator(FOLDER / DEFAULT_MODEL, "cpu")
     translator.config.max_tokens = 20  # in capitals, both sentences have more subwords
     whole, found = disturbed.measure(translator, PAIRS)
     assert whole["sentences"] == 2
@@ -55,16 +58,16 @@ def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
 
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 def test_stored_results_are_the_shipped_models(name):
-    stored = at.read_json(FOLDER / "results/disturbed.json")["models"][name]
+    stored = read_json(FOLDER / "results/disturbed.json")["models"][name]
     weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
-    assert stored["weights"] == at.fingerprint(weights)
-    evaluated = at.read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
+    assert stored["weights"] == fingerprint(weights)
+    evaluated = read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
     assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)
 
 
 def test_what_training_on_disturbed_text_costs_is_what_the_chapter_says():
     def scores(name):
-        models = at.read_json(FOLDER / f"results/disturbed_{name}.json")["models"]
+        models = read_json(FOLDER / f"results/disturbed_{name}.json")["models"]
         return [model["as it is"]["bleu"] for model in models.values()]
 
     pairs = zip(scores("plain"), scores("augmented"), strict=True)

@@ -21,7 +21,16 @@ from torch import nn
 import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop import engine as the_engine
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.engine import (
+    export_to_ctranslate2,
+    is_exported,
+    load_exported,
+)
+from transformer_workshop.runs import open_run_folder
+from transformer_workshop.settings import TrainingConfig, load_config
 from transformer_workshop.terminal import main
+from transformer_workshop.translator import Translator, build_model, load_translator
 
 ROOT = at.project_folder()
 CAPTIONS = ROOT / "models" / "captions"
@@ -32,33 +41,33 @@ def untrained(folder, seed=0, **own):
     torch.manual_seed(seed)
     config = small_config(folder, SIX, N=2, max_tokens=40, **own)
     text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
     for weight in model.parameters():  # norms and biases have to arrive, too
         weight.data += 0.1 * torch.randn_like(weight)
-    return at.Translator(model, text, config)
+    return Translator(model, text, config)
 
 
 def exported(translator, folder, *quantization):
-    at.export_to_ctranslate2(translator, folder / "engine", *quantization)
-    return at.load_exported(folder / "engine", "cpu")
+    export_to_ctranslate2(translator, folder / "engine", *quantization)
+    return load_exported(folder / "engine", "cpu")
 
 
 @pytest.fixture(scope="module")
 def captions():
-    return at.load_translator(CAPTIONS, "cpu")
+    return load_translator(CAPTIONS, "cpu")
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory, captions):
     """Export the captions model; return the folder."""
     folder = tmp_path_factory.mktemp("exported") / "engine"
-    at.export_to_ctranslate2(captions, folder)
+    export_to_ctranslate2(captions, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def german(captions):
-    return [src for src, _ in at.load_pairs(captions.config, "test")]
+    return [src for src, _ in load_pairs(captions.config, "test")]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +79,7 @@ def small(tmp_path_factory):
 
 
 def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
-    loaded = at.load_exported(engine, "cpu")
+    loaded = load_exported(engine, "cpu")
     assert loaded.translate(german, 1) == captions.translate(german, 1)
 
 
@@ -79,9 +88,9 @@ def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 def test_greedy_is_equal_line_by_line_on_multi30k(tmp_path, name):
     """Compare outputs on test_2016_flickr; no choice is based on them."""
-    translator = at.load_translator(ROOT / "models" / name, "cpu")
+    translator = load_translator(ROOT / "models" / name, "cpu")
     loaded = exported(translator, tmp_path)
-    sentences = [src for src, _ in at.load_pairs(translator.config, "test")[:300]]
+    sentences = [src for src, _ in load_pairs(translator.config, "test")[:300]]
     assert loaded.translate(sentences, 1) == translator.translate(sentences, 1)
 
 
@@ -108,7 +117,7 @@ def test_models_of_all_kinds_write_the_same(tmp_path, own):
 
 def test_the_penalty_is_ours(captions, engine, german):
     """Check that it changes outputs, and those of both programs alike."""
-    loaded, some = at.load_exported(engine, "cpu"), german[:60]
+    loaded, some = load_exported(engine, "cpu"), german[:60]
     short, long = (captions.translate(some, 5, alpha) for alpha in (-3.0, 3.0))
     assert short != long
     for alpha, same in ((-3.0, short), (3.0, long)):
@@ -196,7 +205,7 @@ def test_another_model_is_refused(tmp_path, change, words):
     change(translator.model)
     before = set(tmp_path.iterdir())
     with pytest.raises(DataError) as refusal:
-        at.export_to_ctranslate2(translator, tmp_path / "engine")
+        export_to_ctranslate2(translator, tmp_path / "engine")
     line = str(refusal.value)
     assert "cannot express" in line and all(word in line for word in words), line
     assert set(tmp_path.iterdir()) == before
@@ -204,7 +213,7 @@ def test_another_model_is_refused(tmp_path, change, words):
 
 def test_a_rounding_that_does_not_exist_is_refused(tmp_path, small):
     with pytest.raises(DataError, match="int3.*float32, int8"):
-        at.export_to_ctranslate2(small, tmp_path / "engine", "int3")
+        export_to_ctranslate2(small, tmp_path / "engine", "int3")
 
 
 # the folder appears whole or not at all
@@ -214,7 +223,7 @@ def test_what_is_there_is_left_alone(tmp_path, small):
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "thoughts.txt").write_text("mine")
     with pytest.raises(DataError, match="exists already"):
-        at.export_to_ctranslate2(small, tmp_path / "engine")
+        export_to_ctranslate2(small, tmp_path / "engine")
     assert list(contents(tmp_path)) == ["engine/thoughts.txt"]
 
 
@@ -230,7 +239,7 @@ def test_what_is_there_is_left_alone(tmp_path, small):
 def test_a_failing_export_leaves_nothing(tmp_path, small, monkeypatch, moment):
     break_off(monkeypatch, moment, OSError(28, "No space left on device"))
     with pytest.raises(DataError, match="engine.*can't be written .No space left"):
-        at.export_to_ctranslate2(small, tmp_path / "engine")
+        export_to_ctranslate2(small, tmp_path / "engine")
     assert not any(tmp_path.iterdir())
 
 
@@ -240,7 +249,7 @@ def test_a_killed_export_is_no_model_and_does_not_block_the_next(
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setattr("shutil.rmtree", lambda *_, **__: None)
         break_off(patch, ((os, "replace"), 3), SystemExit)
-        at.export_to_ctranslate2(small, tmp_path / "engine")
+        export_to_ctranslate2(small, tmp_path / "engine")
     assert any(tmp_path.iterdir()) and not (tmp_path / "engine").exists()
     error = refused(capfd, "translate", "--model", str(tmp_path / "engine"), "Hund")
     assert "is not a folder" in error
@@ -307,7 +316,7 @@ def test_a_line_that_is_too_long_is_refused_alike(engine, capfd, feed):
 
 
 def test_evaluate_takes_an_exported_folder(engine, capfd, captions, tmp_path):
-    src, ref = write_text(tmp_path, at.load_pairs(captions.config, "test")[:20])
+    src, ref = write_text(tmp_path, load_pairs(captions.config, "test")[:20])
     scores = []
     for model in (engine, CAPTIONS):
         files = f"--model={model}", f"--src={src}", f"--ref={ref}"
@@ -353,15 +362,15 @@ def test_a_missing_package_is_named(argv, engine, capfd, tmp_path, monkeypatch):
 
 def test_apples_gpu_is_not_the_engines(engine, monkeypatch):
     monkeypatch.setattr(the_engine, "choose_device", lambda name: torch.device("mps"))
-    assert at.load_exported(engine, "auto").translate(["Ein Hund."])
+    assert load_exported(engine, "auto").translate(["Ein Hund."])
     with pytest.raises(DataError, match="device mps.*Use cpu"):
-        at.load_exported(engine, "mps")
+        load_exported(engine, "mps")
 
 
 def test_a_run_does_not_take_the_folder_of_an_exported_model(engine, captions):
-    assert at.is_exported(engine) and not at.is_exported(CAPTIONS)
-    assert at.load_config(engine) == captions.config
+    assert is_exported(engine) and not is_exported(CAPTIONS)
+    assert load_config(engine) == captions.config
     before = contents(engine)
     with pytest.raises(DataError, match="exported for an inference engine"):
-        at.open_run_folder(at.TrainingConfig(run_dir=str(engine)))
+        open_run_folder(TrainingConfig(run_dir=str(engine)))
     assert contents(engine) == before

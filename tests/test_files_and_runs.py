@@ -25,13 +25,20 @@ from annotated_transformer import DataError, read_lines
 from transformer_workshop.files import (
     load_tensors,
     load_with_notes,
+    read_json,
     reported,
     save_tensors,
     write_atomically,
+    write_json,
 )
-from transformer_workshop.runs import run_files
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.translator import load_translator
+from transformer_workshop.runs import average_checkpoints, open_run_folder, run_files
+from transformer_workshop.settings import TrainingConfig, load_config
+from transformer_workshop.translator import (
+    Translator,
+    build_model,
+    load_translator,
+    save_translator,
+)
 
 # errors
 
@@ -284,7 +291,7 @@ def test_weights_of_older_versions_have_todays_names(tmp_path):
     name = "layers.0.self_attn.k_norm.weight"
     save_tensors(before, {name.replace("k_norm", "attention.key_norm"): torch.zeros(2)})
     save_tensors(after, {name: torch.ones(2)})
-    assert at.average_checkpoints([before, after])[name].tolist() == [0.5, 0.5]
+    assert average_checkpoints([before, after])[name].tolist() == [0.5, 0.5]
 
 
 @pytest.fixture(scope="module")
@@ -357,43 +364,43 @@ def run(trained, tmp_path):
 
 def edit_config(folder, edit):
     """Edit the settings in a folder's config.json."""
-    written = at.read_json(folder / "config.json")
+    written = read_json(folder / "config.json")
     edit(written["config"])
-    at.write_json(folder / "config.json", written)
+    write_json(folder / "config.json", written)
 
 
 def test_what_does_not_change_the_weights_may_change(run):
     folder, config = run
     other = dataclasses.replace(config, beam_size=2, length_penalty=0.2)
-    at.open_run_folder(other)
-    assert at.load_config(folder) == other
+    open_run_folder(other)
+    assert load_config(folder) == other
 
 
 def test_epochs_may_grow_and_shrink_only_if_they_do_not_shape_the_schedule(run):
     folder, config = run
     more = dataclasses.replace(config, epochs=2)
-    at.open_run_folder(more)
-    assert at.load_config(folder) == more
+    open_run_folder(more)
+    assert load_config(folder) == more
     with pytest.raises(DataError, match=r"epochs \(2 there, 1 now\)"):
-        at.open_run_folder(config)
+        open_run_folder(config)
     edit_config(folder, lambda settings: settings.update(schedule="inverse_sqrt"))
-    at.open_run_folder(dataclasses.replace(config, schedule="inverse_sqrt"))
+    open_run_folder(dataclasses.replace(config, schedule="inverse_sqrt"))
 
 
 def test_a_setting_younger_than_a_run_had_its_default_there(run):
     folder, config = run
     edit_config(folder, lambda settings: settings.pop("r_drop"))
     with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
-        at.open_run_folder(dataclasses.replace(config, r_drop=1.0))
-    at.open_run_folder(config)
+        open_run_folder(dataclasses.replace(config, r_drop=1.0))
+    open_run_folder(config)
 
 
 def test_a_start_without_checkpoints_may_change_everything(tmp_path):
     config = TrainingConfig(run_dir=str(tmp_path))
-    at.open_run_folder(config)
+    open_run_folder(config)
     other = dataclasses.replace(config, d_model=32)
-    at.open_run_folder(other)
-    assert at.load_config(tmp_path) == other
+    open_run_folder(other)
+    assert load_config(tmp_path) == other
 
 
 def test_restart_deletes_the_run_and_nothing_else(run):
@@ -401,7 +408,7 @@ def test_restart_deletes_the_run_and_nothing_else(run):
     mine = {"notes.txt", "checkpoints/mine.safetensors", "step-1.safetensors"}
     for name in mine:
         (folder / name).write_text("mine")
-    at.open_run_folder(dataclasses.replace(config, seed=5), restart=True)
+    open_run_folder(dataclasses.replace(config, seed=5), restart=True)
     left = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert left == mine | {"config.json"}
 
@@ -410,14 +417,14 @@ def test_a_restart_that_is_broken_off_can_be_given_again(run, monkeypatch):
     folder, config = run
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         break_off(patch, ((at.Path, "unlink"), 3), KeyboardInterrupt())
-        at.open_run_folder(config, restart=True)
+        open_run_folder(config, restart=True)
     assert (folder / "config.json").exists()
-    at.open_run_folder(config, restart=True)
+    open_run_folder(config, restart=True)
     assert [path.name for path in run_files(folder)] == ["config.json"]
 
 
 def test_the_configuration_file_says_what_it_was_run_with(trained):
-    written = at.read_json(f"{trained.run_dir}/config.json")
+    written = read_json(f"{trained.run_dir}/config.json")
     assert written["config"] == dataclasses.asdict(trained)
     assert {"seed", "threads", "precision"} <= written["config"].keys()
     (start,) = written["starts"]
@@ -435,7 +442,7 @@ def test_a_finished_run_is_a_translator(trained, tmp_path):
     weights = load_tensors(f"{trained.run_dir}/model.safetensors")
     for name, weight in translator.model.state_dict().items():
         assert torch.equal(weight, weights[name])
-    at.save_translator(tmp_path / "copy", translator)
+    save_translator(tmp_path / "copy", translator)
     copy = load_translator(tmp_path / "copy", "cpu")
     sentences = [german for german, _ in SIX]
     assert copy.translate(sentences) == translator.translate(sentences)
@@ -445,9 +452,9 @@ def test_a_finished_run_is_a_translator(trained, tmp_path):
 def test_a_translator_by_words_comes_back_too(trained, tmp_path):
     config = dataclasses.replace(trained, bpe_size=0, min_freq=1, tie="none")
     text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
-    translator = at.Translator(model, text, config)
-    at.save_translator(tmp_path / "words", translator)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    translator = Translator(model, text, config)
+    save_translator(tmp_path / "words", translator)
     copy = load_translator(tmp_path / "words", "cpu")
     assert copy.text.vocab_src.itos == text.vocab_src.itos
     assert copy.text.vocab_tgt.itos == text.vocab_tgt.itos

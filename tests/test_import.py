@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import annotated_transformer as at
+from transformer_workshop import names_of_2022
+from transformer_workshop.settings import CAPTIONS_MODEL
 
 ROOT = Path(at.__file__).parent
-WORKSHOP = sorted((ROOT / "transformer_workshop").glob("*.py"))
+WORKSHOP = sorted((ROOT / "transformer_workshop").rglob("*.py"))
 # Each package that only some functions need, and a call that needs it: of the textbook,
 # then of the workshop.
 TEXTBOOK = {
@@ -26,12 +28,12 @@ TEXTBOOK = {
     "altair": "at.attn_map(torch.ones(1, 1, 1, 1), 0, 0, ['a'], ['b'])",
 }
 NEEDED = {
-    "safetensors": "at.save_tensors('x', {})",
-    "filelock": "at.claim_folder(at.Path('x')).__enter__()",
-    "altair": "at.use_charts()",
-    "sacrebleu": "at.evaluate(Echo(), [('a', 'b')])",
-    "datasets": "__import__('transformer_workshop.corpora').corpora._datasets()",
-    "ctranslate2": "at.load_exported('x')",
+    "safetensors": "files.save_tensors('x', {})",
+    "filelock": "runs.claim_folder(at.Path('x')).__enter__()",
+    "altair": "pictures.use_charts()",
+    "sacrebleu": "translator.evaluate(Echo(), [('a', 'b')])",
+    "datasets": "corpora._datasets()",
+    "ctranslate2": "engine.load_exported('x')",
 }
 # Blocked once torch is imported, since torch itself brings some of them along.
 OTHERS = "GPUtil tqdm vl_convert IPython jupytext matplotlib".split()
@@ -79,7 +81,10 @@ def with_torch_alone(code, folder, copied=False):
 
 def complaints(calls, folder, copied=False):
     """Return what calls raise, and print, if no package but torch is installed."""
+    files = "corpora, engine, files, pictures, runs, terminal, translator"
+    imported = "" if copied else f"from transformer_workshop import {files}"
     code = f"""
+        {imported}
         class Echo:
             def translate(self, sentences, *args, **kwargs):
                 return list(sentences)
@@ -123,7 +128,6 @@ def alone(tmp_path_factory):
 
 
 def test_the_textbook_alone_trains_and_decodes(alone):
-    """Expect a name of the workshop to be refused with the reason, too."""
     code = """
         from annotated_transformer import *
         torch.manual_seed(0)
@@ -139,28 +143,45 @@ def test_the_textbook_alone_trains_and_decodes(alone):
         src = torch.tensor([[1, 2, 3]])
         assert greedy_decode(model, src, torch.ones(1, 1, 3), 4, 1).shape == (1, 4)
 
-        assert "make_model" in dir(at) and "make_model" in at.__all__
-        assert "load_translator" not in dir(at) and "load_translator" not in at.__all__
+        assert "make_model" in at.__all__ and "run_model_example" not in at.__all__
         missing = [name for name in at.__all__ if not hasattr(at, name)]
         assert not missing, missing
-        at.load_translator
+        at.make_modell
     """
     done = with_torch_alone(code, alone, copied=True)
     assert done.returncode == 1 and done.stdout == ""
-    *_, last = done.stderr.splitlines()
-    assert last.startswith("AttributeError: annotated_transformer has no attribute")
-    assert last.endswith("the package transformer_workshop isn't installed")
+    assert done.stderr.endswith(DID_YOU_MEAN)
 
 
-def test_a_name_that_nobody_defines_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="has no attribute 'no_such_name'$"):
-        at.no_such_name  # noqa: B018
+DID_YOU_MEAN = (
+    "AttributeError: module 'annotated_transformer' has no attribute 'make_modell'. "
+    "Did you mean: 'make_model'?\n"
+)
+
+
+def test_a_typo_is_answered_with_the_name_that_was_meant(tmp_path):
+    done = python("import annotated_transformer as at\nat.make_modell", tmp_path)
+    assert done.stderr.endswith(DID_YOU_MEAN)
+
+
+def test_an_old_cell_finds_the_names_of_the_2022_post(tmp_path):
+    code = """
+        from annotated_transformer import *
+        from transformer_workshop import names_of_2022
+        assert run_model_example is names_of_2022.run_model_example
+        assert make_model and "load_translator" not in globals()
+    """
+    done = python(code, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert set(names_of_2022.__all__) < set(at.__all__)
+    for name in names_of_2022.__all__:
+        assert getattr(at, name) is getattr(names_of_2022, name)
 
 
 def test_exactly_the_functions_that_need_a_package_ask_for_it(alone, tmp_path):
     """Expect a command to do so in one line."""
-    model = str(ROOT / at.CAPTIONS_MODEL)
-    command = f"at.main(['translate', '--model', {model!r}, 'Ein Hund.'])"
+    model = str(ROOT / CAPTIONS_MODEL)
+    command = f"terminal.main(['translate', '--model', {model!r}, 'Ein Hund.'])"
     said, _ = complaints(list(TEXTBOOK.values()), alone, copied=True)
     more, printed = complaints([*NEEDED.values(), command], tmp_path)
     assert more.pop() == "no error"
@@ -204,21 +225,25 @@ def imports(tree):
             yield from imports(node)
 
 
+def module_of(path):
+    """Return the name by which a file of the workshop is imported."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
 def files_used(path):
     """Return the workshop's files that one of them imports, also inside functions."""
-    package, stems = "transformer_workshop", {path.stem for path in WORKSHOP}
-    used = set()
-    for module, name in imports(ast.parse(path.read_text("utf-8"))):
-        if module == package:
-            used.add(name if name in stems else "__init__")
-        elif module.startswith(package + "."):
-            used.add(module.removeprefix(package + "."))
-    return used
+    files = set(map(module_of, WORKSHOP))
+    found = imports(ast.parse(path.read_text("utf-8")))
+    used = {f"{m}.{n}" if f"{m}.{n}" in files else m for m, n in found}
+    return used & files
 
 
 def test_the_arrows_between_the_workshops_files_form_no_circle():
-    arrows = {path.stem: files_used(path) for path in WORKSHOP}
-    assert arrows["terminal"] and arrows["__init__"] == set()
+    arrows = {module_of(path): files_used(path) for path in WORKSHOP}
+    package = "transformer_workshop"
+    assert arrows[f"{package}.terminal"] and arrows[package] == set()
     leaves = []
     while arrows:
         free = [name for name, used in arrows.items() if used <= set(leaves)]
@@ -226,10 +251,11 @@ def test_the_arrows_between_the_workshops_files_form_no_circle():
         leaves += free
         for name in free:
             del arrows[name]
-    assert leaves.index("files") < leaves.index("runs") < leaves.index("commands")
+    order = [leaves.index(f"{package}.{n}") for n in ("files", "runs", "commands")]
+    assert order == sorted(order)
 
 
-@pytest.mark.parametrize("path", WORKSHOP, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WORKSHOP, ids=module_of)
 def test_no_private_name_is_imported_from_another_file(path):
     found = list(imports(ast.parse(path.read_text("utf-8"))))
     assert not [name for _, name in found if name.startswith("_") and name[1] != "_"]

@@ -31,12 +31,16 @@ import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop import corpora
 from transformer_workshop.corpora import (
+    load_examples,
+    load_pairs,
     load_text,
     open_store,
     pack_text,
     prepare_store,
     stream_parallel,
 )
+from transformer_workshop.files import read_json, write_json
+from transformer_workshop.runs import open_run_folder
 from transformer_workshop.terminal import main
 
 MODULE = Path(at.__file__)
@@ -72,9 +76,9 @@ def opened(config):
 def in_lists(config):
     """Read the same corpus as chapter 3 does, without a store."""
     plain = dataclasses.replace(config, store=None)
-    pairs = at.load_pairs(plain, "train")
+    pairs = load_pairs(plain, "train")
     text = at.prepare_text(pairs, plain.bpe_size, plain.min_freq)
-    return at.load_examples(plain, "train", text), text
+    return load_examples(plain, "train", text), text
 
 
 # what is written
@@ -199,8 +203,8 @@ def test_the_program_writes_nothing_else_and_fetches_nothing(config, tmp_path):
         def refuse(*args, **kwargs):
             raise AssertionError("no network")
         socket.getaddrinfo = refuse
-        import annotated_transformer as at
-        raise SystemExit(at.main(["prepare", "--workers", "2", *{flags(config)!r}]))
+        from transformer_workshop.terminal import main
+        raise SystemExit(main(["prepare", "--workers", "2", *{flags(config)!r}]))
     """
     home = tmp_path / "home"
     home.mkdir()
@@ -244,7 +248,7 @@ def test_text_that_has_grown_is_not_taken_for_what_was_prepared(config):
 
 
 def test_a_store_does_not_overwrite_a_run(config):
-    at.open_run_folder(config)
+    open_run_folder(config)
     before = contents(config.run_dir)
     with pytest.raises(DataError, match="exists already"):
         prepare_store(dataclasses.replace(config, store=config.run_dir))
@@ -282,7 +286,7 @@ def test_a_file_that_is_gone_or_cut_off_is_refused(prepared, name):
 
 def test_a_description_of_other_data_is_refused(prepared):
     path = Path(prepared.store) / "store.json"
-    at.write_json(path, at.read_json(path) | {"pairs": 34})
+    write_json(path, read_json(path) | {"pairs": 34})
     with pytest.raises(DataError, match="35 of 34 pairs"):
         opened(prepared)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop import living
+from transformer_workshop.pictures import chapter_1, chapter_6, controls
 
 VEGA = "application/vnd.vegalite.v5+json"
 vl_convert = pytest.importorskip("vl_convert")
@@ -67,7 +67,7 @@ def test_es_wins_only_where_the_query_points_away():
 @pytest.mark.parametrize("divide", [False, True])
 def test_softmax_by_width(log_width, divide):
     scores = torch.randn(16, generator=torch.Generator().manual_seed(0))
-    spec = living.softmax_by_width(scores.tolist()).to_dict()
+    spec = chapter_1.softmax_by_width(scores.tolist()).to_dict()
     shown = texts(spec, log_width=log_width, divide=divide)
     largest = (scores * (1 if divide else 2 ** (log_width / 2))).softmax(dim=0).max()
     assert f"{largest:.2f}" in shown
@@ -86,7 +86,7 @@ MASKS = {
 @pytest.mark.parametrize("hides", MASKS)
 def test_mask_by_hand_agrees_with_attention(hides):
     scores = torch.randn(5, 5, generator=torch.Generator().manual_seed(0))
-    spec = living.mask_by_hand(list("abcde"), scores).to_dict()
+    spec = chapter_1.mask_by_hand(list("abcde"), scores).to_dict()
     shown = texts(spec, hides=hides)
     mask = MASKS[hides]
     width = math.sqrt(5)
@@ -98,7 +98,7 @@ def test_mask_by_hand_agrees_with_attention(hides):
 
 @pytest.mark.parametrize("position, base", [(0, 4), (44, 4), (7, 2)])
 def test_position_clocks_count_on_from_the_position(position, base):
-    spec = living.position_clocks(8, 60, [0, 1]).to_dict()
+    spec = chapter_1.position_clocks(8, 60, [0, 1]).to_dict()
     shown = texts(spec, position=position, log_base=base)
     assert str(position) in shown and str(position + 5) in shown
 
@@ -113,7 +113,7 @@ def test_beam_steps_show_the_searches_of_the_chapter():
     shown = texts(spec)
     assert "The boy is carrying an elephant ." in shown and "-1.57" in shown
     for alpha, winner in ((0.6, "juice"), (3.0, "cold water")):
-        shown = texts(spec, living.GREEN, sentence=1, alpha=alpha)
+        shown = texts(spec, controls.GREEN, sentence=1, alpha=alpha)
         assert f"The boy is drinking {winner} ." in shown and len(shown) == 2
     counts = [len(texts(spec, step=step)) for step in (3, 4, 8)]
     assert counts[1] - counts[0] == 6 and counts[2] > counts[1]
@@ -123,7 +123,7 @@ def test_beam_steps_show_the_searches_of_the_chapter():
     "m, n, score", [(3, 1, "0.34"), (7, 5, "0.34"), (8, 5, "0.00")]
 )
 def test_rotary_hands_show_the_scores_of_the_chapter(m, n, score):
-    shown = texts(living.rotary_hands(45, 15, 24).to_dict(), m=m, n=n)
+    shown = texts(chapter_6.rotary_hands(45, 15, 24).to_dict(), m=m, n=n)
     assert any(each.endswith(f"score {score}") for each in shown), shown
 
 
@@ -135,7 +135,7 @@ def test_next_word_draws_from_what_restrict_leaves(temperature, top_k, top_p):
     logits = torch.randn(40, generator=torch.Generator().manual_seed(3)) * 2
     log_p = logits.log_softmax(dim=0).sort(descending=True).values
     words = [f"w{i}" for i in range(40)]
-    spec = living.next_word(words, log_p.tolist(), {1.0: ["a sample"]}).to_dict()
+    spec = chapter_6.next_word(words, log_p.tolist(), {1.0: ["a sample"]}).to_dict()
     shown = texts(spec, temperature=temperature, top_k=top_k, top_p=top_p)
     k = None if top_k == 30 else top_k
     p = at.restrict((log_p / temperature).log_softmax(-1), k, top_p).softmax(-1)

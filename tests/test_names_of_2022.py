@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,18 +10,25 @@ import torch
 
 import annotated_transformer as at
 from annotated_transformer import DataError
+from transformer_workshop.names_of_2022 import (
+    check_outputs,
+    is_interactive_notebook,
+    load_old_weights,
+    load_trained_model,
+    show_example,
+    translate_sentence,
+)
 from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.terminal import _command_line
 
 
 def test_a_kernel_is_known_by_its_shell(monkeypatch):
     ipython = SimpleNamespace(get_ipython=lambda: None)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
-    assert not at.is_interactive_notebook()
+    assert not is_interactive_notebook()
     ipython.get_ipython = lambda: SimpleNamespace()  # a shell in a terminal
-    assert not at.is_interactive_notebook() and at.show_example(len, ["abc"]) is None
+    assert not is_interactive_notebook() and show_example(len, ["abc"]) is None
     ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
-    assert at.is_interactive_notebook() and at.show_example(len, ["abc"]) == 3
+    assert is_interactive_notebook() and show_example(len, ["abc"]) == 3
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ VOCAB = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
 
 def test_the_outputs_checked_are_those_of_the_first_pairs(model, capsys):
     batches = [torch.tensor([[0, 4 + i, 5 + i, 1], [0, 9 - i, 1, 2]]) for i in range(3)]
-    results = at.check_outputs([(b, b) for b in batches], model, VOCAB, VOCAB, 5)
+    results = check_outputs([(b, b) for b in batches], model, VOCAB, VOCAB, 5)
     rows = [row[row != at.PAD] for batch in batches for row in batch]
     assert len(results) == 5
     for row, (batch, source, target, ids, text) in zip(rows, results, strict=False):
@@ -63,8 +68,8 @@ def test_translate_sentence_is_greedy_decoding(model):
         preprocess=list, lower=True,
     )  # fmt: skip
     rest = (field, field, model, "cpu", 8)
-    words, seen = at.translate_sentence("abz", *rest)
-    assert at.translate_sentence(["A", "b", "?"], *rest)[0] == words
+    words, seen = translate_sentence("abz", *rest)
+    assert translate_sentence(["A", "b", "?"], *rest)[0] == words
     src = torch.tensor([[at.START, 4, 5, at.UNK, at.END]])
     ids = at.greedy_decode(model, src, torch.ones(1, 1, 5), 9, 0, end_symbol=1)
     assert words == VOCAB.tokens(ids[0, 1:].tolist())
@@ -107,61 +112,13 @@ def test_a_checkpoint_of_2022_loads_without_its_table_of_positions():
     old = {**source.state_dict(), "src_embed.1.pe": torch.zeros(1, 5000, 8)}
     with pytest.raises(RuntimeError, match="pe"):
         model.load_state_dict(old)
-    at.load_old_weights(model, old)
+    load_old_weights(model, old)
     assert all(map(torch.equal, model.parameters(), source.parameters()))
     assert model.src_embed[1].pe[0, 0, 1] == 1
 
 
 def test_the_trained_model_keeps_its_attention_unasked():
-    model = at.load_trained_model()
+    model = load_trained_model()
     model.encode(torch.randint(4, 100, (1, 5)), torch.ones(1, 1, 5))
     heads = model.encoder.layers[0].self_attn.h
     assert at.get_encoder(model, 0).shape == (1, heads, 5, 5)
-
-
-def renamed() -> list[list[str]]:
-    """Return the rows of chapter 97's last table: old names, and what is there now."""
-    chapter = at.project_folder() / "notebooks" / "97_coming_from_2018_or_2022.md"
-    _, table = chapter.read_text("utf-8").split("## Changed since version 2026.2")
-    return [row.split("|")[1:3] for row in re.findall(r"^\|.*", table, re.M)[2:]]
-
-
-def interface_of_2026_2() -> dict[str, list[str]]:
-    """Return the exported names, and the flags of each command, of version 2026.2."""
-    text = Path(__file__).with_name("interface_of_2026_2.txt").read_text("utf-8")
-    lines = (line.partition(": ") for line in text.splitlines()[1:])
-    return {what: found.split() for what, _, found in lines}
-
-
-def has_row(what: str) -> bool:
-    """Return whether chapter 97's table says what to use in place of a name or flag."""
-    return any(re.search(rf"`{re.escape(what)}\b", old) for old, _ in renamed())
-
-
-def test_a_name_of_2026_2_is_there_or_has_a_row():
-    names = interface_of_2026_2()["names"]
-    lost = [n for n in names if not hasattr(at, n) and not has_row(n)]
-    assert len(names) == 223 and lost == []
-
-
-def test_a_flag_of_2026_2_is_there_or_has_a_row():
-    parser, frozen = _command_line(), interface_of_2026_2()
-    [commands] = [a.choices for a in parser._actions if isinstance(a.choices, dict)]
-    frozen.pop("names")
-    lost = []
-    for command, flags in frozen.items():
-        known = parser if command == "(all)" else commands[command]
-        taken = [
-            w for a in known._actions for w in a.option_strings or [a.dest.upper()]
-        ]
-        whole = [f"{command} {flag}" for flag in flags if flag not in taken]
-        lost += [each for each in whole if not has_row(each)]
-    assert sum(map(len, frozen.values())) == 117 and lost == []
-
-
-def test_what_the_table_names_is_there():
-    """Look up the first name that each row says to use instead."""
-    places = at, at.Translator, at.MultiHeadedAttention(1, 2)
-    names = [found[1] for _, new in renamed() if (found := re.search(r"`(\w+)", new))]
-    missing = [n for n in names if not any(hasattr(place, n) for place in places)]
-    assert len(names) > 10 and missing == []

@@ -14,13 +14,22 @@ import torch
 
 import annotated_transformer as at
 from transformer_workshop import own_data, translator
-from transformer_workshop.corpora import read_pairs
+from transformer_workshop.corpora import (
+    load_examples,
+    load_pairs,
+    prepare_store,
+    read_pairs,
+)
+from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.settings import SCALES, choose_config
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
+    Translation,
     Translator,
+    calibrate,
     choose_tokenizer,
     load_translator,
+    respell,
     split_sentences,
 )
 
@@ -61,8 +70,8 @@ def test_settings_come_from_the_number_of_pairs(files):
     config, text = own_data.fit_to_data(files)
     scale = SCALES[0]
     assert (config.N, config.d_model, config.dropout) == (2, 96, scale.dropout)
-    examples = at.load_examples(config, "train", text)
-    updates = at.count_updates(examples, config.batch_tokens, config.epochs)
+    examples = load_examples(config, "train", text)
+    updates = count_updates(examples, config.batch_tokens, config.epochs)
     assert updates == pytest.approx(scale.updates, rel=0.2)
     assert config.warmup == pytest.approx(updates / 10, rel=0.2)
     assert f"--epochs {config.epochs}\n" in own_data.list_choices(config, files)
@@ -74,8 +83,8 @@ def test_what_is_given_stays(files):
     config, text = own_data.fit_to_data(given)
     assert (config.epochs, config.d_model, config.tie) == (1, 32, "none")
     assert isinstance(text.tokenizer_src, at.WordTokenizer)
-    examples = at.load_examples(config, "train", text)
-    assert config.warmup <= at.count_updates(examples, config.batch_tokens, 1)
+    examples = load_examples(config, "train", text)
+    assert config.warmup <= count_updates(examples, config.batch_tokens, 1)
     assert "--d-model" not in own_data.list_choices(config, given)
 
 
@@ -124,12 +133,12 @@ def test_a_run_is_extended_and_another_begins_with_its_weights(files, tmp_path, 
     first, second = (f"--run-dir={tmp_path}/{name}" for name in ("first", "second"))
     assert main(["train", first, *flags(files | whole)]) == 0
     assert main(["train", first, "--epochs=42"]) == 0
-    records = at.read_metrics(tmp_path / "first")
+    records = read_metrics(tmp_path / "first")
     assert [record["epoch"] for record in records] == [*range(1, 43)]
     assert "epoch 42/42: loss" in capsys.readouterr().err
     init = f"--init={tmp_path}/first"
     assert main(["train", second, init, "--epochs=1", *flags(files)]) == 0
-    fresh, begun = (at.read_metrics(tmp_path / name)[0] for name in ("first", "second"))
+    fresh, begun = (read_metrics(tmp_path / name)[0] for name in ("first", "second"))
     assert begun["valid_nll"] < fresh["valid_nll"]
     texts = [(tmp_path / name / "vocabulary.json") for name in ("first", "second")]
     assert texts[0].read_bytes() == texts[1].read_bytes()
@@ -212,8 +221,8 @@ def test_sentences_end_by_the_language(line, language, parts):
 
 def test_only_german_gets_umlauts():
     text = load_translator("models/captions", "cpu").text
-    assert at.respell("Ein Maedchen", text) == "Ein Mädchen"
-    assert at.respell("Ein Maedchen", text, "fr") == "Ein Maedchen"
+    assert respell("Ein Maedchen", text) == "Ein Mädchen"
+    assert respell("Ein Maedchen", text, "fr") == "Ein Maedchen"
 
 
 def test_spanish_and_guillemets_are_joined():
@@ -323,16 +332,16 @@ def test_a_note_shows_a_confidence_below_the_threshold(small):
     ],
 )
 def test_calibration_refuses_to_mislead(small, monkeypatch, outputs, confidences, why):
-    found = [at.Translation(*each) for each in zip(outputs, confidences, strict=True)]
+    found = [Translation(*each) for each in zip(outputs, confidences, strict=True)]
     monkeypatch.setattr(Translator, "translations", lambda *_: found)
     with pytest.raises(at.DataError, match=why):
-        at.calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
+        calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
 
 
 def test_a_model_that_is_always_right_doubts_what_is_less_certain(small, monkeypatch):
-    found = [at.Translation("A dog runs.", 0.5 + i / 200) for i in range(100)]
+    found = [Translation("A dog runs.", 0.5 + i / 200) for i in range(100)]
     monkeypatch.setattr(Translator, "translations", lambda *_: found)
-    chosen = at.calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
+    chosen = calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
     assert (chosen["threshold"], chosen["share"]) == (0.5, 0)
 
 
@@ -405,9 +414,7 @@ def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
     crossed = given | {"valid_src": given["valid_tgt"], "valid_tgt": given["valid_src"]}
     for settings, swapped in ((given, False), (crossed, True)):
         config = choose_config(**settings)
-        own_data.report_on_pairs(
-            *(at.load_pairs(config, s) for s in ("train", "valid"))
-        )
+        own_data.report_on_pairs(*(load_pairs(config, s) for s in ("train", "valid")))
         assert ("look swapped" in capsys.readouterr().err) == swapped
 
 
@@ -496,7 +503,7 @@ def test_validation_pairs_from_the_training_text_are_counted(files, tmp_path, ca
 
 def test_a_store_is_not_used_for_another_text(files, tmp_path, capsys):
     config = replace(choose_config(**files), store=str(tmp_path / "store"))
-    at.prepare_store(config)
+    prepare_store(config)
     other = files | {"store": config.store, "train_src": "other.txt"}
     assert main(["train", "--dry-run", *flags(other)]) == 2
     assert "made with another train_src" in capsys.readouterr().err

@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.speed import CheapDropout, map_in_threads, optimize_for_cpu
+from transformer_workshop.translator import load_translator
 
 CPU = torch.device("cpu")
 
@@ -38,8 +40,8 @@ def threads():
 def test_what_is_exchanged_shares_the_parameters():
     model = small_model(tie="all")
     before, names = dict(model.named_parameters()), list(model.state_dict())
-    at.optimize_for_cpu(model)
-    at.optimize_for_cpu(model)  # a second time changes nothing
+    optimize_for_cpu(model)
+    optimize_for_cpu(model)  # a second time changes nothing
     after = dict(model.named_parameters())
     assert names == list(model.state_dict()) and before.keys() == after.keys()
     assert all(after[name] is before[name] for name in before)
@@ -53,7 +55,7 @@ def test_an_optimized_model_computes_the_same(norm_first):
     """Compare outputs, losses and gradients, in training and in evaluation mode."""
     plain = small_model(dropout=0.0, norm_first=norm_first)
     fast = copy.deepcopy(plain)
-    at.optimize_for_cpu(fast)
+    optimize_for_cpu(fast)
     src, tgt = torch.randint(4, 40, (6, 9)), torch.randint(4, 40, (6, 8))
     src[2:, 6:] = tgt[3:, 5:] = at.PAD
     batch, criterion = at.Batch(src, tgt), at.LabelSmoothing(40, at.PAD, 0.1)
@@ -74,15 +76,15 @@ def test_an_optimized_model_computes_the_same(norm_first):
 def test_cheap_dropout_is_on_where_dropout_was():
     model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
     model[1].eval()
-    at.optimize_for_cpu(model)
-    assert [type(each) for each in model] == [at.CheapDropout] * 2
+    optimize_for_cpu(model)
+    assert [type(each) for each in model] == [CheapDropout] * 2
     assert [each.training for each in model] == [True, False]
 
 
 def test_cheap_dropout_drops_the_share_it_says_and_keeps_the_mean():
     torch.manual_seed(0)
     x = torch.ones(1_000_001, requires_grad=True)  # not a multiple of four
-    for drop in (nn.Dropout(0.25), at.CheapDropout(0.25)):
+    for drop in (nn.Dropout(0.25), CheapDropout(0.25)):
         y = drop(x)
         assert (y == 0).double().mean().item() == pytest.approx(0.25, abs=0.002)
         assert y.double().mean().item() == pytest.approx(1, abs=0.003)
@@ -105,7 +107,7 @@ def steps_of(model):
 def test_decoding_follows_the_weights(change):
     """Expect a model optimized before a change to decode like a plain one after it."""
     model = small_model(tie="all").eval()
-    at.optimize_for_cpu(model)
+    optimize_for_cpu(model)
     if change == "in place":
         model.decoder.layers[1].src_attn.linears[0].weight.data.mul_(2)
     elif change == "loaded":
@@ -125,14 +127,15 @@ def test_decoding_follows_the_weights(change):
 @only_glibc
 def test_what_lies_idle_is_given_back_when_it_is_too_much():
     program = """if True:
-        import os, torch, annotated_transformer as at
+        import os, torch
+        from transformer_workshop.speed import keep_freed_memory
         def resident():
             pages = open("/proc/self/statm").read().split()[1]
             return int(pages) * os.sysconf("SC_PAGE_SIZE") >> 20
         weight = torch.nn.Parameter(torch.zeros(1))
         optimizer = torch.optim.SGD([weight], lr=1.0)
         optimizer.step()  # which loads more of PyTorch, once
-        at.keep_freed_memory(200 * 2**20)
+        keep_freed_memory(200 * 2**20)
         for megabytes in (150, 300):
             blocks = [torch.ones(2**18) for _ in range(megabytes)]
             last = torch.ones(2**18)  # they don't lie at the heap's end
@@ -183,7 +186,7 @@ def test_groups_meet_as_many_threads_as_torch_has(threads):
         meeting.wait()  # passes only if two are at work together
         return n, torch.get_num_threads()
 
-    found = list(at.map_in_threads(work, [1, 2, 3, 4], CPU))
+    found = list(map_in_threads(work, [1, 2, 3, 4], CPU))
     assert found == [(1, 1), (2, 1), (3, 1), (4, 1)]
     assert torch.get_num_threads() == 2
 
@@ -195,7 +198,7 @@ def test_a_group_alone_stays_in_the_thread_that_asked(threads):
         return n, threading.get_ident(), torch.get_num_threads()
 
     alone = (7, threading.get_ident(), 1)
-    assert list(at.map_in_threads(work, [7], CPU)) == [alone]
+    assert list(map_in_threads(work, [7], CPU)) == [alone]
     assert torch.get_num_threads() == 2
 
 
@@ -208,7 +211,7 @@ def test_a_graphics_card_gets_one_group_at_a_time():
         return n
 
     groups = list(range(50))
-    assert list(at.map_in_threads(work, groups, torch.device("cuda"))) == groups
+    assert list(map_in_threads(work, groups, torch.device("cuda"))) == groups
 
 
 def test_an_error_reaches_the_reader_and_stops_the_rest():
@@ -220,12 +223,12 @@ def test_an_error_reaches_the_reader_and_stops_the_rest():
         done.append(n)
 
     with pytest.raises(at.DataError, match="group 1"):
-        list(at.map_in_threads(work, range(1000), CPU))
+        list(map_in_threads(work, range(1000), CPU))
     assert len(done) < 1000
 
 
 def test_threads_translate_as_one_does(threads):
-    translator = at.load_translator(at.project_folder() / "models" / "captions", "cpu")
+    translator = load_translator(at.project_folder() / "models" / "captions", "cpu")
     translator.config = dataclasses.replace(translator.config, batch_tokens=500)
     sentences = at.read_lines(at.data_file("captions", "test.de"))[:60]
     alone = translator.translate(sentences)

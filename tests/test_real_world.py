@@ -18,10 +18,27 @@ from small_runs import program
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
-from transformer_workshop.runs import schedule_of
-from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.corpora import load_examples, load_pairs, load_text
+from transformer_workshop.files import load_with_notes, read_json
+from transformer_workshop.machine import choose_device
+from transformer_workshop.names_of_2022 import (
+    collate_batch,
+    create_dataloaders,
+    load_vocab,
+    train_model,
+)
+from transformer_workshop.recipes import RDrop
+from transformer_workshop.runs import (
+    build_losses,
+    count_updates,
+    read_metrics,
+    schedule_of,
+)
+from transformer_workshop.settings import CONFIGS, TrainingConfig
+from transformer_workshop.speed import LeanLabelSmoothing
+from transformer_workshop.translator import build_model, evaluate
 
-CAPTIONS = at.load_pairs(TrainingConfig(), "train")
+CAPTIONS = load_pairs(TrainingConfig(), "train")
 WHEN = {"Heute": "Today", "Jetzt": "Now", "Oft": "Often"}
 WHO = {"er": "he", "sie": "she", "Anna": "Anna", "Paul": "Paul"}
 DOES = {
@@ -65,12 +82,12 @@ def own_config(folder, **changes):
 
 
 def prepare(config):
-    pairs = at.load_pairs(config, "train")
+    pairs = load_pairs(config, "train")
     return at.prepare_text(pairs, config.bpe_size, config.min_freq)
 
 
 def train_own(config):
-    return at.train_model(*prepare(config), config)
+    return train_model(*prepare(config), config)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +120,7 @@ def test_faulty_files_are_refused_with_file_and_line(tmp_path, src, tgt, complai
 
 def test_own_files_have_no_test_split(tmp_path):
     with pytest.raises(DataError, match="test split: has no files"):
-        at.load_pairs(own_config(tmp_path), "test")
+        load_pairs(own_config(tmp_path), "test")
 
 
 def test_own_files_take_the_place_of_a_split(tmp_path):
@@ -111,13 +128,13 @@ def test_own_files_take_the_place_of_a_split(tmp_path):
     files = {name: getattr(own, name) for name in ("train_src", "train_tgt")}
     mixed = dataclasses.replace(own, dataset="captions", valid_src=None, valid_tgt=None)
     for split in ("valid", "test"):
-        expected = at.load_pairs(TrainingConfig(), split)
-        assert at.load_pairs(mixed, split) == expected
-    assert at.load_pairs(mixed, "train") == at.read_parallel(*files.values())
+        expected = load_pairs(TrainingConfig(), split)
+        assert load_pairs(mixed, split) == expected
+    assert load_pairs(mixed, "train") == at.read_parallel(*files.values())
     for missing in files:
         alone = dataclasses.replace(mixed, **{missing: None})
         with pytest.raises(DataError, match="one file instead of two"):
-            at.load_pairs(alone, "train")
+            load_pairs(alone, "train")
 
 
 # tokens
@@ -159,7 +176,7 @@ def test_captions_survive_tokenizing(words):
 
 @pytest.mark.multi30k
 def test_multi30k_survives_tokenizing(words):
-    pairs = at.load_pairs(TrainingConfig("multi30k"), "valid")
+    pairs = load_pairs(TrainingConfig("multi30k"), "valid")
     assert joined_again(pairs, words) > 0.99
 
 
@@ -203,7 +220,7 @@ def text():
 
 
 def test_default_vocabulary_is_that_of_the_captions(words, text, capsys):
-    src, tgt = at.load_vocab(*words)
+    src, tgt = load_vocab(*words)
     assert str(len(src)) in capsys.readouterr().out
     assert (src.itos, tgt.itos) == (text.vocab_src.itos, text.vocab_tgt.itos)
 
@@ -223,10 +240,10 @@ def test_subwords_share_one_vocabulary():
 @pytest.mark.slow
 def test_what_chapter_3_says_of_multi30ks_words(words):
     """Count again what is stored, and two words that occur once."""
-    stored = at.read_json(at.project_folder() / "results" / "multi30k_facts.json")
+    stored = read_json(at.project_folder() / "results" / "multi30k_facts.json")
     del stored["command"]
     assert program("benchmarks/multi30k_facts.py").measure() == stored
-    train = at.load_pairs(TrainingConfig("multi30k"), "train")
+    train = load_pairs(TrainingConfig("multi30k"), "train")
     counts = Counter(word for src, _ in train for word in words[0].tokenize(src))
     assert counts["Schneemobil"] == counts["Luftballonhut"] == 1
 
@@ -282,7 +299,7 @@ def padding_share(lengths, batch_tokens):
 def test_captions_are_packed_with_little_padding(text):
     examples, left_out = at.encode_pairs(CAPTIONS[::3], text, max_tokens=128)
     assert left_out == 0
-    budget = at.CONFIGS["tiny"].batch_tokens
+    budget = CONFIGS["tiny"].batch_tokens
     assert padding_share(at.lengths_of(examples), budget) < 0.06
 
 
@@ -339,7 +356,7 @@ def test_epochs_differ_and_repeat():
 
 def test_configurations_go_by_name():
     small = TrainingConfig.of("small")
-    assert small is TrainingConfig.of(small) is at.CONFIGS["small"]
+    assert small is TrainingConfig.of(small) is CONFIGS["small"]
     with pytest.raises(DataError, match="tiny, small, 2026, base, big"):
         TrainingConfig.of("huge")
 
@@ -349,7 +366,7 @@ def test_configurations_go_by_name():
     [("base", (6, 512, 2048, 8, 0.1)), ("big", (6, 1024, 4096, 16, 0.3))],
 )
 def test_presets_of_the_paper(name, sizes):
-    c = at.CONFIGS[name]
+    c = CONFIGS[name]
     assert (c.N, c.d_model, c.d_ff, c.h, c.dropout) == sizes
     assert (c.warmup, c.smoothing, c.schedule) == (4000, 0.1, "inverse_sqrt")
 
@@ -361,13 +378,13 @@ def test_auto_takes_the_first_device_there_is(monkeypatch):
     there = {"cuda": True, "mps": True}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there["cuda"])
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: there["mps"])
-    assert at.choose_device().type == "cuda"
+    assert choose_device().type == "cuda"
     there["cuda"] = False
-    assert at.choose_device().type == "mps"
+    assert choose_device().type == "mps"
     with pytest.raises(DataError, match="device cuda:1: is not there. Use mps or cpu"):
-        at.choose_device("cuda:1")
+        choose_device("cuda:1")
     there["mps"] = False
-    assert at.choose_device().type == "cpu"
+    assert choose_device().type == "cpu"
 
 
 def stand_in(folder, monkeypatch, script):
@@ -426,11 +443,9 @@ def test_step_k_uses_the_rate_of_step_k(schedule):
 def test_the_loss_of_validation_is_never_r_drop(r_drop):
     config = TrainingConfig(N=1, d_model=8, d_ff=8, h=2, r_drop=r_drop, smoothing=0.2)
     vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
-    train_loss, valid_loss = at.build_losses(
-        at.build_model(config, vocab, vocab), config
-    )
-    assert isinstance(train_loss.criterion, at.RDrop) == bool(r_drop)
-    assert type(valid_loss.criterion) is at.LeanLabelSmoothing
+    train_loss, valid_loss = build_losses(build_model(config, vocab, vocab), config)
+    assert isinstance(train_loss.criterion, RDrop) == bool(r_drop)
+    assert type(valid_loss.criterion) is LeanLabelSmoothing
     for each, smoothing in ((train_loss.criterion, 0.2), (valid_loss.criterion, 0.0)):
         assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, smoothing)
 
@@ -439,15 +454,15 @@ def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
     """Compare the weights of chapter 3's train and of the run that can be resumed."""
     config = own_config(tmp_path, epochs=2, dropout=0.0, warmup=3)
     text = prepare(config)
-    run = at.train_model(*text, config)
+    run = train_model(*text, config)
     examples, _ = at.encode_pairs(OWN, text, max_tokens=config.max_tokens)
     torch.manual_seed(config.seed)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
     at.train(model, examples, examples, config)
     for a, b in zip(model.parameters(), run.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-3)
     first, last = capsys.readouterr().out.splitlines()
-    record = at.read_metrics(config.run_dir)[-1]
+    record = read_metrics(config.run_dir)[-1]
     assert first.startswith("epoch 1   train ") and last.startswith("epoch 2   train ")
     assert last.endswith(f"perplexity {record['perplexity']:.1f}")
 
@@ -457,21 +472,21 @@ def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsy
     english = ["one two three four"] * 25
     files = write_files(tmp_path, valid_src=german, valid_tgt=english)
     config = TrainingConfig("files", **files)
-    at.load_examples(config, "valid", at.prepare_text(list(zip(german, german))))
+    load_examples(config, "valid", at.prepare_text(list(zip(german, german))))
     [target] = capsys.readouterr().err.splitlines()
     assert target.startswith("valid: 100.0% of the target tokens are unknown words")
     assert "--bpe-size" in target
-    at.load_examples(config, "valid", at.prepare_text(list(zip(german, english))))
+    load_examples(config, "valid", at.prepare_text(list(zip(german, english))))
     assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 
 
 def test_training_leaves_figures_and_a_translator(trained):
     config, translator = trained
-    records = at.read_metrics(config.run_dir)
+    records = read_metrics(config.run_dir)
     assert [record["epoch"] for record in records] == list(range(1, config.epochs + 1))
-    examples = at.load_examples(config, "train", at.load_text(Path(config.run_dir)))
+    examples = load_examples(config, "train", load_text(Path(config.run_dir)))
     batches = len(at.token_budget_batches(at.lengths_of(examples), config.batch_tokens))
-    updates = at.count_updates(
+    updates = count_updates(
         examples, config.batch_tokens, config.epochs, config.accum_iter
     )
     assert records[-1]["step"] == config.epochs * batches == updates
@@ -492,12 +507,12 @@ def test_the_best_epoch_by_validation_is_kept(tmp_path):
     )
     write_files(tmp_path, valid_src=src, valid_tgt=tgt)
     translator = train_own(config)
-    losses = [record["valid_nll"] for record in at.read_metrics(config.run_dir)]
+    losses = [record["valid_nll"] for record in read_metrics(config.run_dir)]
     best = min(range(6), key=losses.__getitem__)
-    _, notes = at.load_with_notes(Path(config.run_dir) / "best.safetensors")
+    _, notes = load_with_notes(Path(config.run_dir) / "best.safetensors")
     assert notes["epoch"] == best and math.isclose(notes["score"], losses[best])
-    text = at.load_text(Path(config.run_dir))
-    examples = at.load_examples(config, "valid", text)
+    text = load_text(Path(config.run_dir))
+    examples = load_examples(config, "valid", text)
     criterion = at.LabelSmoothing(len(text.vocab_tgt), PAD)
     loss = at.SimpleLossCompute(translator.model.generator, criterion)
     batches = at.batches(examples, config.batch_tokens)
@@ -513,7 +528,7 @@ def test_bfloat16_learns_as_float32_does(tmp_path):
         folder.mkdir()
         config = own_config(folder, precision=precision, dropout=0.0, epochs=4)
         train_own(config)
-        record = at.read_metrics(config.run_dir)[-1]
+        record = read_metrics(config.run_dir)[-1]
         assert record["precision"] == precision
         losses.append(record["valid_nll"])
     assert abs(losses[0] - losses[1]) < 0.1
@@ -523,11 +538,11 @@ def test_pairs_left_out_of_training_are_counted(tmp_path, capsys):
     config = own_config(tmp_path, max_tokens=7)
     long = sum(len(f"{src} {tgt}".split()) > 8 or "ein" in src for src, tgt in OWN)
     text = prepare(config)
-    assert len(at.load_examples(config, "train", text)) == len(OWN) - long
+    assert len(load_examples(config, "train", text)) == len(OWN) - long
     assert f"train: left out {long} of {len(OWN)} pairs" in capsys.readouterr().err
     config = dataclasses.replace(config, max_tokens=4)
     with pytest.raises(DataError, match="train split: holds no pair"):
-        at.load_examples(config, "train", text)
+        load_examples(config, "train", text)
 
 
 # translating and scoring
@@ -567,7 +582,7 @@ def test_evaluate_is_sacrebleu(trained):
     pairs = [
         (src, tgt.replace("tea", "coffee").replace("soup", "Soup")) for src, tgt in OWN
     ]
-    result = at.evaluate(translator, pairs)
+    result = evaluate(translator, pairs)
     output = translator.translate([src for src, _ in pairs])
     references = [[tgt for _, tgt in pairs]]
     bleu = sacrebleu.corpus_bleu(output, references)
@@ -599,17 +614,17 @@ def test_collate_keeps_the_end_of_a_sentence_it_shortens():
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     batch = [("a b c d e f g h", "a"), ("a b", "a b c")]
     with pytest.warns(UserWarning, match="1 sentences shortened to 6 ids"):
-        src, tgt = at.collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 6)
+        src, tgt = collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 6)
     assert src.tolist() == [[0, 4, 5, 6, 7, 1], [0, 4, 5, 1, 2, 2]]
     assert tgt.tolist() == [[0, 4, 1, 2, 2], [0, 4, 5, 6, 1]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        src, _ = at.collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 10)
+        src, _ = collate_batch(batch, str.split, str.split, vocab, vocab, "cpu", 10)
     assert src[0].tolist() == [0, *range(4, 12), 1]
 
 
 def test_loaders_shuffle_training_only(text):
-    train, valid = at.create_dataloaders("cpu", *text, batch_size=40)
+    train, valid = create_dataloaders("cpu", *text, batch_size=40)
     assert len(train) == math.ceil(len(CAPTIONS) / 40)
 
     def targets(loader):
@@ -619,6 +634,6 @@ def test_loaders_shuffle_training_only(text):
     def in_order(pairs):
         return [tgt for _, tgt in at.encode_pairs(pairs, text, max_tokens=128)[0]]
 
-    first = in_order(at.load_pairs(TrainingConfig(), "valid")[:40])
+    first = in_order(load_pairs(TrainingConfig(), "valid")[:40])
     assert targets(valid) == first == targets(valid)
     assert targets(train) != in_order(CAPTIONS[:40])

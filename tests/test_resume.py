@@ -26,8 +26,18 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainState
 from transformer_workshop import files, processes, runs
-from transformer_workshop.files import load_tensors, load_with_notes
-from transformer_workshop.runs import Run, read_metrics, saved_steps
+from transformer_workshop.corpora import load_examples
+from transformer_workshop.files import load_tensors, load_with_notes, save_tensors
+from transformer_workshop.runs import (
+    Run,
+    Stopped,
+    claim_folder,
+    is_finished,
+    open_run_folder,
+    raise_on_signal,
+    read_metrics,
+    saved_steps,
+)
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.terminal import main
 
@@ -115,7 +125,7 @@ def test_figures_of_a_broken_off_epoch_are_those_of_the_whole(often, monkeypatch
 def tokens(run):
     """Return the number of target tokens in an epoch."""
     config, text = run
-    return sum(len(tgt) - 1 for _, tgt in at.load_examples(config, "train", text))
+    return sum(len(tgt) - 1 for _, tgt in load_examples(config, "train", text))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +171,7 @@ def test_a_state_of_another_version_is_refused(often, monkeypatch):
     newest = states(often)[-1]
     tensors, notes = load_with_notes(newest)
     for other in ((tensors, {}), ({"model/weight": torch.ones(1)}, notes)):
-        at.save_tensors(newest, *other)
+        save_tensors(newest, *other)
         with pytest.raises(DataError, match="begun by another version.*config.json"):
             train(often)
 
@@ -201,12 +211,12 @@ def test_a_damaged_result_is_made_again(tiny, whole, capsys):
 
 def test_what_a_broken_off_write_left_is_removed(tiny):
     folder = Path(tiny[0].run_dir)
-    at.open_run_folder(tiny[0])
+    open_run_folder(tiny[0])
     (folder / "resume").mkdir()
     left = ["metrics.jsonl", "resume/step-000002.safetensors", "best.safetensors"]
     for name in [*left, "mine"]:
         (folder / f"{name}.tmp").write_bytes(b"half")
-    at.open_run_folder(tiny[0])
+    open_run_folder(tiny[0])
     assert [path.name for path in folder.rglob("*.tmp")] == ["mine.tmp"]
 
 
@@ -253,7 +263,7 @@ def test_a_run_of_version_2026_2_goes_on(often, whole, monkeypatch, update):
     state["nll_sum"] = 1.5
     if not notes["place"]["batches"]:  # those of the epoch before
         state["criterion_sum"], state["epoch_tokens"] = 9.9, 99
-    at.save_tensors(path, tensors, notes)
+    save_tensors(path, tensors, notes)
     assert_same_run(whole, train(often))
 
 
@@ -288,7 +298,7 @@ def a_run(folder, model, algorithm=torch.optim.SGD, **settings):
     config = TrainingConfig(run_dir=str(folder), schedule="inverse_sqrt", **settings)
     optimizer = algorithm(model.parameters(), lr=1.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
-    at.open_run_folder(config)
+    open_run_folder(config)
     run = Run(config, model, optimizer, schedule)
     run.resume()
     return run
@@ -355,11 +365,11 @@ def test_finishing_averages_the_last_checkpoints(tmp_path):
     run = a_run(tmp_path, one_weight(), epochs=4, keep=4, average=2)
     for epoch in range(4):
         save(run, epoch, 1.0, weight=10.0**epoch)
-    assert not at.is_finished(run.config)
+    assert not is_finished(run.config)
     run.finish()
     assert load_tensors(tmp_path / "model.safetensors")["weight"].item() == 550
-    assert run.model.weight.item() == 550 and at.is_finished(run.config)
-    assert not at.is_finished(dataclasses.replace(run.config, epochs=5))
+    assert run.model.weight.item() == 550 and is_finished(run.config)
+    assert not is_finished(dataclasses.replace(run.config, epochs=5))
 
 
 def test_half_a_metric_is_cut_off_if_it_is_the_last(tmp_path):
@@ -475,9 +485,9 @@ def test_a_signal_ends_a_run_with_a_note(
 def test_an_ignored_signal_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with at.raise_on_signal():
+        with raise_on_signal():
             signal.raise_signal(signal.SIGINT)
-            with pytest.raises(at.Stopped):
+            with pytest.raises(Stopped):
                 signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
@@ -524,12 +534,12 @@ def test_memory_that_is_really_used_up(tiny):
     config = dataclasses.replace(tiny[0], batch_tokens=20000, d_ff=2**16)
     program = f"""
         import resource
-        import annotated_transformer as at
+        from transformer_workshop.terminal import main
         with open("/proc/self/status") as file:
             (used,) = (int(x.split()[1]) for x in file if x.startswith("VmSize"))
         limit = used * 1024 + 2**30
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        raise SystemExit(at.main(["train", *{flags(config)!r}]))
+        raise SystemExit(main(["train", *{flags(config)!r}]))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
@@ -568,11 +578,11 @@ def test_a_gradient_that_is_no_number_leaves_the_last_good_state(
 @pytest.mark.parametrize("restart", [[], ["--restart"]])
 def test_a_folder_in_which_a_process_trains_is_left_alone(tiny, capsys, restart):
     folder = Path(tiny[0].run_dir)
-    at.open_run_folder(tiny[0])
+    open_run_folder(tiny[0])
     (folder / "resume").mkdir()
     half = folder / "resume" / "step-000009.safetensors.tmp"  # the other is writing it
     half.write_bytes(b"half")
-    with at.claim_folder(folder):
+    with claim_folder(folder):
         before = contents(folder)
         assert main(["train", *flags(tiny[0]), *restart]) == 2
         said = capsys.readouterr().err.splitlines()[-1]
@@ -586,7 +596,7 @@ def test_a_process_holds_its_folder_until_it_has_trained(tiny, monkeypatch):
     folder, refused = Path(tiny[0].run_dir), []
 
     def save_if_due(run):
-        with pytest.raises(DataError, match="in use"), at.claim_folder(folder):
+        with pytest.raises(DataError, match="in use"), claim_folder(folder):
             pass
         refused.append(run.state.accum_step)
         if run.state.accum_step:
@@ -597,7 +607,7 @@ def test_a_process_holds_its_folder_until_it_has_trained(tiny, monkeypatch):
         train(tiny)
     assert refused == [0, 1]
     assert not (folder / "run.lock").exists()
-    with at.claim_folder(folder):
+    with claim_folder(folder):
         pass
 
 
@@ -609,11 +619,11 @@ def test_a_killed_process_holds_nothing(tiny):
     command = [sys.executable, "-c", program, str(folder / "run.lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        with pytest.raises(DataError, match="in use"), at.claim_folder(folder):
+        with pytest.raises(DataError, match="in use"), claim_folder(folder):
             pass
         process.kill()
     assert (folder / "run.lock").exists()
-    with at.claim_folder(folder):
+    with claim_folder(folder):
         pass
     assert not (folder / "run.lock").exists()
 

@@ -11,6 +11,24 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.files import (
+    append_line,
+    fingerprint,
+    load_tensors,
+    read_json,
+    save_tensors,
+    write_atomically,
+    write_json,
+)
+from transformer_workshop.settings import CONFIGS, DEFAULT_MODEL, run_settings
+from transformer_workshop.translator import (
+    Translator,
+    build_model,
+    evaluate,
+    load_translator,
+    save_translator,
+)
 
 ROOT = at.project_folder()
 CAPTIONS = ROOT / "models" / "captions"
@@ -50,12 +68,12 @@ def tenths(scores: dict) -> list[float]:
 def test_the_gpt_is_that_of_its_results_and_card():
     """Run benchmarks/gpt.py again after the model is retrained."""
     folder = ROOT / "models" / "captions-gpt"
-    stored, card = at.read_json(ROOT / "results" / "gpt.json"), folder / "README.md"
+    stored, card = read_json(ROOT / "results" / "gpt.json"), folder / "README.md"
     weights = folder / "gpt.safetensors"
-    assert at.fingerprint(weights.read_bytes()) == stored["weights"]
+    assert fingerprint(weights.read_bytes()) == stored["weights"]
     assert size(folder) < 1
     model = at.GPT(stored["words"], **stored["sizes"])
-    model.load_state_dict(at.load_tensors(weights))
+    model.load_state_dict(load_tensors(weights))
     assert f"{at.count_parameters(model):,} parameters" in card.read_text("utf-8")
 
     _, tokenizer = at.load_tokenizers()
@@ -77,17 +95,17 @@ def test_the_gpt_is_that_of_its_results_and_card():
 def test_the_captions_model_is_small_and_its_scores_are_its_own():
     """Run benchmarks/captions.py again after models/captions is retrained."""
     assert size(CAPTIONS) <= 3
-    scores = at.read_json(ROOT / "results" / "captions.json")
+    scores = read_json(ROOT / "results" / "captions.json")
     weights = (CAPTIONS / "model.safetensors").read_bytes()
-    assert scores["weights"] == at.fingerprint(weights)
+    assert scores["weights"] == fingerprint(weights)
 
 
 @shipped
 def test_the_model_is_small_enough_to_be_fetched_with_the_project(folder):
     assert size(folder) <= 25
-    stored = at.load_tensors(folder / "model.safetensors")
+    stored = load_tensors(folder / "model.safetensors")
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
-    translator = at.load_translator(folder, "cpu")
+    translator = load_translator(folder, "cpu")
     weights = list(translator.model.parameters())
     assert {weight.dtype for weight in weights} == {torch.float32}
     assert at.count_parameters(translator.model) <= 12_000_000
@@ -96,10 +114,10 @@ def test_the_model_is_small_enough_to_be_fetched_with_the_project(folder):
 @shipped
 def test_the_card_says_what_was_measured(folder):
     card = (folder / "README.md").read_text(encoding="utf-8")
-    scores = at.read_json(folder / "evaluate.json")
+    scores = read_json(folder / "evaluate.json")
     assert rows(card) == {split: tenths(scores[split]) for split in ("valid", "test")}
     assert scores["test"]["sentences"] == 1000 and scores["test"]["signature"] in card
-    translator = at.load_translator(folder, "cpu")
+    translator = load_translator(folder, "cpu")
     assert f"{at.count_parameters(translator.model):,} parameters" in card
     for words in ("not for commercial use", "**Limits.**", "Flickr30k", "| command |"):
         assert words in card
@@ -107,7 +125,7 @@ def test_the_card_says_what_was_measured(folder):
 
 @shipped
 def test_half_precision_changes_next_to_nothing(folder):
-    parity = at.read_json(folder / "evaluate.json")["half precision"]
+    parity = read_json(folder / "evaluate.json")["half precision"]
     assert abs(parity["bleu"] - parity["packed"]) < 0.1
     assert parity["same"] > 0.97 * parity["count"]
 
@@ -121,7 +139,7 @@ def test_no_folder_of_another_machine_is_named(folder):
 @pytest.fixture(scope="module")
 def thousand():
     """Return all 1,000 pairs; no choice is based on them, so no look is logged."""
-    pairs = at.load_pairs(at.CONFIGS["small"], "test")
+    pairs = load_pairs(CONFIGS["small"], "test")
     assert len(pairs) == 1000
     return pairs
 
@@ -129,10 +147,10 @@ def thousand():
 @pytest.mark.multi30k
 @pytest.mark.slow
 def test_the_default_model_reaches_what_its_card_says(thousand):
-    assert at.DEFAULT_MODEL == "models/multi30k-2026"
-    folder = ROOT / at.DEFAULT_MODEL
+    assert DEFAULT_MODEL == "models/multi30k-2026"
+    folder = ROOT / DEFAULT_MODEL
     card = rows((folder / "README.md").read_text(encoding="utf-8"))
-    found = at.evaluate(at.load_translator(folder, "cpu"), thousand)
+    found = evaluate(load_translator(folder, "cpu"), thousand)
     assert abs(found["bleu"] - card["test"][0]) <= 0.3
     assert abs(found["chrf"] - card["test"][3]) <= 0.3
 
@@ -140,9 +158,9 @@ def test_the_default_model_reaches_what_its_card_says(thousand):
 @pytest.mark.multi30k
 @pytest.mark.slow
 def test_the_model_of_block_2017_reaches_what_was_measured_greedily(thousand):
-    engines = at.read_json(ROOT / "results" / "engine.json")
+    engines = read_json(ROOT / "results" / "engine.json")
     stored = engines["multi30k"]["greedy"]["outputs"]["ours"]
-    translator = at.load_translator(ROOT / "models" / "multi30k", "cpu")
+    translator = load_translator(ROOT / "models" / "multi30k", "cpu")
     output = translator.translate([src for src, _ in thousand], beam_size=1)
     found = at.score(output, [reference for _, reference in thousand])
     assert abs(found["bleu"] - stored["bleu"]) <= 0.3
@@ -155,26 +173,26 @@ def test_the_model_of_block_2017_reaches_what_was_measured_greedily(thousand):
 def run(tmp_path, monkeypatch):
     """Make the folder of a tiny finished run, on four pairs posing as Multi30k."""
     pairs = list(zip(["Ein Mann.", "Zwei Hunde.", "Eine Frau.", "Ein Auto."], SAID))
-    load = at.load_pairs
+    load = load_pairs
     monkeypatch.setattr(
         at, "load_pairs", lambda c, split: load(c, split) if c.train_src else pairs
     )
     config = dataclasses.replace(
-        at.CONFIGS["small"], run_dir="/somewhere/runs/mine", bpe_size=300, N=1,
+        CONFIGS["small"], run_dir="/somewhere/runs/mine", bpe_size=300, N=1,
         d_model=16, d_ff=16, h=2, max_tokens=40, epochs=2,
     )  # fmt: skip
     torch.manual_seed(0)
     text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
-    model = at.build_model(config, text.vocab_src, text.vocab_tgt)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
     folder = tmp_path / "runs" / "mine"
-    at.save_translator(folder, at.Translator(model, text, config))
-    settings = at.read_json(folder / "config.json")
+    save_translator(folder, Translator(model, text, config))
+    settings = read_json(folder / "config.json")
     command = "annotated_transformer.py train --run-dir /somewhere/runs/mine"
     settings["starts"][0]["command"] = command
-    at.write_json(folder / "config.json", settings)
+    write_json(folder / "config.json", settings)
     for _ in range(2):
-        at.append_line(folder / "metrics.jsonl", {"seconds": 90, "precision": "auto"})
-    at.write_json(folder / "evaluate.json", SCORES)
+        append_line(folder / "metrics.jsonl", {"seconds": 90, "precision": "auto"})
+    write_json(folder / "evaluate.json", SCORES)
     return folder
 
 
@@ -189,10 +207,10 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
     assert rows(card)["test"] == tenths(SCORES) == [41.5, 40.0, 43.1, 60.9]
     assert "3 minutes at 2 threads" in card and "{" not in card
     assert "/somewhere" not in (into / "config.json").read_text() + card
-    command = at.run_settings(into)["starts"][0]["command"]
+    command = run_settings(into)["starts"][0]["command"]
     assert command == "annotated_transformer.py train --run-dir runs/mine"
 
-    before, after = (at.load_translator(folder, "cpu") for folder in (run, into))
+    before, after = (load_translator(folder, "cpu") for folder in (run, into))
     bytes_of = [(f / "model.safetensors").stat().st_size for f in (run, into)]
     count = at.count_parameters(before.model)
     assert bytes_of[0] - bytes_of[1] == pytest.approx(2 * count, rel=0.02)
@@ -239,24 +257,24 @@ def spoil_scores(run):
 
 
 def spoil_dataset(run):
-    settings = at.read_json(run / "config.json")
+    settings = read_json(run / "config.json")
     settings["config"]["dataset"] = "captions"
-    at.write_json(run / "config.json", settings)
+    write_json(run / "config.json", settings)
 
 
 def spoil_pairs(run):
-    settings = at.read_json(run / "config.json")
+    settings = read_json(run / "config.json")
     for side in ("src", "tgt"):
         others = run.parent / f"others.{side}"
-        at.write_atomically(others, b"one\ntwo\n")
+        write_atomically(others, b"one\ntwo\n")
         settings["config"][f"train_{side}"] = str(others)
-    at.write_json(run / "config.json", settings)
+    write_json(run / "config.json", settings)
 
 
 def spoil_weights(run):
-    translator = at.load_translator(run, "cpu")
+    translator = load_translator(run, "cpu")
     translator.model.generator.proj.bias.data[0] = 1e5
-    at.save_tensors(run / "model.safetensors", translator.model.state_dict())
+    save_tensors(run / "model.safetensors", translator.model.state_dict())
 
 
 @pytest.mark.parametrize(

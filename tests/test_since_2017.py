@@ -26,10 +26,16 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START
 from transformer_workshop import runs
+from transformer_workshop.modern import modern_model
+from transformer_workshop.pictures.attention import explain
+from transformer_workshop.recipes import Muon, MuonAndAdam, orthogonalize
 from transformer_workshop.runs import schedule_of
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.speed import fused_attention, optimize_for_cpu
+from transformer_workshop.translator import load_translator, save_translator
 
 ROOT = at.project_folder()
-TRANSLATORS = {"2017": at.make_model, "2026": at.modern_model}
+TRANSLATORS = {"2017": at.make_model, "2026": modern_model}
 near = {"rtol": 0, "atol": 1e-9}
 each_translator = pytest.mark.parametrize(
     "build", TRANSLATORS.values(), ids=TRANSLATORS
@@ -213,7 +219,7 @@ def test_widths_that_do_not_fit_are_refused(groups):
         at.GroupedQueryAttention(4, 16, groups)
 
 
-each_function = pytest.mark.parametrize("function", [at.attention, at.fused_attention])
+each_function = pytest.mark.parametrize("function", [at.attention, fused_attention])
 
 
 @each_function
@@ -524,7 +530,7 @@ def test_each_way_to_decode_combines_with_each_translator(decode, build):
 
 def test_a_modern_model_is_as_large_and_does_not_rotate_the_source():
     modern, classic = (
-        build(9, 9, 2, 128, 256, 4, 0.3) for build in (at.modern_model, at.make_model)
+        build(9, 9, 2, 128, 256, 4, 0.3) for build in (modern_model, at.make_model)
     )
     for layer in modern.decoder.layers:
         assert "RotaryEmbedding" in kinds(layer.self_attn)
@@ -538,9 +544,9 @@ def test_fresh_weights_depend_on_the_seed_alone():
     states = []
     for between in (12, 20):
         torch.manual_seed(0)
-        model = at.modern_model(12, 12, 2, 16, 32, 4)
+        model = modern_model(12, 12, 2, 16, 32, 4)
         states.append(model.state_dict())
-        spread(at.modern_model(between, between, 1, 32, 64, 2))
+        spread(modern_model(between, between, 1, 32, 64, 2))
         places = [p.data_ptr() for p in model.parameters()]
         assert len(places) == len(set(places))
     assert all(map(torch.equal, *(state.values() for state in states)))
@@ -553,14 +559,14 @@ def test_ways_to_attend_combine_and_come_off_again(build):
     plain, batch = some_translator(build), some_batch()
     expected, model = in_one_pass(plain, batch), copy.deepcopy(plain)
     torch.testing.assert_close(step_by_step(plain, batch), expected, **near)
-    at.optimize_for_cpu(model)
+    optimize_for_cpu(model)
     for recording in (False, True, False):
         with at.plain_attention(model) if recording else nullcontext():
             cached = step_by_step(model, batch)
             torch.testing.assert_close(cached, expected, **near)
             torch.testing.assert_close(in_one_pass(model, batch), expected, **near)
         for ours, theirs in zip(attentions(model), attentions(plain), strict=True):
-            assert ours.attention_function is at.fused_attention
+            assert ours.attention_function is fused_attention
             assert ours.attn is None or recording
             if recording:
                 torch.testing.assert_close(ours.attn, theirs.attn, **near)
@@ -582,7 +588,7 @@ def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, share):
 
 
 def test_the_share_reaches_the_optimizer():
-    config = at.TrainingConfig(base_lr=0.5, warmup=2, decay=0.4)
+    config = TrainingConfig(base_lr=0.5, warmup=2, decay=0.4)
     optimizer, scheduler = at.build_optimizer(nn.Linear(1, 1), schedule_of(config, 10))
     used = []
     for _ in range(10):
@@ -606,16 +612,16 @@ def finished(tmp_path_factory):
 
 def test_a_run_of_2026_is_saved_loaded_and_explained(finished, tmp_path):
     (config, _), folder = finished
-    translator = at.load_translator(folder, "cpu")
+    translator = load_translator(folder, "cpu")
     assert "RotaryEmbedding" in kinds(translator.model)
     assert translator.config == config
     sentences = ["Ein Hund läuft.", "Zwei Hunde schlafen heute."]
     said = translator.translate(sentences, 2)
-    plain = at.load_translator(folder, "cpu", optimize=False)
+    plain = load_translator(folder, "cpu", optimize=False)
     assert plain.translate(sentences, 2) == said
-    at.save_translator(tmp_path / "copy", translator)
-    assert at.load_translator(tmp_path / "copy", "cpu").translate(sentences, 2) == said
-    for each in at.explain(translator, sentences[0]).recordings:
+    save_translator(tmp_path / "copy", translator)
+    assert load_translator(tmp_path / "copy", "cpu").translate(sentences, 2) == said
+    for each in explain(translator, sentences[0]).recordings:
         sums = each.weights.sum(-1)
         torch.testing.assert_close(sums, torch.ones_like(sums))
 
@@ -638,8 +644,8 @@ def test_a_run_of_2026_in_bfloat16_learns(tmp_path):
 @pytest.mark.parametrize("change", [{"norm_first": False}, {"positions": "learned"}])
 def test_block_2026_refuses_what_it_has_no_place_for(change):
     with pytest.raises(at.DataError, match="block='2026'.*pre-norm and rotary"):
-        at.TrainingConfig(block="2026", **change)
-    at.TrainingConfig(**change)
+        TrainingConfig(block="2026", **change)
+    TrainingConfig(**change)
 
 
 # --- Muon --------------------------------------------------------------------
@@ -652,7 +658,7 @@ def test_muon_is_torchs_within_its_rounding():
         start = torch.randn(shape)
         ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
         settings = {"weight_decay": 0.0, "adjust_lr_fn": "match_rms_adamw"}
-        both = at.Muon([ours], lr=0.1), torch.optim.Muon([theirs], lr=0.1, **settings)
+        both = Muon([ours], lr=0.1), torch.optim.Muon([theirs], lr=0.1, **settings)
         for _ in range(3):
             ours.grad = torch.randn(shape)
             theirs.grad = ours.grad.clone()
@@ -666,7 +672,7 @@ def test_orthogonalizing_keeps_directions_and_evens_out_lengths():
     torch.manual_seed(0)
     x = torch.randn(12, 30) * torch.logspace(-1, 1, 12).unsqueeze(1)
     u, sizes, v = torch.linalg.svd(x, full_matrices=False)
-    middle = u.T @ at.orthogonalize(x) @ v.T
+    middle = u.T @ orthogonalize(x) @ v.T
     torch.testing.assert_close(middle, middle.diag().diag(), rtol=0, atol=1e-4)
     assert sizes[0] / sizes[-1] > 50
     assert 0.6 < middle.diag().min() < middle.diag().max() < 1.3
@@ -674,8 +680,8 @@ def test_orthogonalizing_keeps_directions_and_evens_out_lengths():
 
 def test_muon_takes_the_matrices_of_the_layers_and_adam_the_rest():
     torch.manual_seed(0)
-    model = at.modern_model(12, 12, 1, 16, 24, 2)
-    both = at.MuonAndAdam(model, lr=1.0)
+    model = modern_model(12, 12, 1, 16, 24, 2)
+    both = MuonAndAdam(model, lr=1.0)
     muon, adam = ([id(p) for p in group["params"]] for group in both.param_groups)
     named = {id(p): name for name, p in model.named_parameters()}
     assert sorted(muon + adam) == sorted(named) and len(muon) == 7 + 11

@@ -12,7 +12,7 @@ import pytest
 from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, chapters, sources, tags
 from links import dead
 
-import annotated_transformer as at
+from transformer_workshop.files import read_json
 
 read = functools.cache(tools.read)  # the cells of a chapter
 MAIN = [path for path in chapters() if not path.name.startswith("9")]
@@ -114,7 +114,7 @@ def test_glossary():
     assert entries and all(entries)
     terms = [entry["term"] for entry in entries]
     assert terms == sorted(set(terms), key=str.casefold)
-    files = [MODULE, *WORKSHOP.glob("*.py")]
+    files = [MODULE, *WORKSHOP.rglob("*.py")]
     code = "\n".join(file.read_text(encoding="utf-8") for file in files)
     for entry in entries:
         assert re.search(rf"\b{entry['code']}\b", code), entry["term"]
@@ -168,7 +168,7 @@ def test_numbers_in_the_figures_are_those_of_the_sections(path, numbers):
 
 def measured_speed(part: str, table: str, system: str) -> list[float]:
     """Return how many times as fast ours is as a system, on each processor timed."""
-    bench = at.read_json(ROOT / "results" / "bench.json")
+    bench = read_json(ROOT / "results" / "bench.json")
     tables = [parts.get(part, {}).get(table, {}) for parts in bench.values()]
     return sorted(rows[system]["ours_is"] for rows in tables if system in rows)
 
@@ -189,12 +189,12 @@ def test_what_chapter_93_says_of_speed_was_measured():
 def test_what_the_readme_says_of_quality_was_measured():
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     for folder in ("small", "diversified", "en-de"):
-        found = at.read_json(ROOT / f"results/multi30k-{folder}/evaluate.json")
+        found = read_json(ROOT / f"results/multi30k-{folder}/evaluate.json")
         low, high = found["interval"]
         said = f"{found['bleu']:.1f} sacreBLEU ({low:.1f}–{high:.1f})"
         assert f"{said}, {found['chrf']:.1f} chrF" in page
         assert found["signature"] in page
-    found = at.read_json(ROOT / "results" / "captions.json")
+    found = read_json(ROOT / "results" / "captions.json")
     card = (ROOT / "models" / "captions" / "README.md").read_text(encoding="utf-8")
     for part in ("seen", "combination", "order"):
         low, high = found[part]["interval"]

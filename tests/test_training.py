@@ -12,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
+from transformer_workshop.processes import check_gradients
+from transformer_workshop.speed import LeanLabelSmoothing
 
 PAD = 2
 
@@ -120,7 +122,7 @@ def test_the_lean_criterion_is_the_plain_one(size, smoothing, double, seed):
     dtype = torch.float64 if double else torch.float32
     x = torch.randn(6, size, dtype=dtype).log_softmax(-1).requires_grad_()
     target, found = torch.randint(size, (6,)), []
-    for kind in (at.LabelSmoothing, at.LeanLabelSmoothing):
+    for kind in (at.LabelSmoothing, LeanLabelSmoothing):
         loss = 0.7 * kind(size, 1, smoothing)(x, target)
         found.append((loss, *torch.autograd.grad(loss, x)))
     for plain, lean in zip(*found, strict=True):
@@ -135,7 +137,7 @@ def test_lean_criterion_stores_nothing_of_its_own_size_for_backward():
         lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
     )
     with store:
-        at.LeanLabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
+        LeanLabelSmoothing(V, 0, 0.1)(log_p, torch.randint(V, (N,)))
     own = [t.numel() for t in saved if t.data_ptr() != log_p.data_ptr()]
     assert max(own) <= 2 * N
 
@@ -288,7 +290,7 @@ def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
         model.generator.proj.bias.register_hook(lambda gradient: gradient / 0)
 
     state = at.TrainState()
-    at.check_gradients(optimizer, state)
+    check_gradients(optimizer, state)
     with pytest.raises(FloatingPointError, match="gradient's norm is .* at update 2;"):
         at.run_epoch(fixed_batches(), model, compute, optimizer, constant(optimizer),
                      train_state=state, max_norm=max_norm, callback=spoil)  # fmt: skip

@@ -32,7 +32,8 @@ import torch  # noqa: E402
 from small_runs import assert_same_run, check_whole  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
-from transformer_workshop import files, runs  # noqa: E402
+from transformer_workshop import files, runs, terminal  # noqa: E402
+from transformer_workshop.runs import Run, run_files, saved_steps  # noqa: E402
 
 HANG = 1200  # seconds
 POINTS = (
@@ -121,11 +122,11 @@ def instrument(marker, plan):
         return run_epoch(*args, **options)
 
     replace, run_epoch = os.replace, runs.run_epoch
-    clip, save_if_due = torch.nn.utils.clip_grad_norm_, at.Run.save_if_due
+    clip, save_if_due = torch.nn.utils.clip_grad_norm_, Run.save_if_due
     clock = {"monotonic": lambda: float(updates[0])}
     runs.time = SimpleNamespace(**vars(time) | clock)
     files.open, os.replace, runs.run_epoch = opened, replaced, epoch
-    torch.nn.utils.clip_grad_norm_, at.Run.save_if_due = clipped, between
+    torch.nn.utils.clip_grad_norm_, Run.save_if_due = clipped, between
     tell("starting")
 
 
@@ -143,7 +144,7 @@ def start(config, marker, said, plan=None):
             os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
         instrument(marker, plan)
         flags = [f"--{k.replace('_', '-')}={v}" for k, v in config.items()]
-        status = at.main(["train", *flags])
+        status = terminal.main(["train", *flags])
     except BaseException:
         traceback.print_exc()
     finally:
@@ -214,7 +215,7 @@ def torture(kills, folder, draw):
             os.kill(child, signal.SIGKILL)
         expect(-signal.SIGKILL, child, said)
         check_whole(killed)
-        place, saved = marker.place, at.saved_steps(killed / "resume")
+        place, saved = marker.place, saved_steps(killed / "resume")
         inside += place.startswith(POINTS)
         last = saved[-1].stem if saved else "the beginning"
         print(f"{number:3} killed  {place:50} continues from {last}", flush=True)
@@ -235,7 +236,7 @@ def compare(one, two):
     except AssertionError as error:
         raise Failed(f"the runs differ: {error}") from None
     names, others = (
-        [path.relative_to(x) for path in at.run_files(x) if "resume" not in path.parts]
+        [path.relative_to(x) for path in run_files(x) if "resume" not in path.parts]
         for x in (one, two)
     )
     if names != others or list(two.rglob("*.tmp")):

@@ -116,10 +116,8 @@ def _used(notebook: _File) -> list[_Part]:
             add(file, parts)
         elif file and name in file.meaning:
             follow(*file.meaning[name])
-        elif module in (MODULE.stem, WORKSHOP.name):  # their __getattr__ looks it up
-            for file in files.values():
-                if file.name.startswith(WORKSHOP.name):
-                    add(file, file.defining(name))
+        elif module == MODULE.stem:  # its __getattr__ looks it up
+            follow(f"{WORKSHOP.name}.names_of_2022", name)
 
     def add(file: _File, parts: list[_Part]) -> None:
         new = [part for part in parts if part not in found]
@@ -156,8 +154,9 @@ def _used(notebook: _File) -> list[_Part]:
 def _files() -> dict[str, _File]:
     """Return the textbook, the workshop, and the files of notebooks/ by module name."""
     files = [_File(MODULE.stem, exported())]
-    for path in sorted(WORKSHOP.glob("*.py")) + sorted(NOTEBOOKS.glob("*.py")):
-        name = path.stem if path.parent == NOTEBOOKS else f"{WORKSHOP.name}.{path.stem}"
+    for path in sorted(WORKSHOP.rglob("*.py")) + sorted(NOTEBOOKS.glob("*.py")):
+        top = NOTEBOOKS if path.parent == NOTEBOOKS else ROOT
+        name = ".".join(path.relative_to(top).with_suffix("").parts)
         name = name.removesuffix(".__init__")
         files.append(_File(name, path.read_text(encoding="utf-8")))
     return {file.name: file for file in files}

@@ -138,7 +138,7 @@ def picture(spec: dict, folder: Path, font: str) -> str:
     import altair
     import vl_convert
 
-    from transformer_workshop.charts import use_charts
+    from transformer_workshop.pictures import use_charts
 
     use_charts()
     vl_convert.register_font_directory(str(folder / "fonts"))

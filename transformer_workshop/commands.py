@@ -24,7 +24,6 @@ from annotated_transformer import (
     decode_line,
     project_folder,
 )
-from transformer_workshop.charts import explain
 from transformer_workshop.corpora import (
     column_of,
     load_pairs,
@@ -49,6 +48,7 @@ from transformer_workshop.own_data import (
     list_choices,
     report_on_pairs,
 )
+from transformer_workshop.pictures.attention import explain
 from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
     is_finished,

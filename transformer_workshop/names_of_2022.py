@@ -45,6 +45,17 @@ from transformer_workshop.translator import Translator, load_translator
 if TYPE_CHECKING:
     import altair
 
+# fmt: off
+__all__ = [  # what annotated_transformer finds here
+    "is_interactive_notebook", "show_example", "execute_example", "DummyOptimizer",
+    "DummyScheduler", "tokenize", "load_vocab", "yield_tokens", "collate_batch",
+    "create_dataloaders", "check_outputs", "load_trained_model",
+    "run_model_example", "load_old_weights", "translate_sentence", "calculate_bleu",
+    "viz_encoder_self", "viz_decoder_self", "viz_decoder_src", "train_worker",
+    "train_model", "train_distributed_model",
+]
+# fmt: on
+
 
 def train_worker(
     gpu: int,

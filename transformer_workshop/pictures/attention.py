@@ -1,11 +1,8 @@
-"""How are the charts and pages made?"""
+"""How are attention maps drawn: chapter 5's, the explorer, the page of `attend`?"""
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import html
-import io
 import json
 import string
 from collections.abc import Iterable, Sequence
@@ -30,64 +27,11 @@ from annotated_transformer import (
     recordings,
 )
 from transformer_workshop.files import log, write_atomically
+from transformer_workshop.pictures import CHART_COLORS, theme
 from transformer_workshop.translator import Translator, load_translator
 
 if TYPE_CHECKING:
     import altair
-
-
-CHART_COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-_CHART_RAMP = ["#f7fbff", "#6baed6", "#08306b"]  # from low to high
-
-
-def _chart_theme() -> dict:
-    """Return the theme of all charts: colors, text sizes, a white background."""
-    text = {"labelFontSize": 12, "titleFontSize": 13, "labelLimit": 320}
-    return {
-        "config": {
-            "background": "white",
-            "padding": 10,
-            "font": "sans-serif",
-            "title": {"fontSize": 15, "subtitleFontSize": 12, "anchor": "start"},
-            "axis": {**text, "gridColor": "#e6e6e6"},
-            "legend": {**text, "symbolStrokeWidth": 2},
-            "header": {"labelFontSize": 13, "titleFontSize": 13},
-            "view": {"continuousWidth": 520, "continuousHeight": 260},
-            "mark": {"color": CHART_COLORS[0]},
-            "line": {"strokeWidth": 2.5},
-            "range": {"category": CHART_COLORS, "heatmap": _CHART_RAMP},
-        }
-    }
-
-
-def _chart_bundle(spec: dict, **options: object) -> dict:
-    """Return what a notebook stores for a chart: the specification and a PNG."""
-    bundle = {"application/vnd.vegalite.v5+json": spec, "text/plain": "<chart>"}
-    with contextlib.suppress(ImportError):  # the picture is optional
-        import vl_convert
-
-        png = _with_palette(vl_convert.vegalite_to_png(spec))
-        bundle["image/png"] = base64.b64encode(png).decode()
-    return bundle
-
-
-def _with_palette(png: bytes) -> bytes:
-    """Return a picture with at most 256 colors, in about an eighth of the bytes."""
-    from PIL import Image
-
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
-    packed = io.BytesIO()
-    few = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    few.save(packed, "PNG", optimize=True)
-    return packed.getvalue()
-
-
-def use_charts() -> None:
-    """Register our theme and our renderer with Altair; call this once."""
-    alt = optional_import("altair")
-    alt.theme.register("annotated_transformer", enable=True)(_chart_theme)
-    alt.renderers.register("annotated_transformer", _chart_bundle)
-    alt.renderers.enable("annotated_transformer")
 
 
 def _record(recording: Recording) -> dict[str, Any]:
@@ -211,41 +155,6 @@ def head_squares(
         alt.Facet("panel:N", title=None, sort=list(panels)),
         columns=columns,
         title=title,
-    )
-
-
-def error_rate_chart(
-    rates: dict[str, Tensor], guesses: dict[str, Tensor]
-) -> altair.LayerChart:
-    """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
-
-    The last entry of each layer is the mean over its heads.
-    """
-    alt = optional_import("altair")
-    found = [
-        {"word": word, "head": f"{i}.{head}", "rate": rate, "low": low, "high": high}
-        for word, each in rates.items()
-        for i, layer in enumerate(each.tolist())
-        for head, (rate, low, high) in zip(
-            [*range(len(layer) - 1), "mean"], layer, strict=True
-        )
-    ]
-    levels = [{"is": name, "rate": each[0].item()} for name, each in guesses.items()]
-    scale = alt.Scale(domain=(0.2, 0.95))
-    height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
-    heads = alt.Chart(alt.Data(values=found)).encode(
-        x=alt.X("head:N", title="layer.head").axis(labelAngle=0),
-        y=height,
-        color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
-    )
-    bars = heads.mark_rule(strokeWidth=2)
-    bars = bars.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
-    guess = alt.Chart(alt.Data(values=levels)).encode(y=height)
-    names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
-    lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
-    return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
-        title="Heads find words in the row that writes them (bars: 95% intervals)",
-        width=480,
     )
 
 
@@ -404,7 +313,7 @@ def attention_page(title: str, lines: list[str], charts: list) -> str:
     bundle = optional_import("vl_convert").javascript_bundle()
     parts = [f"<p>{html.escape(line)}</p>" for line in lines]
     parts += [f'<div class="chart" id="chart{i}"></div>' for i in range(len(charts))]
-    drawn = [chart.to_dict() | _chart_theme() for chart in charts]
+    drawn = [chart.to_dict() | theme() for chart in charts]
     return _PAGE.substitute(
         title=html.escape(title),
         body="\n".join(parts),

@@ -1,55 +1,172 @@
-"""Which figures can readers move? Each is one call, computed in the page by Vega.
+"""How are the charts of chapter 1 drawn? Each is one call.
 
-A slider, a switch or a click changes a quantity, and everything that follows from it is
-computed anew; no Python has to run. At rest, a figure shows the numbers of the text.
+Some can be moved by readers; what follows is computed in the page by Vega, without
+Python. At rest, they show the numbers of the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from annotated_transformer import END, length_normalized, optional_import
-from transformer_workshop.charts import CHART_COLORS
+from torch import Tensor
+
+from annotated_transformer import optional_import
+from transformer_workshop.pictures import KEEPS_WIDTH
+from transformer_workshop.pictures.controls import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    choices,
+    live_title,
+    one_record,
+    slider,
+)
 
 if TYPE_CHECKING:
     import altair
-    from torch import Tensor
-
-BLUE, ORANGE, GREEN = CHART_COLORS[:3]
+    import pandas
 
 
-def _slider(
-    name: str, label: str, value: float, low: float, high: float, step: float
-) -> altair.Parameter:
-    """Return a number that readers set with a slider."""
+def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
+    """Draw what the division by √d_k does: a line with, one without it.
+
+    Keys: d_k, scores (its name), largest weight (of 16), typical gradient (the
+    median length, divided by the mean).
+    """
     alt = optional_import("altair")
-    bind = alt.binding_range(min=low, max=high, step=step, name=f"{label} ")
-    return alt.param(name=name, value=value, bind=bind)
+    color = alt.Color("scores:N", title=None).legend(orient="top")
+    data = alt.Data(values=measured)
+    base = alt.Chart(data, width=240, height=200).encode(
+        alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
+        color,
+    )
+    largest = alt.Y("largest weight:Q", title="mean weight")
+    typical = alt.Y("typical gradient:Q", title="median / mean").scale(domain=(0, 1))
+    even = alt.Chart().encode(y=alt.datum(1 / 16))
+    label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
+    weights = base.mark_line(point=True).encode(largest)
+    gradient = base.mark_line(point=True).encode(typical)
+    return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
+        title="The weight of the best of sixteen keys"
+    ) | gradient.properties(title="Typical gradient, relative to the mean")
 
 
-def _choice(
-    name: str, label: str, value: Any, options: Sequence[Any], **labels: list[str]
-) -> altair.Parameter:
-    """Return a value that readers choose from a few."""
+def _sentence_with_arcs(
+    sentence: str, weights: dict[str, float], query: str
+) -> altair.LayerChart:
+    """Draw one panel of ``arcs``."""
     alt = optional_import("altair")
-    bind = alt.binding_radio(options=list(options), name=f"{label} ", **labels)
-    return alt.param(name=name, value=value, bind=bind)
+    words, curves, numbers = [], [], []
+    center: dict[str, float] = {}
+    x = 0.0  # in pixels, if letters were as wide as this takes them to be
+    for word in sentence.split():
+        width = sum(4.5 if letter in "fijlrt.,'" else 8.2 for letter in word)
+        center.setdefault(word.strip(".,"), x + width / 2)
+        words.append({"x": x + width / 2, "y": 0, "word": word})
+        x += width + 8
+    for word, weight in weights.items():
+        radius = (center[query] - center[word]) / 2
+        for step in range(41):
+            angle = math.pi * step / 40
+            across = center[word] + radius * (1 - math.cos(angle))
+            up = 14 + 0.5 * abs(radius) * math.sin(angle)
+            curves.append(
+                {"to": word, "weight": weight, "step": step, "x": across, "y": up}
+            )
+        numbers.append({"x": center[word] - 8, "y": 22, "weight": f"{weight:.2f}"})
+
+    def marks(records: list) -> altair.Chart:
+        return alt.Chart(alt.Data(values=records), width=620, height=140).encode(
+            alt.X("x:Q", axis=None).scale(domain=(-10, x)),
+            alt.Y("y:Q", axis=None).scale(domain=(-8, 0.28 * x)),
+        )
+
+    lines = (
+        marks(curves)
+        .mark_line(strokeCap="round")
+        .encode(
+            alt.Size("weight:Q", legend=None).scale(domain=(0, 1), range=(1, 9)),
+            alt.Opacity("weight:Q", legend=None).scale(domain=(0, 1), range=(0.4, 0.9)),
+            detail="to:N",
+            order="step:Q",
+        )
+    )
+    asks = alt.condition(
+        alt.datum.word == query, alt.value("#d55e00"), alt.value("#444444")
+    )
+    text = marks(words).mark_text(fontSize=14).encode(text="word:N", color=asks)
+    values = marks(numbers).mark_text(fontSize=13, fontWeight="bold", align="right")
+    return alt.layer(
+        lines,
+        text,
+        values.encode(text="weight:N"),
+        view=alt.ViewBackground(stroke=None),
+    )
 
 
-def _title(expression: str, **options: Any) -> altair.Title:
-    """Return a title that Vega computes."""
+def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConcatChart:
+    """Draw sentences with arcs from one word to others, wider for a larger weight.
+
+    Each sentence has its weights by word: {"The dog …": {"dog": 0.1, "soup": 0.8}}. A
+    word is found where it first occurs.
+    """
+    panels = (_sentence_with_arcs(each, heard[each], query) for each in heard)
+    says = "; ".join(
+        f"{each} {query}: "
+        + ", ".join(f"{word} {w:.2f}" for word, w in weights.items())
+        for each, weights in heard.items()
+    )
     alt = optional_import("altair")
-    return alt.Title(alt.ExprRef(expression), **options)
+    return alt.vconcat(*panels, spacing=8, description=says, usermeta=KEEPS_WIDTH)
 
 
-def _one() -> altair.Chart:
-    """Return a chart of a single, empty record, for what is drawn once."""
+def attention_maps(
+    maps: dict[str, Tensor], rows: str, columns: str
+) -> altair.HConcatChart:
+    """Draw small maps of weights (L, S) side by side, under their titles.
+
+    ``rows`` and ``columns`` name the axes, which count from 0.
+    """
     alt = optional_import("altair")
-    return alt.Chart(alt.Data(values=[{}]))
+    charts: list[altair.Chart] = []
+    for title, weights in maps.items():
+        cells = [
+            {"row": i, "column": j, "weight": round(weights[i, j].item(), 3)}
+            for i in range(weights.size(0))
+            for j in range(weights.size(1))
+        ]
+        chart = alt.Chart(alt.Data(values=cells), title=title, width=170, height=170)
+        charts.append(
+            chart.mark_rect().encode(
+                alt.X("column:O", title=columns).axis(labelAngle=0),
+                alt.Y("row:O", title=rows if not charts else None),
+                alt.Color("weight:Q").scale(domain=(0, 1)),
+                tooltip=["row:O", "column:O", "weight:Q"],
+            )
+        )
+    return alt.hconcat(*charts)
 
 
-# --- chapter 1 -----------------------------------------------------------------------
+def depth_chart(gradients: pandas.DataFrame) -> altair.Chart:
+    """Draw the gradient of each layer in stacks of several depths.
+
+    Columns: norm (its name), N (layers), layer, gradient (a mean norm).
+    """
+    alt = optional_import("altair")
+    title = "Toward the top, gradients grow with post-norm and shrink with pre-norm"
+    chart = alt.Chart(gradients, title=title, width=150, height=200)
+    return (
+        chart.mark_line(point=True)
+        .encode(
+            alt.X("layer:O").axis(labelAngle=0, labelOverlap=True),
+            alt.Y("gradient:Q", title="mean norm of the gradient"),
+            alt.Color("norm:N"),
+            alt.Column("N:O", title="layers in the stack"),
+        )
+        .resolve_scale(x="independent")
+    )
 
 
 def attention_by_hand(
@@ -97,7 +214,7 @@ def attention_by_hand(
     everywhere = alt.Chart(alt.sequence(steps**2, as_="i")).transform_calculate(
         x=f"datum.i % {steps} / 10 - 2", y=f"floor(datum.i / {steps}) / 10 - 2"
     )
-    moved = _one().transform_calculate(**now).encode(**at)
+    moved = one_record().transform_calculate(**now).encode(**at)
     plane = alt.layer(
         placed.mark_rule(color=BLUE, strokeWidth=2).encode(**origin),
         placed.mark_point(color=BLUE, filled=True, size=40, opacity=1),
@@ -128,7 +245,7 @@ def attention_by_hand(
         place = {"x": alt.value(right)}
         text = heard.mark_text(align="right", fontSize=13)
         text = text.encode(row, text=alt.Text(f"{field}:Q", format=".2f"), **place)
-        above = _one().mark_text(align="right", fontSize=11, text=head)
+        above = one_record().mark_text(align="right", fontSize=11, text=head)
         return text + above.encode(y=alt.value(-8), **place)
 
     share = alt.X(
@@ -176,7 +293,7 @@ def softmax_by_width(scores: list[float]) -> altair.VConcatChart:
     ``scores`` are one query's, divided by √d_k, so of about the size 1.
     """
     alt = optional_import("altair")
-    width = _slider("log_width", "log₂ of the width d_k", 6, 0, 10, 1)
+    width = slider("log_width", "log₂ of the width d_k", 6, 0, 10, 1)
     divide = alt.param(
         name="divide", value=False, bind=alt.binding_checkbox(name="divide by √d_k ")
     )
@@ -210,7 +327,7 @@ def softmax_by_width(scores: list[float]) -> altair.VConcatChart:
         number.encode(text=alt.Text("weight:Q", format=".2f"), **at),
         width=300,
         height=170,
-        title=_title(
+        title=live_title(
             "'d_k = ' + pow(2, log_width) + (divide ? ', divided by √d_k' : ', "
             "not divided')"
         ),
@@ -242,7 +359,7 @@ def mask_by_hand(words: list[str], scores: Tensor) -> altair.LayerChart:
         "nothing": "false",
         "everything": "true",
     }
-    choice = _choice("hides", "the mask hides", "the future", list(hidden))
+    choice = choices("hides", "the mask hides", "the future", list(hidden))
     cells = [
         {"t": t, "s": s, "query": words[t], "key": words[s], "score": round(x, 4)}
         for t, row in enumerate(scores.tolist())
@@ -282,7 +399,7 @@ def mask_by_hand(words: list[str], scores: Tensor) -> altair.LayerChart:
                 fillOpacity=0, stroke=ORANGE, strokeWidth=2.5
             ),
             sums.encode(at["y"], text=alt.Text("sum:Q", format=".2f"), **beside),
-            _one()
+            one_record()
             .mark_text(align="left", fontSize=12, text="sum")
             .encode(y=alt.value(-8), **beside),
             cell.mark_rect(opacity=0, cursor="pointer")
@@ -321,8 +438,8 @@ def position_clocks(
     columns 2i (sine) and 2i + 1 (cosine); twelve o'clock is an angle of zero.
     """
     alt = optional_import("altair")
-    position = _slider("position", "position", 0, 0, length - 6, 1)
-    base = _slider("log_base", "base, as a power of ten:", 4, 0.5, 4, 0.5)
+    position = slider("position", "position", 0, 0, length - 6, 1)
+    base = slider("log_base", "base, as a power of ten:", 4, 0.5, 4, 0.5)
     half = d_model // 2
     speed = f"pow(10, -log_base * datum.pair / {half})"
     cells = (
@@ -383,7 +500,7 @@ def position_clocks(
     others = others.scale(domain=(0, length - 1), nice=False)
     dots = alt.Y("dot:Q", title=None).scale(domain=(-half / 2, half))
     dots = dots.axis(values=[0, half / 2, half])
-    mark = _one().transform_calculate(other="position")
+    mark = one_record().transform_calculate(other="position")
     curve = alt.layer(
         alike.mark_line().encode(others, dots),
         mark.mark_rule(color=ORANGE, strokeWidth=2).encode(others),
@@ -391,7 +508,7 @@ def position_clocks(
         height=70,
         title="Dot product with the other positions",
     )
-    first = _one().transform_calculate(top="position", end="position + 6")
+    first = one_record().transform_calculate(top="position", end="position + 6")
     frame = first.mark_rect(fillOpacity=0, stroke="black", strokeWidth=2)
     place = alt.Scale(domain=(length, 0), nice=False)
     map_ = alt.layer(
@@ -420,307 +537,3 @@ def position_clocks(
         "for six positions from the one chosen; the dot product with every position."
     ))  # fmt: skip
     return chart.add_params(position, base)
-
-
-# --- chapter 4 -----------------------------------------------------------------------
-
-Candidate = tuple[list[int], float]
-_PENALTIES = [i / 5 for i in range(21)]  # the values of alpha that readers can choose
-
-
-def _finished(tree: list[list[Candidate]], beam_size: int) -> list[Candidate]:
-    """Return the outputs of a search: candidates among the best that end."""
-    return [c for step in tree for c in step[:beam_size] if c[0][-1] == END]
-
-
-def beam_steps(
-    searches: dict[str, dict[int, list[list[Candidate]]]],
-    words: Callable[[list[int]], list[str]],
-    beam_size: int = 3,
-    steps: int = 8,
-) -> altair.HConcatChart:
-    """Let readers step through searches with several beam sizes and length penalties.
-
-    ``searches`` has, for each sentence and beam size, the candidates (ids, log P) of
-    each step, best first. Draws the best six of each of the first steps, and the best
-    four outputs.
-    """
-    alt = optional_import("altair")
-    nodes: list[dict] = []
-    outputs: list[dict] = []
-    for i, trees in enumerate(searches.values()):
-        greedy = max(_finished(trees[1], 1), key=lambda c: c[1])[0]
-        for size, tree in trees.items():
-            here = {"i": i, "size": size}
-            ended = _finished(tree, size)
-            best = [
-                max(ended, key=lambda c: length_normalized(c[1], len(c[0]) - 1, alpha))
-                for alpha in _PENALTIES
-            ]
-            outputs += [
-                {**here, "text": " ".join(words(ids[1:-1])), "log_p": round(log_p, 3),
-                 "length": len(ids) - 1}
-                for ids, log_p in ended
-            ]  # fmt: skip
-            ranks = {tuple(greedy[:1]): 0}
-            for step, candidates in enumerate(tree[:steps], 1):
-                live = [ids for ids, _ in candidates if ids[-1] != END][:size]
-                for rank, (ids, log_p) in enumerate(candidates[:6]):
-                    ranks[tuple(ids)] = rank
-                    fate = "kept" if ids in live else "dropped"
-                    if ids[-1] == END and rank < size:
-                        fate = "finished"
-                    on = [ids == output[: step + 1] for output, _ in best]
-                    nodes.append({
-                        **here, "step": step, "rank": rank, "fate": fate,
-                        "parent": ranks[tuple(ids[:-1])],
-                        "word": words(ids[-1:])[0], "log_p": round(log_p, 2),
-                        "wins": "".join("01"[each] for each in on) if any(on) else "",
-                        "greedy": ids == greedy[: step + 1],
-                    })  # fmt: skip
-    sentence = _choice(
-        "sentence", "sentence", 0, range(len(searches)), labels=list(searches)
-    )
-    sizes = list(next(iter(searches.values())))
-    width = _choice("beam", "beam of", beam_size, sizes)
-    until = _slider("step", "step", steps, 0, steps, 1)
-    alpha = _slider("alpha", "length penalty α", 0.6, 0, _PENALTIES[-1], 0.2)
-    chosen = "datum.i == sentence && datum.size == beam"
-    tree_ = (
-        alt.Chart(alt.Data(values=nodes))
-        .transform_filter(f"{chosen} && datum.step <= step")
-        .transform_calculate(
-            before="datum.step - 1",
-            wins="datum.wins[round(alpha * 5)] == '1'",
-            says="datum.word + '\\n' + format(datum.log_p, '.2f')",
-        )
-        .transform_calculate(
-            path="datum.wins ? (datum.greedy ? 'both' : 'winner') "
-            ": datum.greedy ? 'greedy' : 'neither'"
-        )
-    )
-    place = {
-        "x": alt.X("rank:Q", axis=None).scale(domain=(-0.55, 5.55), nice=False),
-        "y": alt.Y("step:Q", title="step")
-        .scale(domain=(steps + 0.4, -0.2), nice=False)
-        .axis(values=list(range(1, steps + 1)), grid=False, domain=False, ticks=False),
-    }
-    way = alt.Stroke("path:N", legend=None).scale(
-        domain=["both", "winner", "greedy", "neither"],
-        range=["#444444", GREEN, ORANGE, "#d0d0d0"],
-    )
-    thick = alt.condition("datum.path == 'neither'", alt.value(1), alt.value(4))
-    fates = alt.Color("fate:N", title=None).legend(orient="bottom")
-    fates = fates.scale(
-        domain=["kept", "finished", "dropped"], range=["#9ecae9", "#f5dd8a", "#e6e6e6"]
-    )
-    box = "M-0.76,-0.48H0.76V0.48H-0.76Z"
-    tree_chart = alt.layer(
-        tree_.mark_rule().encode(
-            **place, x2="parent", y2="before", stroke=way, strokeWidth=thick
-        ),
-        tree_.mark_point(shape=box, size=4200, opacity=1, filled=True).encode(
-            fates, **place
-        ),
-        tree_.mark_text(lineBreak="\n", dy=-5, fontSize=11, color="black").encode(
-            **place, text="says:N"
-        ),
-        width=320,
-        height=46 * (steps + 1),
-        title=_title(
-            "'The best six candidates, with a beam of ' + beam",
-            subtitle="green: to the best output; orange: greedy; dark: both",
-        ),
-    )
-    found = (
-        alt.Chart(alt.Data(values=outputs))
-        .transform_filter(chosen)
-        .transform_calculate(score="datum.log_p / pow((5 + datum.length) / 6, alpha)")
-        .transform_window(
-            rank="row_number()", sort=[alt.SortField("score", order="descending")]
-        )
-        .transform_filter("datum.rank <= 4")
-        .encode(alt.Y("rank:Q", axis=None).scale(domain=(4.6, 0.5), nice=False))
-    )
-    first = alt.condition("datum.rank == 1", alt.value(GREEN), alt.value("#555555"))
-    texts = found.mark_text(align="left", fontSize=12, limit=265).encode(
-        text="text:N", color=first, x=alt.value(44)
-    )
-    scores = found.mark_text(align="right", fontSize=12, fontWeight="bold").encode(
-        text=alt.Text("score:Q", format=".2f"), color=first, x=alt.value(38)
-    )
-    outputs_chart = alt.layer(
-        texts,
-        scores,
-        width=310,
-        height=100,
-        view=alt.ViewBackground(stroke=None),
-        title=_title("'The best outputs, by score with α = ' + format(alpha, '.1f')"),
-    )
-    return alt.hconcat(
-        tree_chart,
-        outputs_chart,
-        spacing=20,
-        description="The candidates of each step of a beam search, best on the left, "
-        "and its outputs. Sentence, beam, step and length penalty can be chosen.",
-    ).add_params(sentence, width, until, alpha)
-
-
-# --- chapter 6 -----------------------------------------------------------------------
-
-
-def rotary_hands(query: float, key: float, d_k: int) -> altair.HConcatChart:
-    """Let readers move a query and a key along the sentence, and change the base.
-
-    ``query`` and ``key`` are the angles of two hands in degrees, which turn by 20 more
-    at each position. Beside them, a head of width ``d_k``: the score of equal vectors
-    over their distance.
-    """
-    alt = optional_import("altair")
-    m = _slider("m", "position of the query", 3, 0, 40, 1)
-    n = _slider("n", "position of the key", 1, 0, 40, 1)
-    base = _slider("log_base", "base, as a power of ten:", 4, 1, 6, 0.5)
-    turned = "PI / 180 * ({} + 20 * {})"
-    hands = alt.Chart(alt.Data(values=[{"is": "query"}, {"is": "key"}]))
-    hands = hands.transform_calculate(
-        angle=f"datum.is == 'query' ? {turned.format(query, 'm')} "
-        f": {turned.format(key, 'n')}",
-        label="datum.is + ' at ' + (datum.is == 'query' ? m : n)",
-    ).transform_calculate(x="cos(datum.angle)", y="sin(datum.angle)")
-    scale = alt.Scale(domain=(-1.6, 1.6), nice=False)
-    x = alt.X("x:Q", axis=None, scale=scale)
-    y = alt.Y("y:Q", axis=None, scale=scale)
-    color = alt.Color("is:N", legend=None)
-    color = color.scale(domain=["query", "key"], range=[ORANGE, BLUE])
-    circle = alt.Chart(alt.sequence(0, 73, as_="i")).transform_calculate(
-        x="cos(datum.i * PI / 36)", y="sin(datum.i * PI / 36)"
-    )
-    zero = {"x2": alt.datum(0), "y2": alt.datum(0)}
-    names = hands.transform_calculate(x="1.28 * datum.x", y="1.16 * datum.y")
-    angle = f"({query - key} + 20 * (m - n))"
-    clock = alt.layer(
-        circle.mark_line(color="#bbbbbb", strokeWidth=1).encode(x, y, order="i:Q"),
-        hands.mark_rule(strokeWidth=4, strokeCap="round").encode(x, y, color, **zero),
-        names.mark_text(fontSize=12).encode(x, y, color, text="label:N"),
-        width=250,
-        height=250,
-        view=alt.ViewBackground(stroke=None),
-        title=_title(
-            f"{angle} + '° apart: score ' + format(cos(PI / 180 * {angle}), '.2f')"
-        ),
-    )
-    half = d_k // 2
-    alike = (
-        alt.Chart(alt.sequence(0, 81 * half, as_="term"))
-        .transform_calculate(
-            distance=f"floor(datum.term / {half}) - 40", pair=f"datum.term % {half}"
-        )
-        .transform_calculate(
-            part=f"cos(datum.distance * pow(10, -log_base * datum.pair / {half}))"
-        )
-        .transform_aggregate(score="sum(part)", groupby=["distance"])
-    )
-    here = _one().transform_calculate(distance="n - m")
-    across = alt.X("distance:Q", title="position of the key − position of the query")
-    across = across.scale(domain=(-40, 40), nice=False)
-    score = alt.Y("score:Q", title="score").scale(domain=(-half / 2, half))
-    curve = alt.layer(
-        alike.mark_line().encode(across, score),
-        here.mark_rule(color=ORANGE, strokeWidth=2).encode(across),
-        width=300,
-        height=220,
-        title=_title(
-            f"'{half} hands together, base ' + format(pow(10, log_base), ',.0f')"
-        ),
-    )
-    return alt.hconcat(
-        clock,
-        curve,
-        spacing=20,
-        description="A query and a key as hands that turn with their positions; beside "
-        "them, the score of two equal vectors over their distance.",
-    ).add_params(m, n, base)
-
-
-def next_word(
-    words: list[str],
-    log_p: list[float],
-    samples: dict[float, list[str]],
-    shown: int = 12,
-) -> altair.HConcatChart:
-    """Let readers set temperature, top-k and top-p, and see what is drawn from.
-
-    ``log_p`` are the log-probabilities of all words, best first, of which the first
-    are drawn; ``samples`` come from some temperatures, without the other dials.
-    """
-    alt = optional_import("altair")
-    temperature = _slider("temperature", "temperature", 1, 0.2, 2, 0.2)
-    top_k = _slider("top_k", "top-k (30: all words)", 30, 1, 30, 1)
-    top_p = _slider("top_p", "top-p", 1, 0.05, 1, 0.05)
-    table = [
-        {"word": w if i < shown else "", "log_p": round(p, 3)}
-        for i, (w, p) in enumerate(zip(words, log_p, strict=True))
-    ]
-    best_first = [alt.SortField("log_p", order="descending")]
-    y = alt.Y("word:N", sort=None, title=None)
-    x = {"title": "probability", "scale": alt.Scale(domain=(0, 1))}
-    text = alt.Chart().mark_text(align="left", dx=4, fontSize=11, color="#444444")
-    bars = (
-        alt.layer(
-            alt.Chart().mark_bar(color="#cccccc").encode(alt.X("all:Q", **x), y),
-            alt.Chart().mark_bar(height=7).encode(alt.X("p:Q", **x), y),
-            text.encode(alt.X("longer:Q", **x), y, text=alt.Text("p:Q", format=".2f")),
-            data=alt.Data(values=table),
-            width=230,
-            height=17 * shown,
-            title=alt.Title(
-                "The next word",
-                subtitle="gray: after the temperature; blue: drawn from",
-            ),
-        )
-        .transform_calculate(e="exp(datum.log_p / temperature)")
-        .transform_joinaggregate(total="sum(e)")
-        .transform_window(rank="row_number()", sort=best_first)
-        .transform_calculate(
-            of_k="top_k == 30 || datum.rank <= top_k ? datum.e : 0",
-        )
-        .transform_joinaggregate(total_k="sum(of_k)")
-        .transform_window(until="sum(of_k)", sort=best_first)
-        .transform_calculate(before="(datum.until - datum.of_k) / datum.total_k")
-        .transform_calculate(
-            of_p="datum.rank == 1 || top_p == 1 || datum.before < top_p "
-            "? datum.of_k : 0"
-        )
-        .transform_joinaggregate(total_p="sum(of_p)")
-        .transform_filter(f"datum.rank <= {shown}")
-        .transform_calculate(
-            all="datum.e / datum.total", p="datum.of_p / datum.total_p"
-        )
-        .transform_calculate(longer="max(datum.all, datum.p)")
-    )
-    lines = [
-        {"at": at, "line": i, "text": text}
-        for at, texts in samples.items()
-        for i, text in enumerate(texts)
-    ]
-    drawn = (
-        alt.Chart(
-            alt.Data(values=lines),
-            width=310,
-            height=alt.Step(22),
-            view=alt.ViewBackground(stroke=None),
-            title=_title(
-                "'Drawn at temperature ' + format(temperature, '.1f')",
-                subtitle="without top-k and top-p",
-            ),
-        )
-        .transform_filter("abs(datum.at - temperature) < 0.05")
-        .mark_text(align="left", fontSize=12, limit=310)
-        .encode(alt.Y("line:O", axis=None), x=alt.value(0), text="text:N")
-    )
-    return alt.hconcat(
-        bars,
-        drawn,
-        spacing=24,
-        description="The probabilities of the next word under three dials; samples.",
-    ).add_params(temperature, top_k, top_p)
