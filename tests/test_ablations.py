@@ -32,7 +32,7 @@ def ablations(monkeypatch):
     )  # fmt: skip
     splits = {"train": PAIRS, "valid": PAIRS[:10]}  # a KeyError for the test split
     monkeypatch.setattr(module, "REFERENCE", tiny)
-    monkeypatch.setattr(at, "load_pairs", lambda config, split: splits[split])
+    monkeypatch.setattr(module, "load_pairs", lambda config, split: splits[split])
     return module
 
 

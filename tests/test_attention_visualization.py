@@ -16,7 +16,6 @@ from PIL import Image
 from small_runs import program
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs as load_pairs_
 from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.names_of_2022 import (
     viz_decoder_self,
@@ -749,8 +748,8 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     """Run the program on two sentences; it must write what the chapter reads."""
     monkeypatch.syspath_prepend(str(at.project_folder() / "benchmarks"))
     heads = program("benchmarks/heads.py")
-    load_pairs, read_lines = load_pairs_, at.read_lines
-    monkeypatch.setattr(at, "load_pairs", lambda *which: load_pairs(*which)[:2])
+    load_pairs, read_lines = heads.load_pairs, at.read_lines
+    monkeypatch.setattr(heads, "load_pairs", lambda *which: load_pairs(*which)[:2])
     monkeypatch.setattr(
         at, "read_lines",
         lambda path: read_lines(path)[: 2 if str(path).endswith(".align") else None],

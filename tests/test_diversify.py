@@ -29,9 +29,10 @@ def test_each_sentence_stands_beside_its_own_translations():
 def test_the_files_are_written_line_by_line(tmp_path, monkeypatch):
     marks = {"there": "en:", "again": "EN:", "back": "de:"}
     monkeypatch.setattr(
-        at, "load_translator", lambda folder, _: translator(marks[folder.name])
+        diversify, "load_translator", lambda folder, _: translator(marks[folder.name])
     )
-    monkeypatch.setattr(at, "load_pairs", lambda *_: [("eins", "one"), ("zwei", "two")])
+    people = [("eins", "one"), ("zwei", "two")]
+    monkeypatch.setattr(diversify, "load_pairs", lambda *_: people)
     flags = ["--there", "there", "again", "--back", "back"]
     flags += ["--into", str(tmp_path / "new")]
     monkeypatch.setattr(sys, "argv", ["diversify.py", *flags])
