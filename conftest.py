@@ -10,9 +10,10 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 ROOT = Path(__file__).resolve().parent
 os.environ["PYTHONPATH"] = str(ROOT)
-# Kernels, which nbval starts, use the module's definitions, or train as elsewhere.
-STARTUP = "disturbed.py" if "DISTURBED" in os.environ else "one_definition.py"
-os.environ["PYTHONSTARTUP"] = str(ROOT / "tools" / STARTUP)
+# In kernels, which nbval starts, trainings can come out as they might elsewhere.
+os.environ["PYTHONSTARTUP"] = (
+    str(ROOT / "tools" / "disturbed.py") if "DISTURBED" in os.environ else ""
+)
 os.environ["ANNOTATED_TRANSFORMER_STRICT"] = "1"  # a finding that is missed fails
 
 # No test, and nothing that a test starts, may reach beyond this machine.
@@ -44,7 +45,16 @@ def refuse_skip(report) -> None:
 
 
 def pytest_collection_modifyitems(items):
-    """Put files that take long first, so that two processes end at about one time."""
+    """Let chapters use what they export; put files that take long first.
+
+    Then two processes end at about one time.
+    """
+    for item in items:
+        tags = item.cell.metadata.get("tags") if isinstance(item, IPyNbCell) else None
+        if "export" in (tags or []):
+            from export_module import with_import
+
+            item.cell.source = with_import(item.cell.source)
     cells = Counter(item.path for item in items if isinstance(item, IPyNbCell))
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (cells[item.path], slow[item.path]), reverse=True)

@@ -135,7 +135,7 @@ def _used(notebook: _File) -> list[_Part]:
     add(notebook, notebook.parts)
     own = set().union(*(part.defines for part in notebook.parts))
     said = set().union(*(part.strings for part in notebook.parts))
-    for name in own:  # what a chapter exports is the module's; see one_definition.py
+    for name in own:  # a cell that exports is the module's: with_import
         add(files[MODULE.stem], files[MODULE.stem].defining(name))
     for path in NOTEBOOKS.glob("*.py"):
         if any(part in found for part in files[path.stem].parts):

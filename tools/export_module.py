@@ -167,6 +167,19 @@ def _bound_names(where: str, node: ast.stmt) -> list[str]:
     return names
 
 
+def with_import(source: str) -> str:
+    """Return an exported cell, and after it an import of what it defines.
+
+    A notebook that executes this exercises the module's objects, and not a copy of
+    them: `isinstance` holds, and a fault in the module is a fault there.
+    """
+    nodes = [n for n in ast.parse(source).body if not isinstance(n, Import | ast.If)]
+    names = [name for node in nodes for name in _bound_names("", node)]
+    if not names:
+        return source
+    return f"{source}\nfrom {MODULE.stem} import {', '.join(names)}"
+
+
 def _ruff(text: str, *command: str) -> str:
     """Return Python source as ruff changes it, whatever this project's settings are."""
     settings = ["--isolated", "--quiet", "--target-version=py311", "--line-length=88"]

@@ -37,7 +37,7 @@ async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
     await execute(
         source,
         notebook,
-        startup=ROOT / "tools" / "disturbed.py",
+        PYTHONSTARTUP=str(ROOT / "tools" / "disturbed.py"),
         DISTURBED=str(seed),
         **PROCESSORS[processor],
     )
@@ -45,7 +45,7 @@ async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
 
 
 async def measure(source: Path, seeds: int) -> dict[str, dict]:
-    """Return each finding's bounds and its values, by processor and seed."""
+    """Return each finding's bounds, and its values by processor and seed."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def run(processor: str, seed: int) -> list[dict]:
@@ -59,8 +59,10 @@ async def measure(source: Path, seeds: int) -> dict[str, dict]:
     table: dict[str, dict] = {}
     for (processor, _), found in zip(runs, all_found, strict=True):
         for row in found:
-            entry = table.setdefault(row["what"], defaultdict(list))
-            entry[processor].append(round(row["value"], 4))
+            bounds = {key: row[key] for key in ("at_least", "at_most")}
+            new = {**bounds, "values": defaultdict(list)}
+            entry = table.setdefault(row["what"], new)
+            entry["values"][processor].append(round(row["value"], 4))
     return table
 
 
@@ -78,8 +80,8 @@ def main() -> None:
         stored[name(source)] = table
         text = json.dumps(stored, indent=1, ensure_ascii=False)
         replace(RESULTS, text + "\n")
-        for what, by_processor in table.items():
-            values = sorted(v for row in by_processor.values() for v in row)
+        for what, entry in table.items():
+            values = sorted(v for row in entry["values"].values() for v in row)
             print(f"   {values[0]:8.3f} to {values[-1]:8.3f}   {what}")
 
 

@@ -36,6 +36,7 @@ from chapters import (
 )
 from check import stored_faults
 from digest import digest
+from export_module import with_import
 from export_module import write as write_module
 from nbclient import NotebookClient
 from nbclient.exceptions import (
@@ -47,7 +48,6 @@ from nbformat import NotebookNode
 
 from transformer_workshop.findings import MISSED
 
-ONE_DEFINITION = ROOT / "tools" / "one_definition.py"
 AT_ONCE = 2  # notebooks
 HEADING = re.compile(r"^#{1,3} (.*)", re.M)
 TIMEOUT = 1200  # seconds for one cell, however busy the machine
@@ -81,17 +81,15 @@ def build(source: Path) -> NotebookNode:
     return notebook
 
 
-async def execute(
-    source: Path, notebook: NotebookNode, startup: Path | None, **variables: str
-) -> None:
+async def execute(source: Path, notebook: NotebookNode, **variables: str) -> None:
     """Run all cells in a new kernel, at one thread, with the module of this tree.
 
-    The kernel runs the file ``startup`` first; ``variables`` go into its environment.
+    ``variables`` go into its environment.
     """
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),
-        "PYTHONSTARTUP": str(startup or ""),
+        "PYTHONSTARTUP": "",
     }
     running = 0
 
@@ -127,8 +125,12 @@ async def _bring_up_to_date(source: Path, force: bool) -> str:
     old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
     fresh = old.metadata.get("executed") == today
     if force or not fresh or any(stored_faults(source, old)):
-        strict = {"ANNOTATED_TRANSFORMER_STRICT": "1"}
-        await execute(source, notebook, ONE_DEFINITION, **strict)
+        cells = [(c, c.source) for c in _code(notebook) if "export" in tags(c)]
+        for cell, code in cells:
+            cell.source = with_import(code)
+        await execute(source, notebook, ANNOTATED_TRANSFORMER_STRICT="1")
+        for cell, code in cells:
+            cell.source = code
         done = "executed"
     else:
         for cell, before in zip(_code(notebook), _code(old)):
@@ -182,7 +184,7 @@ def _tour(sources: list[Path], into: Path) -> bool:
         print(f"{number}/{len(sources)} {name(source)} …", end=" ", flush=True)
         notebook = build(source)
         try:
-            asyncio.run(execute(source, notebook, startup=None))
+            asyncio.run(execute(source, notebook))
             end = "s"
         except Refused as refusal:
             broken.append(str(refusal))

@@ -1,0 +1,52 @@
+"""What the chapters say of trainings holds in all stored runs, with margin."""
+
+import ast
+import json
+import re
+
+import pytest
+from chapters import ROOT, chapters, name, read
+
+STORED = json.loads((ROOT / "results/findings.json").read_text(encoding="utf-8"))
+ROWS = [(chapter, what) for chapter, found in STORED.items() for what in found]
+
+
+@pytest.mark.parametrize("chapter, what", ROWS)
+def test_a_bound_lies_well_outside_everything_that_was_measured(chapter, what):
+    """Let a quarter of the spread, or more, be between the worst run and the bound."""
+    entry = STORED[chapter][what]
+    assert len(entry["values"]) == 4
+    assert {len(row) for row in entry["values"].values()} == {8}
+    values = [value for row in entry["values"].values() for value in row]
+    margin = (max(values) - min(values)) / 4
+    if entry["at_least"] is not None:
+        assert min(values) - margin > entry["at_least"]
+    if entry["at_most"] is not None:
+        assert max(values) + margin < entry["at_most"]
+
+
+def pattern(text: ast.expr) -> str:
+    """Return a regular expression for what a finding may be called."""
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+    return "".join(
+        re.escape(part.value) if isinstance(part, ast.Constant) else ".+"
+        for part in parts
+    )
+
+
+@pytest.mark.parametrize("path", chapters(), ids=name)
+def test_each_finding_of_a_chapter_was_measured_with_its_bounds(path):
+    stored, said = STORED.get(name(path), {}), []
+    for cell in read(path):
+        calls = ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ()
+        for call in calls:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finding":
+                said.append(pattern(call.args[0]))
+                own = [what for what in stored if re.fullmatch(said[-1], what)]
+                assert own, f"run tools/findings.py: {ast.unparse(call.args[0])}"
+                for bound in call.keywords:
+                    if isinstance(bound.value, ast.Constant):
+                        is_stored = {stored[what][bound.arg] for what in own}
+                        assert is_stored == {bound.value.value}
+    for what in stored:
+        assert any(re.fullmatch(each, what) for each in said), what
