@@ -46,8 +46,8 @@ check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree
 quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
-notebooks: $(READY)  ## after you edit a chapter: write the module, stale notebooks, translations
-	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
+notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks
+	$(call timed,$(BIN)/python tools/run_notebooks.py)
 
 lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; LAB=options of JupyterLab)
 	@mkdir -p my$(ZH)/solutions && cd notebooks$(ZH) && \
@@ -71,7 +71,7 @@ grade: $(READY)  ## grade the notebooks in IN=folder into build/grades/NAME (DUE
 	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(NAME),--name "$(NAME)") $(if $(DUE),--due "$(DUE)"))
 
 site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no: or a date)
-	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") $(if $(REPO),--repo "$(REPO)") \
+	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") \
 	$(if $(SOLUTIONS),--solutions "$(SOLUTIONS)"))
 
 pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 minutes)

@@ -1,13 +1,12 @@
 """Build the web site from the executed notebooks, without executing anything.
 
-    python site/build.py [--url https://example.org/transformer/] [--repo owner/name]
+    python site/build.py [--url https://example.org/transformer/]
         [--solutions no|DATE]
 
 For each language, this gathers its pages in build/site-source/, turns their charts and
 exercises into HTML, and calls Sphinx. The site is written to build/site/, the Chinese
-edition, if there is one, to build/site/zh/. With --repo, the chapters have links that
-run them, and build/colab/ has the notebooks to which those for Colab lead. Without
-solutions, or before a date such as 2027-01-31, the exercises stand alone.
+edition, if there is one, to build/site/zh/. Without solutions, or before a date such as
+2027-01-31, the exercises stand alone.
 """
 
 import argparse
@@ -28,7 +27,6 @@ from pathlib import Path
 import drawings
 import nbformat
 import vl_convert
-from colab import binder, colab, write_copies
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from sphinx.cmd.build import main as sphinx
@@ -42,7 +40,6 @@ WORDS = {
     "en": ("Solution", "{} minutes to read, {} for the exercises, {} to run"),
     "zh": ("答案", "阅读 {} 分钟，练习 {} 分钟，运行 {} 分钟"),
 }
-RUN = {"en": "Open in", "zh": "打开："}
 FIELD = {  # label, button, right, not right
     "en": ("Your answer", "Check", "Right.", "Not yet."),
     "zh": ("你的答案", "检查", "正确。", "还不对。"),
@@ -220,7 +217,6 @@ def stage(
     target: Path,
     language: str,
     pictures: Path,
-    repo: str,
     with_solutions: bool,
 ) -> None:
     """Copy a notebook, with its charts as HTML and solutions behind a click."""
@@ -230,7 +226,6 @@ def stage(
         title, _, rest = first.source.partition("\n")
         takes = takes_of(source.with_suffix(".md"), language)
         above = takes and f'<p class="takes">{takes}</p>\n\n'
-        above += runners(source, language, repo) if repo else ""
         first.source = f"{title}\n\n{above}\n{rest}"
     answers = solutions(solutions_of(source))
     up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
@@ -265,16 +260,6 @@ def stage(
     notebook.cells = cells
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
-
-
-def runners(source: Path, language: str, repo: str) -> str:
-    """Return the HTML of links that open a chapter where it can be run."""
-    path = source.relative_to(ROOT).as_posix()
-    links = {"Colab": colab(repo, path), "Binder": binder(repo, path)}
-    return '<p class="run">' + " ".join(
-        f'<a href="{html.escape(link)}">{RUN[language]} {name}</a>'
-        for name, link in links.items()
-    ) + "</p>\n"  # fmt: skip
 
 
 def solutions_of(source: Path) -> Path:
@@ -376,7 +361,7 @@ def navigation(source: Path, language: str) -> str:
     )
 
 
-def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
+def gather(language: str, with_solutions: bool = True) -> Path:
     """Gather the pages of a language in a folder, and return that folder."""
     source = BUILD / "site-source" / language
     shutil.rmtree(source, ignore_errors=True)
@@ -393,7 +378,7 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
         if ".ipynb_checkpoints" not in notebook.parts and not left_out:
             target = source / "notebooks" / notebook.relative_to(edition)
             charts = static / "charts"
-            stage(notebook, target, language, charts, repo, with_solutions)
+            stage(notebook, target, language, charts, with_solutions)
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
@@ -423,7 +408,8 @@ def gather(language: str, repo: str, with_solutions: bool = True) -> Path:
     arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
     hand = chart("01_architecture", "attention_by_hand")
     if language != "en":
-        import wording  # from tools/, which colab.py has put on the path
+        sys.path.append(str(ROOT / "tools"))
+        import wording
 
         words = wording.Words.of(edition)
         hand, arcs = (wording.chart(spec, words) for spec in (hand, arcs))
@@ -519,7 +505,6 @@ def translate_theme(site: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
-    parser.add_argument("--repo", default="", help="its owner/name on GitHub")
     parser.add_argument("--solutions", default="yes", help="yes, no, or from a date on")
     given = parser.parse_args()
     try:
@@ -529,15 +514,13 @@ def main() -> int:
         )
     except ValueError:
         parser.error(f"--solutions: yes, no, or 2027-01-31, not {given.solutions!r}")
-    url, repo = given.url and given.url.rstrip("/") + "/", given.repo
-    if repo and not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
-        parser.error(f"--repo: write owner/name, such as ada/transformer, not {repo!r}")
+    url = given.url and given.url.rstrip("/") + "/"
     site = BUILD / "site"
     shutil.rmtree(site, ignore_errors=True)
     languages = ["en"]
     if any((ROOT / FOLDERS["zh"]).glob("[0-9]*.ipynb")):
         languages.append("zh")
-    sources = {each: gather(each, repo, with_solutions) for each in languages}
+    sources = {each: gather(each, with_solutions) for each in languages}
     for language, source in sources.items():
         out = site if language == "en" else site / language
         os.environ["SITE_LANGUAGE"], os.environ["SITE_URL"] = language, url
@@ -548,8 +531,6 @@ def main() -> int:
             return status
         if language == "zh":
             translate_theme(out)
-    if repo:
-        write_copies(BUILD / "colab", repo)
     if url:
         pages = sorted(p.relative_to(site).as_posix() for p in site.glob("**/*.html"))
         places = "".join(f"<url><loc>{url}{page}</loc></url>" for page in pages)

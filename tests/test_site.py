@@ -17,8 +17,6 @@ import lxml.html
 import nbformat
 import pytest
 import torch
-from IPython.core.inputtransformer2 import TransformerManager
-from links import links
 
 ROOT = Path(__file__).resolve().parent.parent
 VEGA = "application/vnd.vegalite.v5+json"
@@ -42,7 +40,6 @@ CHINESE_PAGES = [
 ]  # fmt: skip
 COLORS_MEASURED = ["index", "notebooks/glossary", "notebooks/01_architecture"]
 URL = "https://example.org/book/"
-REPO = "ada/transformer"
 
 # The whole site takes half a minute to build.
 pytestmark = pytest.mark.slow
@@ -62,7 +59,7 @@ def site(tmp_path_factory) -> Path:
     pictures = "build/site-pictures"  # those that `make site` has drawn
     if (ROOT / pictures).exists():
         shutil.copytree(ROOT / pictures, root / pictures)
-    program = [sys.executable, "site/build.py", "--url", URL, "--repo", REPO]
+    program = [sys.executable, "site/build.py", "--url", URL]
     done = subprocess.run(program, cwd=root, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     return root / "build" / "site"
@@ -194,38 +191,6 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
     assert front.count("minutes to read, ") == 6
     assert "about 8 hours to read, and 11 more" in " ".join(front.split())
-
-
-PUBLISHED = re.compile(
-    "/ada/transformer/(blob/)?main/|/github/ada/transformer/blob/colab/"
-)
-
-
-def test_copies_for_colab_set_themselves_up_and_lead_to_what_is_published(site):
-    copies = site.parent / "colab"
-    of = "https://colab.research.google.com/github/ada/transformer/blob/colab/"
-    found = sorted(copies.rglob("*.ipynb"))
-    assert sorted(p.stem for p in found) == sorted([*CHAPTERS, *IN_CHINESE])
-    for path in found:
-        copy, own = path.relative_to(copies), site.parents[1]
-        notebook, chapter = (nbformat.read(p, 4) for p in (path, own / copy))
-        nbformat.validate(notebook)
-        first, *rest = notebook.cells
-        assert "github.com/ada/transformer /content/transformer" in first.source
-        assert f"/content/transformer/{copy.parent}\n" in first.source
-        compile(TransformerManager().transform_cell(first.source), str(copy), "exec")
-        for ours, theirs in zip(rest, chapter.cells, strict=True):
-            if ours.cell_type == "code":
-                assert ours == theirs
-                continue
-            for link in map(urlsplit, links(ours.source)):
-                assert link.scheme or link.fragment, link
-                if found := PUBLISHED.match(link.path):
-                    assert (own / link.path[found.end() :]).exists(), link
-        folder = "zh/notebooks" if copy.parent.name == "notebooks-zh" else "notebooks"
-        page = tree(site / folder / f"{copy.stem}.html")
-        to_colab, to_binder = page.xpath("//p[@class='run']/a/@href")
-        assert to_colab == of + copy.as_posix() and to_binder.endswith(copy.as_posix())
 
 
 def test_descriptions_and_addresses(site):

@@ -15,7 +15,6 @@ from itertools import zip_longest
 from pathlib import Path
 
 import nbformat
-import translations
 from chapters import (
     MODULE,
     NOTEBOOKS,
@@ -30,7 +29,6 @@ from chapters import (
 )
 from digest import digest
 from export_module import exported, on_disk
-from names import survey
 from nbformat import NotebookNode
 
 NOTEBOOK_LIMIT = 2_000_000  # bytes; GitHub doesn't show larger ones
@@ -52,7 +50,6 @@ def faults() -> Iterator[str]:
         if path.with_suffix(".md") not in sources():
             yield f"{name(path)}: there is no .md with this name"
     yield from _module()
-    yield from translations.faults()
     yield from _program("ruff", "check", "--quiet", "--output-format=concise")
     yield from _program("mypy", "--no-error-summary")
 
@@ -103,7 +100,7 @@ def _freshness(source: Path, notebook: NotebookNode) -> Iterator[str]:
 
 
 def _module() -> Iterator[str]:
-    """Yield how the module differs from what the chapters export, and misused names."""
+    """Yield how the module differs from what the chapters export."""
     try:
         expected = exported()
     except Refused as refusal:
@@ -113,7 +110,6 @@ def _module() -> Iterator[str]:
     titles = ("on disk", "from the chapters")
     if changes := list(difflib.unified_diff(*lines, *titles, lineterm="")):
         yield "\n".join([f"{MODULE.name} differs; {RERUN}", *changes])
-    yield from survey().faults()
 
 
 def _program(*command: str) -> Iterator[str]:
