@@ -1,6 +1,5 @@
 """Translations stay in step with the English, and lose no text."""
 
-import functools
 import re
 import shutil
 
@@ -9,7 +8,7 @@ import nbformat
 import pytest
 from chapters import ROOT, Refused, pair
 from links import dead
-from translations import ENTRY, Language, bare, digest, folders
+from translations import Language, bare, cells, digest, folders
 
 LANGUAGES = [pytest.param(folder, id=folder.name) for folder in folders()]
 WORDS = "font = ''\nsame = []\n[charts]\n[figures]\n[code]\n"
@@ -326,76 +325,7 @@ def test_links_lead_somewhere_and_images_say_what_they_show(folder):
         assert not re.search(r"!\[\s*\]\(", path.read_text(encoding="utf-8")), path.name
 
 
-# Terms
-
-
-@functools.cache
-def project(name):
-    return Language(ROOT / name)
-
-
-def renderings(language) -> dict[str, list[str]]:
-    """Return how a translation renders the glossary's terms.
-
-    That is what the entry's head says before the English in parentheses, and what
-    messages.toml adds.
-    """
-    page = language.pages.get(language.root / "notebooks" / "glossary.md")
-    found: dict[str, list[str]] = {}
-    for _, source, ours in page.prose() if page else ():
-        if ours and source.startswith(ENTRY):
-            term, head = (text.split("**")[1] for text in (source, ours.text))
-            found[term] = re.split("[、,]", re.split(r"\s*[(（]", head)[0])
-            found[term] += language.messages.get("terms", {}).get(term, [])
-    return found
-
-
-TITLE = re.compile(r"(?<!\*)\*[^*]+\*(?!\*)")  # or an example, which stays English
-
-
-def freely_rendered(page, terms) -> dict[str, tuple[int, list[str]]]:
-    """Return how often a page has each term, and the cells without a rendering."""
-    found = {}
-    prose = [
-        (page.place(number, ours.text), TITLE.sub("", bare(source)[0]), ours.text)
-        for number, source, ours in page.prose()
-        if ours
-    ]
-    for term, forms in terms.items():
-        word = re.compile(rf"(?i)\b{re.escape(term)}s?\b")
-        wanted = re.compile("|".join(map(re.escape, forms)), re.I)
-        uses = [each for each in prose if word.search(each[1])]
-        free = [where for where, _, text in uses if not wanted.search(text)]
-        found[term] = len(uses), free
-    return found
-
-
-@pytest.mark.parametrize("folder", LANGUAGES)
-def test_terms_are_those_of_the_glossary(folder):
-    """Allow a page to render a term freely now and then: once, or one time in four."""
-    language = project(folder.name)
-    terms = renderings(language)
-    assert terms
-    for page in language.pages.values():
-        for term, (uses, free) in freely_rendered(page, terms).items():
-            assert len(free) <= max(1, uses / 4), (
-                f"{term}, {terms[term]}: not in {free}"
-            )
-
-
-def test_a_term_that_differs_is_found(book):
-    def used():
-        language = book.language()
-        page = language.pages[book.english / "01_one.md"]
-        return freely_rendered(page, renderings(language))
-
-    assert renderings(book.language()) == {"Sum": ["Summe"], "Word": ["Wort"]}
-    assert used() == {"Sum": (1, []), "Word": (0, [])}
-    book.edit("Die Summe", "Das Ergebnis", german=True)
-    book.edit("## 1.1 Summen", "## 1.1 Ergebnisse", german=True)
-    [cell] = used()["Sum"][1]
-    assert cell.startswith("notebooks-de/01_one.md, cell 3")
-
+# The Chinese edition
 
 HAN = "\u4e00-\u9fff"
 SLIPS = {
@@ -407,10 +337,12 @@ SLIPS = {
 
 def test_chinese_is_set_as_chinese():
     """Find slips of the typesetting, and slanted characters."""
-    for page in project("notebooks-zh").pages.values():
-        for number, ours in page.ours.items():
-            where = page.place(number, ours.text)
-            listed = re.sub(r"(?ms)^```.*?^```", "", ours.text)
+    for path in (ROOT / "notebooks-zh").rglob("*.md"):
+        for number, cell in enumerate(cells(path), 1):
+            if cell.cell_type != "markdown" or not re.search(f"[{HAN}]", cell.source):
+                continue
+            where = f"{path.name}, cell {number}"
+            listed = re.sub(r"(?ms)^```.*?^```|<!--.*?-->", "", cell.source)
             text = bare(listed)[0]
             for slip, pattern in SLIPS.items():
                 beside = slip == "no blank beside Latin letters"  # or formulas, or code

@@ -1,16 +1,13 @@
 """What is seen beside prose is in the language of its edition (tools/wording.py)."""
 
-import ast
 import json
 import re
-import xml.etree.ElementTree as ET
 
-import nbformat
 import pytest
-from chapters import ROOT, tags
+from chapters import ROOT
 from PIL import ImageFont
-from translations import Language, folders
-from wording import CHART, Words, chart, code, figure
+from translations import folders
+from wording import Words, chart, code, figure
 
 CHINESE = ROOT / "notebooks-zh"
 WORDS = {
@@ -98,58 +95,6 @@ def test_comments_and_docstrings_change_and_code_does_not():
     assert code("%pip install x  # back again", words, True).endswith("back again")
 
 
-@pytest.fixture(scope="module")
-def language():
-    return Language(CHINESE)
-
-
-def test_the_tables_have_what_is_shown_and_nothing_else(language):
-    language.files()
-    assert list(language.words.faults()) == []
-
-
-def bare(source):
-    """Return what code does: its tree, without comments and docstrings."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-            node.body[0].value.value = ""
-    return ast.dump(tree)
-
-
-def test_chinese_cells_hold_the_english_code(language):
-    changed = 0
-    for page in language.pages.values():
-        if not page.path.name[0].isdigit():
-            continue
-        two = (nbformat.read(p.with_suffix(".ipynb"), 4).cells
-               for p in (page.english, page.path))  # fmt: skip
-        for theirs, ours in zip(*two, strict=True):
-            if ours.cell_type == "code" and theirs.source != ours.source:
-                assert bare(theirs.source) == bare(ours.source)
-                changed += 1
-                if "export" in tags(ours):  # the module's docstrings stay
-                    assert ours.source.count('"""') == theirs.source.count('"""')
-    assert changed > 100
-
-
-def charts(path):
-    for cell in nbformat.read(path, 4).cells:
-        for output in cell.get("outputs", ()):
-            for kind, spec in output.get("data", {}).items():
-                if kind.startswith(CHART):
-                    yield spec, output["data"]["image/png"]
-
-
-@pytest.mark.parametrize("path", sorted(CHINESE.glob("0*.ipynb")), ids=lambda p: p.stem)
-def test_every_chart_is_drawn_in_chinese(path):
-    """Compare the stored pictures, too: a chart whose words changed has another one."""
-    english = list(charts(ROOT / "notebooks" / path.name))
-    for (theirs, old), (ours, new) in zip(english, charts(path), strict=True):
-        assert re.search("[一-鿿]", json.dumps(ours, ensure_ascii=False))
-        assert old != new and theirs != ours
-
-
 def test_the_font_of_the_pictures_has_every_letter():
     words = Words.of(CHINESE)
     [file] = (CHINESE / "fonts").glob("*.otf")
@@ -157,15 +102,6 @@ def test_the_font_of_the_pictures_has_every_letter():
     unknown = bytes(font.getmask("\U0010fffe"))
     letters = set(re.findall("[⺀-￯]", "".join(words.tables["charts"].values())))
     assert not [c for c in letters if bytes(font.getmask(c)) == unknown]
-
-
-def test_chinese_figures_are_well_formed_and_as_large():
-    for path in (ROOT / "images" / "zh").glob("*.svg"):
-        ours, theirs = (
-            ET.parse(p).getroot() for p in (path, path.parents[1] / path.name)
-        )
-        assert ours.attrib == theirs.attrib
-        assert len(list(ours.iter())) == len(list(theirs.iter()))
 
 
 @pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)

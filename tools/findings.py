@@ -33,7 +33,8 @@ print(json.dumps(seen))"""
 async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
     """Return what a chapter finds, executed from another seed."""
     notebook = build(source)
-    notebook.cells.append(nbformat.v4.new_code_cell(ASK))
+    ends = [i for i, cell in enumerate(notebook.cells, 1) if "finding(" in cell.source]
+    notebook.cells[max(ends) :] = [nbformat.v4.new_code_cell(ASK)]  # no more is needed
     await execute(
         source,
         notebook,
@@ -71,7 +72,8 @@ def main() -> None:
     parser.add_argument("sources", nargs="*", type=lambda p: Path(p).resolve())
     parser.add_argument("--seeds", type=int, default=8)
     arguments = parser.parse_args()
-    for source in arguments.sources or chapters():
+    with_findings = [path for path in chapters() if "finding(" in path.read_text()]
+    for source in arguments.sources or with_findings:
         try:
             table = asyncio.run(measure(source, arguments.seeds))
         except Refused as refusal:
