@@ -37,48 +37,50 @@ def listed() -> list[tuple[str, list[str], list[str]]]:
     return found
 
 
-def definitions() -> dict[str, list[tuple[Path, str]]]:
-    """Return the files and source texts of what is called so: `Run.save`, `engine.py`."""
-    found: dict[str, list[tuple[Path, str]]] = {}
-    package = sorted((ROOT / "transformer_workshop").rglob("*.py"))
-    for path in [ROOT / "annotated_transformer.py", *package]:
-        text = path.read_text(encoding="utf-8")
-        found.setdefault(path.name, []).append((path, text))
+def definitions(place: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
+    """Return the files and source texts of what is called `Run.save` or `engine.py`."""
+    found = [(path, text) for path, text in texts.items() if path.name == place]
+    for path, text in texts.items():
+        lines = text.splitlines(keepends=True)
         nodes: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
         for node, outer in nodes:
             if isinstance(node, Definition):
-                lines = text.splitlines(keepends=True)[
-                    node.lineno - 1 : node.end_lineno
-                ]
-                found.setdefault(outer + node.name, []).append((path, "".join(lines)))
+                if outer + node.name == place:
+                    own = "".join(lines[node.lineno - 1 : node.end_lineno])
+                    found.append((path, own))
                 outer += f"{node.name}."
             nodes += [(each, outer) for each in ast.iter_child_nodes(node)]
     return found
 
 
-def planted(change: str, known: dict[str, list[tuple[Path, str]]]) -> tuple[Path, str]:
-    """Return a file and its text with one change in it.
+def planted(changes: list[str]) -> dict[Path, str]:
+    """Return the files with a fault in them, by path.
 
-    Raises ValueError if the old text doesn't occur exactly once in its place.
+    Raises ValueError if an old text doesn't occur exactly once in its place.
     """
-    place, _, rest = change.partition(": ")
-    old, _, new = rest.replace(r"\n", "\n").partition(" =>")
-    if len(places := known.get(place, [])) != 1:
-        raise ValueError(f"{len(places)} definitions are called {place}")
-    [(path, text)] = places
-    lines = [line for line in text.splitlines() if old.split("\n")[0] in line]
-    indent = re.match(" *", lines[0])[0] if lines else ""
-    old, new = (
-        part.replace("\n", f"\n{indent}") for part in (old, new.removeprefix(" "))
-    )
-    if (times := text.count(old)) != 1:
-        raise ValueError(f"`{old}` occurs {times} times in {place}")
-    whole = path.read_text(encoding="utf-8")
-    return path, whole.replace(text, text.replace(old, new))
+    package = sorted((ROOT / "transformer_workshop").rglob("*.py"))
+    paths = [ROOT / "annotated_transformer.py", *package]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    for change in changes:
+        place, _, rest = change.partition(": ")
+        old, _, new = rest.replace(r"\n", "\n").partition(" =>")
+        first = old.split("\n")[0]
+        found = definitions(place, {p: t for p, t in texts.items() if first in t})
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} definitions called {place} have `{first}`")
+        [(path, text)] = found
+        line = next(line for line in text.splitlines() if first in line)
+        indent = re.match(" *", line)[0]
+        old = old.replace("\n", f"\n{indent}")
+        new = new.removeprefix(" ").replace("\n", f"\n{indent}")
+        if (times := text.count(old)) != 1:
+            raise ValueError(f"`{old}` occurs {times} times in {place}")
+        texts[path] = texts[path].replace(text, text.replace(old, new))
+    return texts
 
 
-def caught_by(tests: list[str], changes: list[tuple[Path, str]]) -> str:
-    """Return the first test that fails in a copy with these changes, or ""."""
+def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
+    """Return the first test that fails in a copy with these texts, or ""."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         for each in COPIED:
@@ -86,7 +88,7 @@ def caught_by(tests: list[str], changes: list[tuple[Path, str]]) -> str:
             one(ROOT / each, copy / each)
         for each in LINKED:
             (copy / each).symlink_to(ROOT / each)
-        for path, text in changes:
+        for path, text in texts.items():
             (copy / path.relative_to(ROOT)).write_text(text, encoding="utf-8")
         options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
         done = subprocess.run(
@@ -101,18 +103,17 @@ def caught_by(tests: list[str], changes: list[tuple[Path, str]]) -> str:
 def main(words: list[str]) -> int:
     """Print the table; return 0 if every fault was caught."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    known = definitions()
     faults = [f for f in listed() if not words or any(w in f"{f}" for w in words)]
 
     def verdict(fault: tuple[str, list[str], list[str]]) -> str:
         name, tests, changes = fault
         try:
-            return caught_by(tests, [planted(change, known) for change in changes])
+            return caught_by(tests, planted(changes))
         except ValueError as error:
             return f"DOES NOT FIT: {error}"
 
     everything = sorted({test for _, tests, _ in faults for test in tests})
-    if broken := caught_by(everything, []):
+    if broken := caught_by(everything, {}):
         print(f"{broken} fails without any fault", file=sys.stderr)
         return 1
     bad = 0

@@ -279,6 +279,14 @@ def test_tensors_come_back_as_they_were(tmp_path):
     assert_saved(tmp_path / "x.safetensors")
 
 
+def test_two_views_of_the_same_memory_are_stored_apart(tmp_path):
+    square = torch.arange(9.0).view(3, 3)
+    save_tensors(tmp_path / "a.safetensors", {"rows": square, "columns": square.T})
+    found = load_tensors(tmp_path / "a.safetensors")
+    assert torch.equal(found["rows"], square)
+    assert torch.equal(found["columns"], square.T)
+
+
 def test_tied_weights_are_stored_once(tmp_path):
     table = torch.randn(1000)
     save_tensors(tmp_path / "x", {"source": table, "output": table})

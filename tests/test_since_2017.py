@@ -314,6 +314,34 @@ def test_training_learns_what_repeats_and_repeats_itself():
     assert torch.equal(found[0], stream[:15])
 
 
+def test_training_takes_the_steps_of_a_loop_written_out():
+    """Expect each update's rate, gradients clipped at 1, and targets one id ahead."""
+    torch.manual_seed(0)
+    ours = at.GPT(6, 1, 16, 32, h=2, groups=1)
+    with torch.no_grad():
+        ours.embed.weight *= 20  # so that gradients are large
+    theirs = copy.deepcopy(ours)
+    stream, draw = torch.randint(6, (200,)), torch.Generator().manual_seed(3)
+    adam, norms = torch.optim.AdamW(theirs.parameters()), []
+    steps = at.train_gpt(ours, stream, 5, rows=4, length=7, peak=0.02, seed=3)
+    for step, loss in steps:
+        window = at.random_windows(stream, 4, 7, draw)
+        adam.param_groups[0]["lr"] = 0.02 * step / 30  # of a warm-up of 30 updates
+        adam.zero_grad()
+        log_p = theirs(window[:, :-1]).log_softmax(-1)
+        plain = -log_p.gather(-1, window[:, 1:, None]).mean()
+        plain.backward()
+        gradients = [weight.grad for weight in theirs.parameters()]
+        norms.append(sum(g.square().sum() for g in gradients).sqrt().item())
+        for gradient in gradients:
+            gradient *= min(1, 1 / norms[-1])
+        adam.step()
+        assert loss == pytest.approx(plain.item(), rel=1e-5)
+    assert max(norms) > 1
+    for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
+
+
 # --- sampling ----------------------------------------------------------------
 
 
