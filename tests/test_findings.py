@@ -15,8 +15,7 @@ ROWS = [(chapter, what) for chapter, found in STORED.items() for what in found]
 def test_a_bound_lies_well_outside_everything_that_was_measured(chapter, what):
     """Let a quarter of the spread, or more, be between the worst run and the bound."""
     entry = STORED[chapter][what]
-    assert len(entry["values"]) == 4
-    assert {len(row) for row in entry["values"].values()} == {8}
+    assert len(entry["values"]) == 4 and min(map(len, entry["values"].values())) > 1
     values = [value for row in entry["values"].values() for value in row]
     margin = (max(values) - min(values)) / 4
     if entry["at_least"] is not None:

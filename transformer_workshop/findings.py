@@ -42,7 +42,7 @@ def finding(
     print(sentence)
 
 
-def measured(chapter: str, what: str) -> list[float]:
+def all_runs(chapter: str, what: str) -> list[float]:
     """Return what a finding was in all stored runs; NaN where it was never measured.
 
     The runs are those of results/findings.json: eight seeds on each of four processors.
