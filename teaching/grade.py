@@ -254,12 +254,9 @@ def students_in(folder: Path, known: Iterable[str]) -> dict[str, list[Path]]:
         if path.is_dir() or path.is_symlink() or NOTEBOOK.search(path.name):
             places.setdefault(student_of(path, known), []).append(path)
     for student, found in list(places.items()):
-        numbers = {
-            MOODLE.search(path.name) and MOODLE.search(path.name)[1] for path in found
-        }
-        if len(numbers) > 1:  # namesakes
+        if len({tuple(MOODLE.findall(path.name)) for path in found}) > 1:  # namesakes
             del places[student]
-            places |= {path.name: [path] for path in found}
+            places |= {sendable(path.name): [path] for path in found}
     return places
 
 
