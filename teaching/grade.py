@@ -297,13 +297,15 @@ def submission(student: str, path: Path) -> Submission:
     why: dict[str, str] = {}
     stubs, shown = handed_out()
     try:
-        text = decoded(path.read_bytes())
+        made = json.loads(decoded(path.read_bytes()))
+        if "worksheets" in made:  # of 2014
+            made = nbformat.reads(json.dumps(made), as_version=4)
         released, current = (
             False,
             "",
         )  # what stands before the first exercise is for all of them
-        for cell in nbformat.reads(text, as_version=4).cells:
-            source = sendable(cell.get("source") or "")
+        for cell in nbformat.from_dict(made).cells:
+            source = cell.source = sendable("".join(cell.get("source") or ""))
             current, part = exercise_of(cell) or current, part_of(cell)
             released = released or bool(part)
             if part.startswith("why-"):

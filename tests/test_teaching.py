@@ -480,6 +480,10 @@ FILES = {
     "mark": {"homework.ipynb": b"\xef\xbb\xbf" + RIGHT},
     "utf-16": {"homework.ipynb": RIGHT.decode().encode("utf-16")},
     "windows": {"homework.ipynb": released(MASKS + "# für").decode().encode("cp1252")},
+    "bare": {"homework.ipynb": json.dumps({"nbformat": 4, "cells": [
+        {"cell_type": "markdown", "source": "## Exercise 1.4"},
+        {"cell_type": "code", "source": MASKS.splitlines(True)},
+    ]}).encode()},
     "ending": {"homework.ipynb.txt": RIGHT},
     "capitals": {"HOMEWORK.IPYNB": RIGHT},
     "twice": {"homework.ipynb": RIGHT, "homework (1).ipynb": RIGHT},
@@ -501,7 +505,7 @@ FILES = {
     },
 }  # fmt: skip
 STUDENTS = [
-    *list(FILES)[:9], "decomposed ü", "read with DOS ü", "latin-1 ü", "other case",
+    *list(FILES)[:10], "decomposed ü", "read with DOS ü", "latin-1 ü", "other case",
     "ann lee", "loose", "backslash",
 ]  # fmt: skip
 
