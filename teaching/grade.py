@@ -343,18 +343,18 @@ def submissions(student: str, places: list[Path]) -> list[Submission]:
     if 0 < len(differ) <= MOST:
         return list(differ.values())
     if differ:
-        names = ", ".join(str(work.path.name) for work in differ.values())[:LONGEST]
+        names = ", ".join("/".join(work.path.parts[-2:]) for work in differ.values())
         fault = (
-            f"{len(differ)} different notebooks are in the folder ({names}): leave the "
-            "one that counts, or if they are of several students, grade this folder."
+            f"{len(differ)} different notebooks are in the folder "
+            f"({names[:LONGEST]}): leave the one that counts, or if they are of "
+            "several students, grade this folder."
         )
     elif found:
         return found[:1]
     else:
-        names = ", ".join(path.name for path in files)[:LONGEST] or "nothing"
-        fault = (
-            f"no notebook is in the folder, only {names}: unpack it, or ask for one."
-        )
+        names = ", ".join(path.name for path in files)[:LONGEST]
+        names = f"only {names}: unpack it, or" if names else "which is empty:"
+        fault = f"no notebook is in the folder, {names} ask for one."
     return [Submission(student, None, {}, fault=fault)]
 
 

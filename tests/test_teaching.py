@@ -563,7 +563,7 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     assert [grade.points_of(each) for each in marks] == [2, 0, 0, 0, 0, 0]
     assert form["a"] == f"2.2: {grade.NO_CELL}"
     assert "only homework.zip: unpack it" in form["b"]
-    assert "5 different notebooks are in the folder (0.ipynb" in form["c"]
+    assert "5 different notebooks are in the folder (c/0.ipynb" in form["c"]
     assert "homework.ipynb is not a notebook that can be read" in form["d"]
     assert "no notebook is in the folder" in form["e"]
     assert "1.4: no homework was written for a student called nobody" in form["nobody"]
