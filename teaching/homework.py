@@ -3,24 +3,24 @@
     python teaching/homework.py --chapters 1,2 | --exercises 1.4,2.7
         [--name homework] [--seed WORD] [--students FILE]
 
-The folder is build/homework/NAME.
-
-Into the folder go
+The folder is build/homework/NAME. If it has this homework already, its seed and its
+students stay as they are. Into the folder go
 
 - `release/`: the notebook for students, to be put into `notebooks/` of their copy; with
-  FILE, which has a student's name in each line, one for each of them, whose recall
+  FILE, a list of students as `names_in` reads it, one for each of them, whose recall
   questions have numbers of their own;
 - `nbgrader/`: the same as an nbgrader course, with hidden tests;
 - `course.json`: what `grade.py` needs. It holds the seed, so it is not for students.
 """
 
 import argparse
+import csv
 import json
 import random
 import re
 import secrets
-import shutil
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tools"), str(HERE), str(HERE.parent / "notebooks")]
 
 import nbformat  # noqa: E402
+from chapters import replace  # noqa: E402
 from exercises import Exercise, by_number  # noqa: E402
 from hidden_checks import seed_of  # noqa: E402
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: E402
@@ -156,6 +157,12 @@ def question(exercise: Exercise, numbers: Numbers) -> str:
     return f'"{exercise.number}", {exercise.answer}{named}'
 
 
+def stub_of(exercise: Exercise) -> str:
+    """Return what stands in the answer's cell when it is handed out."""
+    stub = exercise.code[: exercise.code.rindex("check(")].rstrip()
+    return stub.removeprefix("from exercise_checks import check\n").strip()
+
+
 def points_of(exercise: Exercise) -> int:
     return max(1, exercise.minutes // MINUTES_A_POINT)
 
@@ -190,10 +197,8 @@ def notebook(
         for n, shown in enumerate(each.between):
             new = new_code_cell if shown.cell_type == "code" else new_markdown_cell
             cells.append(cell(new, shown.source, f"shown{'abc'[n]}-{place}"))
-        stub = each.code[: each.code.rindex("check(")].rstrip()
-        stub = stub.removeprefix("from exercise_checks import check\n").strip()
         mine = {"locked": False, "solution": True}
-        cells.append(cell(new_code_cell, stub, f"answer-{place}", **mine))
+        cells.append(cell(new_code_cell, stub_of(each), f"answer-{place}", **mine))
         if each.kind == "Predict and train":
             mine |= {"grade": True, "points": 2}
             cells.append(cell(new_markdown_cell, EXPLAIN, f"why-{place}", **mine))
@@ -215,8 +220,8 @@ def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
     known = by_number()
     if not chapters and not numbers:
         raise ValueError("name chapters or exercises, as in CHAPTERS=1,2")
-    wanted = [n for n in numbers.split(",") if n]
-    for chapter in filter(None, chapters.split(",")):
+    wanted = re.findall(r"[^\s,;]+", numbers)
+    for chapter in re.findall(r"[^\s,;]+", chapters):
         found = [n for n in known if n.partition(".")[0] == chapter]
         if not found:
             raise ValueError(f"chapter {chapter} has no exercises; 1 to 6 have")
@@ -229,10 +234,95 @@ def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
     return [each for number, each in known.items() if number in wanted]
 
 
+def decoded(data: bytes) -> str:
+    """Return the text of a file as editors and Excel write it, whatever the system."""
+    try:
+        return data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")  # Windows before UTF-8
+
+
+def one_form(name: str) -> str:
+    """Return a name as we write it: macOS takes letters and their accents apart."""
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def names_in(text: str) -> list[str]:
+    """Return the students of a list: the first column of a table, or the lines.
+
+    A first line "student" or "name" is a heading. Raises ValueError for a line whose
+    name is missing, is there twice, or can't be the name of a folder.
+    """
+    lines = text.splitlines()
+    if lines and re.fullmatch(r"sep=.", lines[0]):  # for Excel
+        lines[0] = ""
+    between = next((sign for sign in "\t;," if sign in text), ",")
+    found: dict[str, tuple[int, str]] = {}
+    for number, row in enumerate(csv.reader(lines, delimiter=between), 1):
+        if not any(map(str.strip, row)):
+            continue
+        name = one_form(row[0])
+        if not found and name.casefold() in ("student", "students", "name"):
+            continue
+        where = f"line {number} of the list of students"
+        if not name:
+            raise ValueError(f"{where} has no name in its first column; add it")
+        if re.search(r'[<>:"/\\|?*\0-\x1f]|^\.|^__MACOSX$|\.$', name):
+            raise ValueError(f"{where}: {name!r} can't be the name of a folder")
+        first, _ = found.setdefault(name.casefold(), (number, name))
+        if first != number:
+            raise ValueError(
+                f"{where}: {name} is also in line {first}; tell the two apart"
+            )
+    if not found:
+        raise ValueError("the list of students has no names in its first column")
+    return [name for _, name in found.values()]
+
+
+def written(into: Path) -> dict[str, Any] | None:
+    """Return the course in a folder, None if there is none.
+
+    Raises ValueError if it can't be read, or others have their homework from it.
+    """
+    file = into / "course.json"
+    if file.exists():
+        try:
+            return json.loads(file.read_bytes())
+        except ValueError:
+            raise ValueError(f"{file} can't be read; put a copy there") from None
+    if (into / "release").exists():
+        raise ValueError(
+            f"{into} has homework, but not its course.json, which holds the seed: put "
+            "the file back, or write into a new folder (NAME=another)"
+        )
+    return None
+
+
+def same_course(old: dict[str, Any], new: dict[str, Any], into: Path) -> None:
+    """Give the course also the students of its earlier version.
+
+    Raises ValueError where what was handed out then couldn't be graded any more.
+    """
+    other = f"choose NAME=another, or delete {into} if nobody has this homework yet"
+    if old["seed"] != new["seed"]:
+        raise ValueError(f"{into} was written with the seed {old['seed']}; {other}")
+    before, now = ([e["number"] for e in c["exercises"]] for c in (old, new))
+    if before != now:
+        raise ValueError(f"{into} has the exercises {', '.join(before)}; {other}")
+    for was, each in zip(old["exercises"], new["exercises"]):
+        if ("" in was["numbers"]) != ("" in each["numbers"]):
+            has = "one notebook for all" if "" in was["numbers"] else "STUDENTS"
+            raise ValueError(f"{into} was written with {has}; {other}")
+        together = was["numbers"] | each["numbers"]
+        if together != each["numbers"] | was["numbers"]:
+            raise ValueError(f"{into} has other numbers in {each['number']}; {other}")
+        each["numbers"] = together
+
+
 def write_homework(
     chosen: list[Exercise], seed: str, students: list[str], into: Path
 ) -> None:
-    """Write everything into an empty folder."""
+    """Write everything into a folder that is empty or has the same homework."""
 
     def store(made: nbformat.NotebookNode, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,26 +331,31 @@ def write_homework(
     def draw(student: str) -> random.Random:
         return random.Random(seed_of(seed, student, "numbers"))
 
-    numbers = {}
-    for student in students or [""]:
-        made, own = notebook(chosen, draw(student), student, hidden=False)
-        store(made, into / "release" / student / "homework.ipynb")
-        numbers[student] = own
-    made, _ = notebook(chosen, draw(""), "", hidden=True)
-    store(made, into / "nbgrader" / "source" / "homework" / "homework.ipynb")
+    old = written(into)
+    made = {
+        student: notebook(chosen, draw(student), student, hidden=False)
+        for student in students or [""]
+    }
     course = {
         "seed": seed,
         "exercises": [
             {
                 "number": each.number, "points": points_of(each), "answer": each.answer,
-                "numbers": {who: own[n] for who, own in numbers.items()},
+                "numbers": {who: own[n] for who, (_, own) in made.items()},
                 "trains": each.kind == "Predict and train",
             }
             for n, each in enumerate(chosen)
         ],
     }  # fmt: skip
+    if old:
+        same_course(old, course, into)
     file = into / "course.json"
-    file.write_text(json.dumps(course, indent=1, ensure_ascii=False), encoding="utf-8")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace(file, json.dumps(course, indent=1, ensure_ascii=False))  # before the rest
+    for student, (release, _) in made.items():
+        store(release, into / "release" / student / "homework.ipynb")
+    source, _ = notebook(chosen, draw(""), "", hidden=True)
+    store(source, into / "nbgrader" / "source" / "homework" / "homework.ipynb")
     root = HERE.parent
     paths = [str(path) for path in (root, HERE, root / "notebooks")]
     configuration = CONFIGURATION.format(
@@ -283,20 +378,18 @@ def main() -> int:
         chosen = chosen_exercises(given.chapters, given.exercises)
         students = []
         if given.students:
-            lines = given.students.read_text(encoding="utf-8").splitlines()
-            students = [line.strip() for line in lines if line.strip()]
-            strange = [name for name in students if not re.fullmatch(r"[\w.-]+", name)]
-            if strange:
-                raise ValueError(f"{strange[0]!r} can't be the name of a folder")
+            students = names_in(decoded(given.students.read_bytes()))
+        old = written(given.into)
+        seed = given.seed or (old["seed"] if old else secrets.token_hex(8))
+        write_homework(chosen, seed, students, given.into)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    seed = given.seed or secrets.token_hex(8)
-    shutil.rmtree(given.into, ignore_errors=True)
-    write_homework(chosen, seed, students, given.into)
     points = sum(map(points_of, chosen))
     minutes = sum(each.minutes for each in chosen)
     print(f"{given.into}: {len(chosen)} exercises, {minutes} minutes, {points} points")
+    if students:
+        print(f"{len(students)} students, from {students[0]} to {students[-1]}")
     print(f"Hand out release/, keep course.json (it holds the seed, {seed}).")
     return 0
 

@@ -8,11 +8,13 @@ makes nothing but numbers, strings, tensors, and containers of them.
 
 import __future__
 
+import ast
+import asyncio
+import inspect
 import io
 import linecache
 import os
 import pickle
-import re
 import resource
 import select
 import signal
@@ -26,9 +28,13 @@ from typing import Any
 
 import exercise_checks
 import torch
+from IPython.core.inputtransformer2 import TransformerManager
 
 LARGEST = 64 * 2**20  # bytes of an answer
-CALLERS = (__file__, exercise_checks.__file__, "<string>")
+CALLERS = (
+    __file__, exercise_checks.__file__, "<string>",
+    asyncio.runners.__file__, asyncio.base_events.__file__,
+)  # fmt: skip
 MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
 NAMES = """\
 import itertools
@@ -81,12 +87,38 @@ def described(value: Any, functions: list) -> Any:
     return {"value": plain(value)}
 
 
+class Jupyter:
+    """What `get_ipython()` returns: of commands, only their Python is run."""
+
+    def __init__(self, name: str, names: dict[str, Any]):
+        self.name, self.names = name, names
+
+    def run_line_magic(self, command: str, line: str, *_: Any, **__: Any) -> Any:
+        if command != "time":
+            return None
+        try:
+            code = compile(line, self.name, "eval")
+        except SyntaxError:  # a statement
+            code = compile(line, self.name, "exec")
+        return eval(code, self.names)
+
+    def run_cell_magic(self, command: str, line: str, cell: str) -> None:
+        if command in ("capture", "prun", "time", "timeit"):
+            run(cell, self.name, self.names)
+
+    def __getattr__(self, _: str) -> Any:
+        return lambda *_, **__: None
+
+
 def run(source: str, name: str, names: dict[str, Any]) -> None:
-    """Run a cell, with its lines in error messages and without Jupyter's commands."""
-    source = re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
+    """Run a cell as Jupyter would, with its lines in error messages."""
+    names["get_ipython"] = lambda: Jupyter(name, names)
+    source = TransformerManager().transform_cell(source)
     linecache.cache[name] = len(source), None, source.splitlines(True), name
-    flags = __future__.annotations.compiler_flag
-    exec(compile(source, name, "exec", flags), names)
+    flags = __future__.annotations.compiler_flag | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    result = eval(compile(source, name, "exec", flags), names)
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
 
 
 def limit(memory: int) -> None:
@@ -135,26 +167,35 @@ def serve(connection: Connection) -> None:
         name: each for name, each in vars(exercise_checks).items() if callable(each)
     }
     functions: list[Any] = []
+    failed: list[BaseException] = []  # in cells; the others run, as in a notebook
 
     def reply(make: Any) -> None:
         try:
             said = {"answer": make()}
-        except NotImplementedError:
-            said = {"unanswered": True}
         except Unsendable as error:
             said = {"stopped": f"your answer gives a value of type {error}"}
         except BaseException as error:
+            if failed and isinstance(error, NameError):  # for a name of that cell
+                error = failed[0]
             said = {"stopped": exercise_checks.stopped(error, CALLERS)}
+            if isinstance(error, NotImplementedError):
+                said = {"unanswered": True}
         stored = io.BytesIO()
         torch.save(said, stored)
         connection.send_bytes(stored.getvalue())
 
     def start() -> Any:
-        names: dict[str, Any] = {"__name__": "__main__"}
+        names: dict[str, Any] = {"__name__": "__main__", "display": print}
         exec(NAMES, names)
         for number, source in enumerate(cells, 1):
-            run(source, f"<cell {number}>", names)
-        return described(eval(expression, names), functions)
+            try:
+                run(source, f"<cell {number}>", names)
+            except BaseException as error:
+                failed.append(error)
+        answer = eval(expression, names)
+        if failed and answer is None:  # it is still the stub's
+            raise failed[0]
+        return described(answer, functions)
 
     def ask(number: int, probe: str, inputs: tuple) -> Any:
         return plain(probes[probe](functions[number], *inputs))

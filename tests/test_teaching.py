@@ -1,6 +1,8 @@
 """Homework is written, handed in, and graded; and nobody gets points for a trick."""
 
+import argparse
 import csv
+import datetime
 import json
 import math
 import random
@@ -8,6 +10,8 @@ import re
 import statistics
 import subprocess
 import sys
+import time
+import unicodedata
 from collections import Counter
 from xml.etree import ElementTree
 
@@ -30,16 +34,21 @@ EXERCISES = by_number()
 
 
 @pytest.fixture(scope="module")
-def points():
+def server():
+    with grade.Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def points(server):
     """Return a function that gives the points for an answer, and what is said of it."""
-    with grade.Server() as server:
 
-        def judged(number, *cells, seconds=30, stubs=None, **given):
-            work = grade.Submission("ann", None, {number: list(cells)}, stubs or {})
-            [exercise] = course_of(number, **given)["exercises"]
-            return grade.points_for(server, work, exercise, "a seed/ann", seconds)
+    def judged(number, *cells, seconds=30, answers=None, **given):
+        work = grade.Submission("ann", None, {number: list(cells)}, answers or {})
+        [exercise] = course_of(number, **given)["exercises"]
+        return grade.points_for(server, work, exercise, "a seed/ann", seconds)
 
-        yield judged
+    return judged
 
 
 def course_of(*numbers, **given):
@@ -115,6 +124,83 @@ def test_homework_names_what_is_wrong(chapters, numbers, says):
         homework.chosen_exercises(chapters, numbers)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        "müller\r\nLi Wei\r\n\r\n".encode("utf-8-sig"),
+        "sep=;\r\nName;Matrikel\r\nmüller;7\r\n;\r\nLi\xa0 Wei;8\r\n".encode(),
+        "student\tmail\r\nmüller\ta@b\r\nLi Wei\tc@d\r\n".encode("utf-16"),
+        'name,of\n"müller",2\n"Li Wei",2\n'.encode("cp1252"),
+        unicodedata.normalize("NFD", "müller\nLi Wei").encode(),
+    ],
+)
+def test_a_list_of_students_is_read_as_excel_writes_it(data):
+    assert homework.names_in(homework.decoded(data)) == ["müller", "Li Wei"]
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("ann\n\nbob\nAnn\n", "line 4 .* Ann is also in line 1"),
+        ("ann;1\n;2\n", "line 2 .* no name in its first column"),
+        ("ann\n../bob\n", "line 2 .* '../bob' can't be the name of a folder"),
+        ("name\n", "no names"),
+    ],
+)
+def test_a_list_of_students_that_cannot_be_meant_is_refused(text, says):
+    with pytest.raises(ValueError, match=says):
+        homework.names_in(text)
+    assert homework.names_in("हिन्दी\nO'Neil, A.\n") == ["हिन्दी", "O'Neil"]
+
+
+def test_homework_written_again_keeps_what_was_handed_out(
+    tmp_path, monkeypatch, capsys
+):
+    """The seed, students who left the list, and all files of others."""
+    names = tmp_path / "names.csv"
+    monkeypatch.setattr(homework, "by_number", lambda: EXERCISES)  # they take a second
+
+    def make(students, *more, exercises="1.3,1.4"):
+        names.write_text(students)
+        words = [
+            "homework.py",
+            "--exercises",
+            exercises,
+            "--into",
+            str(tmp_path / "to"),
+        ]
+        words += ["--students", str(names)] if students else []
+        monkeypatch.setattr(sys, "argv", [*words, *more])
+        return homework.main(), capsys.readouterr().err
+
+    assert make("ann\nbob\n") == (0, "")
+    course = tmp_path / "to" / "course.json"
+    first = json.loads(course.read_bytes())
+    ann = tmp_path / "to" / "release" / "ann" / "homework.ipynb"
+    was = ann.read_bytes()
+    (tmp_path / "to" / "nbgrader" / "gradebook.db").write_text("marks")
+    assert make("bob\nzoe\n", exercises="1.3, 1.4")[0] == 0
+    again = json.loads(course.read_bytes())
+    assert again["seed"] == first["seed"] and ann.read_bytes() == was
+    for old, new in zip(first["exercises"], again["exercises"]):
+        assert new["numbers"].items() >= old["numbers"].items()
+        assert set(new["numbers"]) == {"ann", "bob", "zoe"}
+    assert (tmp_path / "to" / "nbgrader" / "gradebook.db").exists()
+    for words, says in (
+        (
+            make("ann", "--seed", "another"),
+            f"with the seed {first['seed']}; choose NAME",
+        ),
+        (make("ann", exercises="1.3"), "has the exercises 1.3, 1.4; choose NAME"),
+        (make(""), "was written with STUDENTS; choose NAME"),
+    ):
+        assert words[0] == 2 and says in words[1]
+    assert json.loads(course.read_bytes()) == again
+    course.rename(tmp_path / "safe.json")
+    code, says = make("ann")
+    assert code == 2 and "put the file back" in says and ann.read_bytes() == was
+
+
 # What is graded
 
 SOLUTIONS = {
@@ -138,9 +224,38 @@ def test_helpers_and_lost_checks_do_no_harm(points):
     assert points("1.4", helper, mine)[0] == 2
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [MASKS + "display(mask_from_lengths(torch.tensor([1]), 3))"],
+        [MASKS + "mask_from_lengths?\n?torch\nhere = !ls\n%pip install torch"],
+        ["import asyncio" + MASKS + "await asyncio.sleep(0)"],
+        ["%%time" + MASKS],
+        ["%time size = 1" + MASKS + "x = %time size\nassert x == 1"],
+        ["def mod(x, n):\n    return (x\n        % n)" + MASKS + "mod(5, 3)"],
+        [">>> def mask_from_lengths(n, size):\n"
+         "...     return torch.arange(size) < n.view(-1, 1, 1)"],
+        [MASKS.replace("\n", "\n    ")],
+        [MASKS, "mask_from_lengths(5)", "notes to myself"],
+    ],
+    ids=range(9),
+)  # fmt: skip
+def test_a_cell_that_jupyter_runs_is_run(points, cells):
+    assert points("1.4", *cells) == (2, "right.")
+
+
+def test_a_cell_that_stops_is_named_when_the_answer_needs_it(points):
+    uses = "def mask_from_lengths(n, size):\n    return helper(n, size)"
+    for cells in (["helper = 1 / 0", uses], ["helper = 1 / 0", "answer = 1"]):
+        got, says = points("1.4", *cells)
+        assert got == 0 and "line 1 (`helper = 1 / 0`) with ZeroDivisionError" in says
+    got, says = points("1.3", "answer = None", "answer = await missing()")
+    assert got == 0 and "line 1 (`answer = await missing()`) with NameError" in says
+
+
 def test_a_training_in_another_cell_is_not_run(points):
     stub = "answer = ['b', 'c', 'f']"
-    found = points("2.9", stub, "raise RuntimeError", stubs={"2.9": stub})
+    found = points("2.9", stub, "raise RuntimeError", answers={"2.9": stub})
     assert found == (2, "right.")
 
 
@@ -298,14 +413,227 @@ def test_six_students(tmp_path):
     assert changed == {"half"}
 
 
+# What people hand in
+
+
+def released(answer=MASKS, change=lambda cells, at: None):
+    """Return 1.4 as handed out, with an answer, after a change to its cells."""
+    made, _ = homework.notebook([EXERCISES["1.4"]], random.Random(0), "", hidden=False)
+    at = [cell.id for cell in made.cells].index("answer-1-4")
+    made.cells[at].source = answer
+    change(made.cells, at)
+    return nbformat.writes(made).encode("utf-8", "backslashreplace")  # as JSON has it
+
+
+def copied(cell, source):
+    return nbformat.from_dict({**cell, "id": "copy", "source": source})
+
+
+STUB = homework.stub_of(EXERCISES["1.4"])
+
+
+def made_markdown(cells, at):
+    cells[at].cell_type = "markdown"
+    del cells[at]["outputs"], cells[at]["execution_count"]
+
+
+def copied_stub(cells, at):
+    cells.insert(at + 1, copied(cells[at], STUB + "\n"))
+
+
+def into_a_copy_of_the_check(cells, at):
+    cells.insert(at + 1, copied(cells[at + 1], MASKS))
+    cells[at].source = STUB
+
+
+def above_the_check(cells, at):
+    cells[at].source, cells[at + 1].source = STUB, MASKS + cells[at + 1].source
+
+
+def split(cells, at):
+    cells.insert(at, copied(cells[at], "def column(x):\n    return x.view(-1, 1, 1)"))
+    cells[at + 1].source = MASKS.replace("lengths.view(-1, 1, 1)", "column(lengths)")
+
+
+def why_as_code(cells, at):
+    cells.insert(at, copied(cells[at], "Because half an emoji \ud83d is not one."))
+    cells[at].metadata.nbgrader.grade_id = "why-1-4"
+
+
+def without_names(cells, at):
+    for cell in cells:
+        cell.metadata.clear()
+
+
+def without_text(cells, at):
+    del cells[:at], cells[1:]
+    cells[0].metadata.clear()
+
+
+CHANGES = (
+    made_markdown, copied_stub, into_a_copy_of_the_check, above_the_check, split,
+    why_as_code, without_names, without_text,
+)  # fmt: skip
+RIGHT, EMPTY = released(), released(STUB)
+A_CHAPTER = released(change=without_names).replace(b"arange", b"zeros")
+FILES = {
+    "mark": {"homework.ipynb": b"\xef\xbb\xbf" + RIGHT},
+    "utf-16": {"homework.ipynb": RIGHT.decode().encode("utf-16")},
+    "windows": {"homework.ipynb": released(MASKS + "# für").decode().encode("cp1252")},
+    "bare": {"homework.ipynb": json.dumps({"nbformat": 4, "cells": [
+        {"cell_type": "markdown", "source": "## Exercise 1.4"},
+        {"cell_type": "code", "source": MASKS.splitlines(True)},
+    ]}).encode()},
+    "ending": {"homework.ipynb.txt": RIGHT},
+    "capitals": {"HOMEWORK.IPYNB": RIGHT},
+    "twice": {"homework.ipynb": RIGHT, "homework (1).ipynb": RIGHT},
+    "macos": {
+        "homework.ipynb": RIGHT, "._homework.ipynb": b"\0\5\x16\7",
+        "__MACOSX/homework.ipynb": b"\0\5", ".ipynb_checkpoints/a.ipynb": EMPTY,
+    },
+    "chapters": {"homework.ipynb": RIGHT, "01_architecture.ipynb": A_CHAPTER},
+    "broken, too": {"homework.ipynb": RIGHT, "old.ipynb": b'{"cells": ['},
+    unicodedata.normalize("NFD", "decomposed ü"): {"homework.ipynb": RIGHT},
+    "read with DOS ü".encode().decode("cp437"): {"homework.ipynb": RIGHT},
+    b"latin-1 \xfc".decode("utf-8", "surrogateescape"): {"homework.ipynb": RIGHT},
+    "Other Case": {"homework.ipynb": RIGHT},
+    "Ann Lee_1234_assignsubmission_file": {"homework.ipynb": RIGHT},
+    "Ann Lee_1234_assignsubmission_onlinetext": {"onlinetext.html": b"Here it is."},
+    ".": {
+        "loose.ipynb": RIGHT, "backslash\\homework.ipynb": RIGHT,
+        "__MACOSX/ann/homework.ipynb": b"", ".DS_Store": b"",
+    },
+}  # fmt: skip
+STUDENTS = [
+    *list(FILES)[:10], "decomposed ü", "read with DOS ü", "latin-1 ü", "other case",
+    "ann lee", "loose", "backslash",
+]  # fmt: skip
+
+
+def handed(folder, files):
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def test_the_form_of_a_file_changes_nothing(tmp_path):
+    for student, files in FILES.items():
+        handed(tmp_path / student, files)
+    found = grade.students_in(tmp_path, STUDENTS)
+    assert sorted(found) == sorted(STUDENTS)
+    for student, places in found.items():
+        [work] = grade.submissions(student, places)
+        [cell] = work.cells["1.4"]
+        assert not work.fault and cell.removesuffix("# für") == MASKS
+
+
+def test_the_form_of_a_cell_takes_no_points(tmp_path, server):
+    for change in CHANGES:
+        files = {"homework.ipynb": released(change=change)}
+        handed(tmp_path / "in" / change.__name__, files)
+    handed(tmp_path / "in" / "two", {"a.ipynb": EMPTY, "a (1).ipynb": RIGHT})
+    course = course_of("1.4")
+    marks = grade.grade(server, tmp_path / "in", course, tmp_path / "out")
+    found = {each["student"]: (grade.points_of(each), each["form"]) for each in marks}
+    names = [*(change.__name__ for change in CHANGES), "two"]
+    assert found == dict.fromkeys(names, (2, ""))
+    [note] = [each["note"] for each in marks if each["student"] == "two"]
+    assert note.endswith("in a (1).ipynb, the best of 2 notebooks")
+
+
+def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
+    """One student's files never stop the others' grading."""
+    course = course_of("1.4", "2.2")
+    course["exercises"][0]["numbers"] = dict.fromkeys("abcdef", {})
+    files = {
+        "a": {"homework.ipynb": RIGHT},
+        "b": {"homework.zip": b"PK"},
+        "c": {f"{n}.ipynb": released(f"answer = {n}") for n in range(5)},
+        "d": {},
+        "nobody": {"homework.ipynb": RIGHT},
+    }
+    for student, each in files.items():
+        handed(tmp_path / "in" / student, each)
+    (tmp_path / "in" / "d").mkdir()
+    (tmp_path / "in" / "d" / "homework.ipynb").symlink_to(tmp_path / "nothing")
+    (tmp_path / "in" / "e").symlink_to(tmp_path / "nothing")
+    marks = grade.grade(server, tmp_path / "in", course, tmp_path / "out")
+    form = {each["student"]: each["form"] for each in marks}
+    assert [grade.points_of(each) for each in marks] == [2, 0, 0, 0, 0, 0]
+    assert form["a"] == f"2.2: {grade.NO_CELL}"
+    assert "only homework.zip: unpack it" in form["b"]
+    assert "5 different notebooks are in the folder (c/0.ipynb" in form["c"]
+    assert "homework.ipynb is not a notebook that can be read" in form["d"]
+    assert "no notebook is in the folder" in form["e"]
+    assert "1.4: no homework was written for a student called nobody" in form["nobody"]
+    with open(tmp_path / "out" / "marks.csv", newline="", encoding="utf-8") as file:
+        notes = {row["student"]: row["note"] for row in csv.DictReader(file)}
+    assert all(notes[student].endswith(form[student]) for student in form)
+
+
+def test_namesakes_are_two(tmp_path):
+    for number in (12, 13):
+        (tmp_path / f"Li Wei_{number}_assignsubmission_file").mkdir()
+    assert len(grade.students_in(tmp_path, [])) == 2
+
+
+@pytest.fixture
+def zone(monkeypatch):
+    """Return a function that moves this computer."""
+
+    def move(name):
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    "note, iso",
+    [
+        ("2027-02-01 01:00:00.0 UTC", "2027-01-31T20:00:00-05:00"),
+        ("2027-02-01 01:00:00", "2027-01-31T20:00:00-05:00"),
+        ("\ufeff2027-02-01T01:00+01:00\r\n", "2027-01-31T19:00:00-05:00"),
+        ("2027-02-01 01:00:00.5 +0100", "2027-01-31T19:00:00-05:00"),
+        ("2027-02-01 01:00:00 Europe/Berlin", "2027-01-31T19:00:00-05:00"),
+        ("2027-02-01 01:00:00 EST", "2027-02-01T01:00:00-05:00"),
+    ],
+)
+def test_times_carry_their_zone(tmp_path, zone, note, iso):
+    zone("America/New_York")
+    (tmp_path / "timestamp.txt").write_text(note, encoding="utf-8")
+    assert grade.handed_in([tmp_path], None).isoformat() == iso
+
+
+def test_a_day_ends_at_its_end_and_a_strange_time_is_refused(zone):
+    zone("Europe/Berlin")
+    assert grade.moment("2027-01-31").isoformat() == "2027-01-31T23:59:59+01:00"
+    assert grade.moment("2027-07-31T23:59").isoformat() == "2027-07-31T23:59:00+02:00"
+    assert grade.moment("2027-01-31T23:59Z").isoformat() == "2027-02-01T00:59:00+01:00"
+    with pytest.raises(
+        argparse.ArgumentTypeError, match="'31.1.' is not a time; write"
+    ):
+        grade.moment("31.1.")
+
+
 def test_a_note_of_the_time_that_is_none_does_no_harm(tmp_path):
     path = tmp_path / "homework.ipynb"
     path.write_text("")
-    written = grade.handed_in(tmp_path, path)
-    (tmp_path / "timestamp.txt").write_bytes(b"\xff yesterday")
-    assert grade.handed_in(tmp_path, path) == written
+    written = grade.handed_in([tmp_path], path)
+    assert written.tzinfo
+    for note in (
+        b"\xff yesterday",
+        b"2027-02-01 12:00:00 Nowhere",
+        b"2027-99-01 12:00",
+    ):
+        (tmp_path / "timestamp.txt").write_bytes(note)
+        assert grade.handed_in([tmp_path], path) == written
     (tmp_path / "timestamp.txt").write_text("2027-02-01 12:00:00 UTC")
-    assert grade.handed_in(tmp_path, path).isoformat() == "2027-02-01T12:00:00"
+    noon = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
+    assert grade.handed_in([tmp_path], path) == noon
 
 
 def test_copied_answers_are_named():
