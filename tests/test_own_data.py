@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 
 import datasets
@@ -13,7 +14,8 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop import own_data, translator
+from transformer_workshop import commands, corpora, own_data, translator
+from transformer_workshop import set_up as set_up_module
 from transformer_workshop.corpora import load_pairs, prepare_store, read_pairs
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
@@ -110,10 +112,46 @@ def test_a_dry_run_writes_nothing(files, tmp_path, capsys):
 
 
 def test_a_refused_call_leaves_no_folder(files, tmp_path, capsys):
-    run, missing = tmp_path / "run", files | {"valid_src": str(tmp_path / "no.txt")}
+    run, missing = tmp_path / "a/b", files | {"valid_src": str(tmp_path / "no.txt")}
     assert main(["train", f"--run-dir={run}", *flags(missing)]) == 2
     assert "no.txt" in capsys.readouterr().err
-    assert not run.exists()
+    assert not run.parent.exists()
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_what_is_too_long_is_refused_before_anything_is_written(
+    files, tmp_path, capsys, dry
+):
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("w " * 200 + "\n", encoding="utf-8")
+    long = files | {f"valid_{side}": str(tmp_path / side) for side in ("src", "tgt")}
+    assert main(["train", f"--run-dir={tmp_path}/run", *dry, *flags(long)]) == 2
+    assert "valid split: holds no pair that is short" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_set_up_once(files, tmp_path, monkeypatch):
+    """Each split is read once and the model built once, also if the run continues."""
+    calls = Counter()
+
+    def count(module, name):
+        real = getattr(module, name)
+
+        def counted(*arguments, **options):
+            calls[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(commands, "starts_so_far")
+    count(corpora, "stream_parallel")
+    count(set_up_module, "build_model")
+    command = ["train", f"--run-dir={tmp_path}", "--d-model=16", "--d-ff=16"]
+    for epochs in (1, 2):
+        calls.clear()
+        assert main([*command, f"--epochs={epochs}", *flags(files)]) == 0
+        once = {"starts_so_far": 1, "stream_parallel": 2, "build_model": 1}
+        assert calls == once
 
 
 def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, capsys):

@@ -655,7 +655,7 @@ def _perplexity(nats: float) -> float:
 
 
 def train_set_up(setup: Setup, restart: bool = False, report: bool = False) -> None:
-    """Train a run that is set up, in a folder that this process has claimed.
+    """Train a run that is set up, in its claimed folder, from where it stopped.
 
     Trains in this process or, with ``config.distributed``, in new ones on this machine:
     one per GPU, or two without GPUs. They see the batches that a single process would,
@@ -673,12 +673,15 @@ def train_set_up(setup: Setup, restart: bool = False, report: bool = False) -> N
     run_in_processes(count, train_resumably, replace(setup, model=None), report)
 
 
-def train_run(config: TrainingConfig, text: Text) -> None:
-    """Train a configuration's model in its folder, from where the run stopped.
+def train_run(
+    config: TrainingConfig, text: Text, restart: bool = False, report: bool = False
+) -> None:
+    """Do what the command `train` does, with a text that is known already.
 
-    Does nothing if the run is finished. Raises what ``train_set_up`` does.
+    Does nothing if the run is finished, unless ``restart`` is set. For the rest see
+    ``train_set_up``.
     """
     with claim_folder(Path(config.run_dir)):
-        starts = starts_so_far(config)
-        if not is_finished(config):
-            train_set_up(set_up(config, starts, text))
+        starts = starts_so_far(config, restart)
+        if restart or not is_finished(config):
+            train_set_up(set_up(config, starts, text), restart, report)
