@@ -11,7 +11,14 @@ import torch
 
 import annotated_transformer as at
 from transformer_workshop.files import load_tensors, load_with_notes, read_json
-from transformer_workshop.runs import read_metrics, run_files, saved_steps, train_run
+from transformer_workshop.runs import (
+    open_run_folder,
+    read_metrics,
+    run_files,
+    saved_steps,
+    starts_so_far,
+    train_run,
+)
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.terminal import main
 
@@ -79,6 +86,11 @@ def flags(config):
         elif value is not None:
             given += ["--" + name.replace("_", "-"), str(value)]
     return given
+
+
+def open_folder(config, restart=False):
+    """Check and open a run's folder, as training does."""
+    open_run_folder(config, starts_so_far(config, restart), restart)
 
 
 def train(tiny, **changes):

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
-from transformer_workshop import processes, runs
+from transformer_workshop import processes, runs, set_up
 from transformer_workshop.corpora import load_examples
 from transformer_workshop.files import load_with_notes, save_tensors
 from transformer_workshop.names_of_2022 import train_model, train_worker
@@ -387,7 +387,7 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
         raise Reached({parameter.device.type for parameter in model.parameters()})
 
     monkeypatch.setattr(runs, "distribute", reached)
-    monkeypatch.setattr(runs, "choose_device", torch.device)
+    monkeypatch.setattr(set_up, "choose_device", torch.device)
     config = dataclasses.replace(config, device="meta")
     with pytest.raises(Reached, match="^{'meta'}$"):
         train_run(config, at.prepare_text(PAIRS, config.bpe_size))

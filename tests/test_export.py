@@ -12,6 +12,7 @@ from small_runs import (
     SIX,
     break_off,
     contents,
+    open_folder,
     refused,
     small_config,
     write_text,
@@ -27,7 +28,6 @@ from transformer_workshop.engine import (
     is_exported,
     load_exported,
 )
-from transformer_workshop.runs import open_run_folder
 from transformer_workshop.settings import TrainingConfig, load_config
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import Translator, build_model, load_translator
@@ -372,5 +372,5 @@ def test_a_run_does_not_take_the_folder_of_an_exported_model(engine, captions):
     assert load_config(engine) == captions.config
     before = contents(engine)
     with pytest.raises(DataError, match="exported for an inference engine"):
-        open_run_folder(TrainingConfig(run_dir=str(engine)))
+        open_folder(TrainingConfig(run_dir=str(engine)))
     assert contents(engine) == before

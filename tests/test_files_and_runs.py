@@ -18,7 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from small_runs import SIX, break_off, small_run, train
+from small_runs import SIX, break_off, open_folder, small_run, train
 
 import annotated_transformer as at
 from annotated_transformer import DataError, read_lines
@@ -31,7 +31,7 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.runs import average_checkpoints, open_run_folder, run_files
+from transformer_workshop.runs import average_checkpoints, run_files
 from transformer_workshop.settings import TrainingConfig, load_config
 from transformer_workshop.translator import (
     Translator,
@@ -380,34 +380,34 @@ def edit_config(folder, edit):
 def test_what_does_not_change_the_weights_may_change(run):
     folder, config = run
     other = dataclasses.replace(config, beam_size=2, length_penalty=0.2)
-    open_run_folder(other)
+    open_folder(other)
     assert load_config(folder) == other
 
 
 def test_epochs_may_grow_and_shrink_only_if_they_do_not_shape_the_schedule(run):
     folder, config = run
     more = dataclasses.replace(config, epochs=2)
-    open_run_folder(more)
+    open_folder(more)
     assert load_config(folder) == more
     with pytest.raises(DataError, match=r"epochs \(2 there, 1 now\)"):
-        open_run_folder(config)
+        open_folder(config)
     edit_config(folder, lambda settings: settings.update(schedule="inverse_sqrt"))
-    open_run_folder(dataclasses.replace(config, schedule="inverse_sqrt"))
+    open_folder(dataclasses.replace(config, schedule="inverse_sqrt"))
 
 
 def test_a_setting_younger_than_a_run_had_its_default_there(run):
     folder, config = run
     edit_config(folder, lambda settings: settings.pop("r_drop"))
     with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
-        open_run_folder(dataclasses.replace(config, r_drop=1.0))
-    open_run_folder(config)
+        open_folder(dataclasses.replace(config, r_drop=1.0))
+    open_folder(config)
 
 
 def test_a_start_without_checkpoints_may_change_everything(tmp_path):
     config = TrainingConfig(run_dir=str(tmp_path))
-    open_run_folder(config)
+    open_folder(config)
     other = dataclasses.replace(config, d_model=32)
-    open_run_folder(other)
+    open_folder(other)
     assert load_config(tmp_path) == other
 
 
@@ -416,7 +416,7 @@ def test_restart_deletes_the_run_and_nothing_else(run):
     mine = {"notes.txt", "checkpoints/mine.safetensors", "step-1.safetensors"}
     for name in mine:
         (folder / name).write_text("mine")
-    open_run_folder(dataclasses.replace(config, seed=5), restart=True)
+    open_folder(dataclasses.replace(config, seed=5), restart=True)
     left = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert left == mine | {"config.json"}
 
@@ -425,9 +425,9 @@ def test_a_restart_that_is_broken_off_can_be_given_again(run, monkeypatch):
     folder, config = run
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         break_off(patch, ((at.Path, "unlink"), 3), KeyboardInterrupt())
-        open_run_folder(config, restart=True)
+        open_folder(config, restart=True)
     assert (folder / "config.json").exists()
-    open_run_folder(config, restart=True)
+    open_folder(config, restart=True)
     assert [path.name for path in run_files(folder)] == ["config.json"]
 
 

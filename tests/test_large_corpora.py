@@ -22,6 +22,7 @@ from small_runs import (
     break_off,
     contents,
     flags,
+    open_folder,
     refused,
     small_config,
     write_text,
@@ -40,7 +41,6 @@ from transformer_workshop.corpora import (
     stream_parallel,
 )
 from transformer_workshop.files import read_json, write_json
-from transformer_workshop.runs import open_run_folder
 from transformer_workshop.terminal import main
 
 MODULE = Path(at.__file__)
@@ -248,7 +248,7 @@ def test_text_that_has_grown_is_not_taken_for_what_was_prepared(config):
 
 
 def test_a_store_does_not_overwrite_a_run(config):
-    open_run_folder(config)
+    open_folder(config)
     before = contents(config.run_dir)
     with pytest.raises(DataError, match="exists already"):
         prepare_store(dataclasses.replace(config, store=config.run_dir))

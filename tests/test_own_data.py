@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 
 import datasets
@@ -13,14 +14,11 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop import own_data, translator
-from transformer_workshop.corpora import (
-    load_examples,
-    load_pairs,
-    prepare_store,
-    read_pairs,
-)
+from transformer_workshop import commands, corpora, own_data, translator
+from transformer_workshop import set_up as set_up_module
+from transformer_workshop.corpora import load_pairs, prepare_store, read_pairs
 from transformer_workshop.runs import count_updates, read_metrics
+from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import SCALES, choose_config
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
@@ -62,16 +60,21 @@ def flags(given):
     return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
 
 
+def fitted(given):
+    """Set a run up whose other settings are chosen by the size of its text."""
+    return set_up(choose_config(**given), [], given=given)
+
+
 # settings that fit
 
 
 def test_settings_come_from_the_number_of_pairs(files):
     """The updates are about those of the scale, and the warm-up a tenth of them."""
-    config, text = own_data.fit_to_data(files)
+    setup = fitted(files)
+    config = setup.config
     scale = SCALES[0]
     assert (config.N, config.d_model, config.dropout) == (2, 96, scale.dropout)
-    examples = load_examples(config, "train", text)
-    updates = count_updates(examples, config.batch_tokens, config.epochs)
+    updates = count_updates(setup.train, config.batch_tokens, config.epochs)
     assert updates == pytest.approx(scale.updates, rel=0.2)
     assert config.warmup == pytest.approx(updates / 10, rel=0.2)
     assert f"--epochs {config.epochs}\n" in own_data.list_choices(config, files)
@@ -80,17 +83,17 @@ def test_settings_come_from_the_number_of_pairs(files):
 def test_what_is_given_stays(files):
     """A short run gets a short warm-up, and a given setting isn't announced."""
     given = files | {"epochs": 1, "d_model": 32, "bpe_size": 0}
-    config, text = own_data.fit_to_data(given)
+    setup = fitted(given)
+    config = setup.config
     assert (config.epochs, config.d_model, config.tie) == (1, 32, "none")
-    assert isinstance(text.tokenizer_src, at.WordTokenizer)
-    examples = load_examples(config, "train", text)
-    assert config.warmup <= count_updates(examples, config.batch_tokens, 1)
+    assert isinstance(setup.text.tokenizer_src, at.WordTokenizer)
+    assert config.warmup <= count_updates(setup.train, config.batch_tokens, 1)
     assert "--d-model" not in own_data.list_choices(config, given)
 
 
 def test_few_characters_get_few_subwords(files):
     """Each subword stands for 20 characters of the training text at least."""
-    text = own_data.fit_to_data(files)[1]
+    text = fitted(files).text
     characters = sum(len(side) for pair in sentences(120) for side in pair)
     assert len(text.vocab_src) <= max(260, characters // 20)
 
@@ -109,10 +112,46 @@ def test_a_dry_run_writes_nothing(files, tmp_path, capsys):
 
 
 def test_a_refused_call_leaves_no_folder(files, tmp_path, capsys):
-    run, missing = tmp_path / "run", files | {"valid_src": str(tmp_path / "no.txt")}
+    run, missing = tmp_path / "a/b", files | {"valid_src": str(tmp_path / "no.txt")}
     assert main(["train", f"--run-dir={run}", *flags(missing)]) == 2
     assert "no.txt" in capsys.readouterr().err
-    assert not run.exists()
+    assert not run.parent.exists()
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_what_is_too_long_is_refused_before_anything_is_written(
+    files, tmp_path, capsys, dry
+):
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("w " * 200 + "\n", encoding="utf-8")
+    long = files | {f"valid_{side}": str(tmp_path / side) for side in ("src", "tgt")}
+    assert main(["train", f"--run-dir={tmp_path}/run", *dry, *flags(long)]) == 2
+    assert "valid split: holds no pair that is short" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_set_up_once(files, tmp_path, monkeypatch):
+    """Each split is read once and the model built once, also if the run continues."""
+    calls = Counter()
+
+    def count(module, name):
+        real = getattr(module, name)
+
+        def counted(*arguments, **options):
+            calls[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(commands, "starts_so_far")
+    count(corpora, "stream_parallel")
+    count(set_up_module, "build_model")
+    command = ["train", f"--run-dir={tmp_path}", "--d-model=16", "--d-ff=16"]
+    for epochs in (1, 2):
+        calls.clear()
+        assert main([*command, f"--epochs={epochs}", *flags(files)]) == 0
+        once = {"starts_so_far": 1, "stream_parallel": 2, "build_model": 1}
+        assert calls == once
 
 
 def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, capsys):
@@ -389,8 +428,7 @@ def test_prepare_learns_as_many_subwords_as_train(files, tmp_path):
         command.append(f"--{name.replace('_', '-')}={files[name]}")
     assert main(command) == 0
     plain, stored = (
-        own_data.fit_to_data(given)[1].vocab_src.itos
-        for given in (files, {"store": store} | files)
+        fitted(given).text.vocab_src.itos for given in (files, {"store": store} | files)
     )
     assert plain == stored
 
@@ -564,8 +602,11 @@ def test_a_language_is_named_by_its_code(code):
 
 
 def test_a_source_longer_than_any_in_training_is_noted(small, files):
-    config, text = own_data.fit_to_data(files)
-    assert config.longest == max(len(text.encode(s)) - 2 for s, _ in sentences(120))
+    setup = fitted(files)
+    config = setup.config
+    assert config.longest == max(
+        len(setup.text.encode(s)) - 2 for s, _ in sentences(120)
+    )
     short = replace(small, config=replace(small.config, longest=3))
     for count, noted in ((3, False), (4, True)):
         fault = short.fault([at.START, *range(5, 5 + count), at.END], [5, 6, 7])

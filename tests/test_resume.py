@@ -18,6 +18,7 @@ from small_runs import (
     check_whole,
     contents,
     flags,
+    open_folder,
     small_run,
     train,
     train_until,
@@ -25,7 +26,7 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainState
-from transformer_workshop import files, processes, runs
+from transformer_workshop import files, processes, runs, set_up
 from transformer_workshop.corpora import load_examples
 from transformer_workshop.files import load_tensors, load_with_notes, save_tensors
 from transformer_workshop.runs import (
@@ -33,7 +34,6 @@ from transformer_workshop.runs import (
     Stopped,
     claim_folder,
     is_finished,
-    open_run_folder,
     raise_on_signal,
     read_metrics,
     saved_steps,
@@ -211,12 +211,12 @@ def test_a_damaged_result_is_made_again(tiny, whole, capsys):
 
 def test_what_a_broken_off_write_left_is_removed(tiny):
     folder = Path(tiny[0].run_dir)
-    open_run_folder(tiny[0])
+    open_folder(tiny[0])
     (folder / "resume").mkdir()
     left = ["metrics.jsonl", "resume/step-000002.safetensors", "best.safetensors"]
     for name in [*left, "mine"]:
         (folder / f"{name}.tmp").write_bytes(b"half")
-    open_run_folder(tiny[0])
+    open_folder(tiny[0])
     assert [path.name for path in folder.rglob("*.tmp")] == ["mine.tmp"]
 
 
@@ -298,7 +298,7 @@ def a_run(folder, model, algorithm=torch.optim.SGD, **settings):
     config = TrainingConfig(run_dir=str(folder), schedule="inverse_sqrt", **settings)
     optimizer = algorithm(model.parameters(), lr=1.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
-    open_run_folder(config)
+    open_folder(config)
     run = Run(config, model, optimizer, schedule)
     run.resume()
     return run
@@ -520,7 +520,7 @@ def test_too_little_memory_names_the_batch_and_what_to_lower(tiny, monkeypatch, 
 
 
 def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
-    break_off(monkeypatch, ((runs, "build_model"), 1), MemoryError())
+    break_off(monkeypatch, ((set_up, "build_model"), 1), MemoryError())
     assert main(["train", *flags(tiny[0])]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("error: out of memory")
@@ -578,7 +578,7 @@ def test_a_gradient_that_is_no_number_leaves_the_last_good_state(
 @pytest.mark.parametrize("restart", [[], ["--restart"]])
 def test_a_folder_in_which_a_process_trains_is_left_alone(tiny, capsys, restart):
     folder = Path(tiny[0].run_dir)
-    open_run_folder(tiny[0])
+    open_folder(tiny[0])
     (folder / "resume").mkdir()
     half = folder / "resume" / "step-000009.safetensors.tmp"  # the other is writing it
     half.write_bytes(b"half")

@@ -13,6 +13,7 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,13 +28,10 @@ from annotated_transformer import (
 from transformer_workshop.corpora import (
     column_of,
     load_pairs,
-    load_text,
-    open_store,
     prepare_store,
     read_pairs,
     stream_parallel,
     stream_text,
-    text_of,
 )
 from transformer_workshop.engine import (
     export_to_ctranslate2,
@@ -41,23 +39,19 @@ from transformer_workshop.engine import (
     load_exported,
 )
 from transformer_workshop.files import append_line, log, report_unwritable, write_json
-from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.own_data import (
-    fit_subwords,
-    fit_to_data,
-    list_choices,
-    report_on_pairs,
-)
+from transformer_workshop.machine import describe_environment
+from transformer_workshop.own_data import fit_subwords
 from transformer_workshop.pictures.attention import explain
-from transformer_workshop.processes import is_main_process
 from transformer_workshop.runs import (
+    claim_folder,
     is_finished,
     is_out_of_memory,
     raise_on_signal,
     resume_hint,
-    saved_steps,
-    train_run,
+    starts_so_far,
+    train_set_up,
 )
+from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import (
     INSTALLED_MODEL,
     SIZES,
@@ -68,11 +62,9 @@ from transformer_workshop.settings import (
 from transformer_workshop.speed import share_one_heap
 from transformer_workshop.translator import (
     Translator,
-    build_model,
     calibrate,
     evaluate,
     load_translator,
-    load_weights,
 )
 
 
@@ -90,7 +82,6 @@ def train_command(arguments: Namespace) -> int:
         given = {name: sizes[name] for name in SIZES} | given
     config = choose_config(arguments.config, **given)
     folder = Path(config.run_dir)
-    choose_device(config.device)  # an error if there is no such device
     if "RANK" in os.environ and "LOCAL_RANK" not in os.environ:
         what = "is set, but LOCAL_RANK isn't"
         raise DataError("RANK", what, "Start with torchrun, or unset RANK.")
@@ -100,36 +91,19 @@ def train_command(arguments: Namespace) -> int:
         config = dataclasses.replace(
             load_config(folder), **{"run_dir": str(folder)} | given
         )
-    if not restart and is_finished(config):
-        do = f"`translate --model {folder}` uses it; --restart starts over."
-        log(f"{folder}: this run is finished. {do}")
-        return 0
-    if begun and saved_steps(folder / "resume"):
-        text = load_text(folder)
-    else:
-        chosen, train = "", [] if config.store else load_pairs(config, "train")
-        if begun or arguments.config or config.dataset != "files":
-            text = text_of(config, train)
-        else:
-            config, text = fit_to_data(given)
-            chosen = list_choices(config, given)
-        # whatever can fail does so before anything changes
-        if config.store:
-            open_store(config, text)
-        valid = load_pairs(config, "valid")
-        model = build_model(config, text.vocab_src, text.vocab_tgt)
-        if config.init:
-            load_weights(model, config.init)
-        if is_main_process():
-            if train and config.dataset == "files":
-                report_on_pairs(train, valid)
-            if chosen:
-                log(chosen)
-    if arguments.dry_run:
-        return 0
+    fits = not (begun or arguments.config) and config.dataset == "files"
+    claim = nullcontext() if arguments.dry_run else claim_folder(folder)
     try:
-        with raise_on_signal():
-            train_run(config, text, restart, report=True)
+        with raise_on_signal(), claim:
+            starts = starts_so_far(config, restart)
+            if not restart and is_finished(config):
+                do = f"`translate --model {folder}` uses it; --restart starts over."
+                log(f"{folder}: this run is finished. {do}")
+                return 0
+            setup = set_up(config, starts, given=given if fits else None)
+            if arguments.dry_run:
+                return 0
+            train_set_up(setup, restart, report=True)
     except KeyboardInterrupt as stop:
         log(f"Stopped. {resume_hint(folder)}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)

@@ -211,7 +211,13 @@ def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Ex
     """
     if config.store and split == "train":
         return open_store(config, text)
-    pairs = load_pairs(config, split)
+    return encode_split(config, split, load_pairs(config, split), text)
+
+
+def encode_split(
+    config: TrainingConfig, split: str, pairs: Sequence[tuple[str, str]], text: Text
+) -> list[Example]:
+    """Return a split's pairs as ids, with the reports of ``load_examples``."""
     examples, left_out = encode_pairs(pairs, text, config.max_tokens)
     report_left_out(split, left_out, len(pairs), config.max_tokens)
     if split == "valid":

@@ -18,18 +18,11 @@ from annotated_transformer import (
     lengths_of,
     score,
 )
-from transformer_workshop.corpora import (
-    load_pairs,
-    open_store,
-    report_left_out,
-    show_pairs,
-    text_of,
-)
+from transformer_workshop.corpora import report_left_out, show_pairs
 from transformer_workshop.files import log
 from transformer_workshop.settings import (
     SCALES,
     TrainingConfig,
-    choose_config,
     scale_for,
 )
 from transformer_workshop.translator import GOOD_CHRF, Translator
@@ -38,29 +31,27 @@ _SAMPLE = 2000  # pairs from which lengths are estimated
 _CHARACTERS = 20  # of training text for each subword, at least
 
 
-def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
-    """Choose settings by the size of a text of one's own, and prepare the text.
+def fit_to_data(
+    config: TrainingConfig, given: dict[str, Any], text: Text, train: Sequence[Any]
+) -> TrainingConfig:
+    """Choose settings by the size of a text of one's own.
 
-    ``given``: settings that are fixed, among them the files. The rest comes from
-    ``SCALES``. A scale's updates set the epochs. The warm-up is a tenth of them, up to
-    400; the last fifth of the epochs, up to five, is averaged.
+    ``given``: settings that are fixed, among them the files. ``train``: the pairs or,
+    from a store, their ids. The rest comes from ``SCALES``. A scale's updates set the
+    epochs. The warm-up is a tenth of them, up to 400; the last fifth of the epochs, up
+    to five, is averaged.
     """
-    config = choose_config(**given)
+    count, bpe_size = len(train), config.bpe_size
     if config.store:
-        text = text_of(config)
-        stored = open_store(config, text)
-        count, sample = len(stored), list(islice(stored, _SAMPLE))
+        sample = list(islice(train, _SAMPLE))
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
-        scale, bpe_size = scale_for(count), len(text.vocab_src) if subwords else 0
+        bpe_size = len(text.vocab_src) if subwords else 0
     else:
-        pairs = load_pairs(config, "train")
-        count, scale = len(pairs), scale_for(len(pairs))
-        bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
-        text = text_of(replace(config, bpe_size=bpe_size), pairs)
-        some = pairs[:: -(-count // _SAMPLE)]
+        some = train[:: -(-count // _SAMPLE)]
         sample, left_out = encode_pairs(some, text, config.max_tokens)
         if not sample:
             report_left_out("train", left_out, len(some), config.max_tokens)
+    scale = scale_for(count)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given
     positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
     window = chosen["batch_tokens"] * given.get("accum_iter", 1)
@@ -72,7 +63,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("length_penalty", 1.0)
     chosen.setdefault("longest", max((len(src) - 2 for src, _ in sample), default=0))
     del chosen["pairs"], chosen["updates"]
-    return replace(config, **chosen), text
+    return replace(config, **chosen)
 
 
 def report_on_pairs(

@@ -105,15 +105,15 @@ def distribute(model: nn.Module) -> nn.Module:
 def own_batches(
     examples: Sequence[Example],
     groups: Sequence[list[int]],
-    place: tuple[torch.device, int, int],
+    process: tuple[torch.device, int, int],
     copies: int = 1,
 ) -> Iterator[Batch]:
     """Yield a process's share of each group of examples: rows rank, rank + world, …
 
-    place: what process_group yields. The share stands ``copies`` times in its batch,
+    process: what process_group yields. The share stands ``copies`` times in its batch,
     one block after the other. It has no rows if the group has too few.
     """
-    device, rank, world = place
+    device, rank, world = process
     for group in groups:
         if own := group[rank::world] * copies:
             yield make_batch(examples, own, device)

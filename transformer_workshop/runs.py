@@ -10,8 +10,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from annotated_transformer import (
     shuffled_groups,
     token_budget_batches,
 )
-from transformer_workshop.corpora import digest_of, load_examples, pack_text
+from transformer_workshop.corpora import digest_of, pack_text
 from transformer_workshop.engine import is_exported
 from transformer_workshop.files import (
     append_line,
@@ -56,7 +56,7 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.machine import describe_environment
 from transformer_workshop.own_data import report_worth
 from transformer_workshop.processes import (
     SharedLoss,
@@ -70,6 +70,7 @@ from transformer_workshop.processes import (
     run_in_processes,
 )
 from transformer_workshop.recipes import RDrop, build_optimizers
+from transformer_workshop.set_up import Setup, first_model, set_up
 from transformer_workshop.settings import MAY_CHANGE, TrainingConfig, run_settings
 from transformer_workshop.speed import (
     LeanLabelSmoothing,
@@ -78,7 +79,7 @@ from transformer_workshop.speed import (
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.translator import Translator, build_model, load_weights
+from transformer_workshop.translator import Translator
 
 _RUN_FILES = """
     config.json vocabulary.json confidence.json metrics.jsonl
@@ -98,7 +99,7 @@ def saved_steps(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: int(path.stem[5:]))
 
 
-def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
+def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     """Return the starts of the run that a configuration continues; none if it is new.
 
     Raises DataError if the folder contains a run with another configuration, or
@@ -132,26 +133,24 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     raise DataError(folder, what, do)
 
 
-def open_run_folder(config: TrainingConfig, restart: bool = False) -> None:
-    """Prepare a run's folder, or raise DataError and leave it unchanged.
+def open_run_folder(
+    config: TrainingConfig, starts: list[Any], restart: bool = False
+) -> None:
+    """Prepare the folder of a run with these starts so far.
 
     restart: delete the run in the folder first.
     """
-    folder, starts = Path(config.run_dir), _starts_so_far(config, restart)
+    folder = Path(config.run_dir)
     unfinished = run_files(folder, ".tmp")  # left by an interrupted write
     for path in [*unfinished, *(reversed(run_files(folder)) if restart else ())]:
         path.unlink()
     now = describe_environment()
-    starts += [now] if now not in starts[-1:] else []
+    starts = starts if now in starts[-1:] else [*starts, now]
     write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
 
 
 def is_finished(config: TrainingConfig) -> bool:
-    """Return whether a model trained for all of the configuration's epochs exists.
-
-    Raises DataError if its folder contains anything but this run.
-    """
-    _starts_so_far(config)
+    """Return whether a model trained for all of the configuration's epochs exists."""
     path = Path(config.run_dir, "model.safetensors")
     try:
         return path.exists() and load_with_notes(path)[1]["epochs"] >= config.epochs
@@ -176,20 +175,31 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
 def claim_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from training in a folder inside this block.
 
-    Raises DataError if another process has claimed it.
+    Of a run's processes, the first one claims it. A folder that is still empty at the
+    end is removed if it was not there before. Raises DataError if another process has
+    claimed it.
     """
+    if not is_main_process():
+        yield
+        return
     filelock, path = optional_import("filelock"), folder / "run.lock"
     what = "is in use: another process is training in it"
     do = "Wait until that one has ended, or choose another --run-dir."
     with report_unwritable(folder), reported(filelock.Timeout, folder, what, do):
+        made = [p for p in (folder, *folder.parents) if not p.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         claim = filelock.FileLock(path).acquire(blocking=False)
-    with claim:
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # Windows deletes it after the release
-                path.unlink()
+    try:
+        with claim:
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows deletes it after the release
+                    path.unlink()
+    finally:
+        with suppress(OSError):  # not empty
+            for empty in made:
+                empty.rmdir()
 
 
 def average_checkpoints(paths: Iterable[str | Path]) -> dict[str, Tensor]:
@@ -532,16 +542,16 @@ def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
     return lambda step: rate(step, config.d_model, peak, warmup)
 
 
-def train_resumably(config: TrainingConfig, text: Text, report: bool = False) -> None:
+def train_resumably(setup: Setup, report: bool = False) -> None:
     """Train in an open folder, from where the run stopped, alone or as one of several.
 
     Writes metrics, checkpoints, and the model to config.run_dir. ``report``: say at the
     end what the model is worth.
     """
-    torch.set_num_threads(config.threads)
+    torch.set_num_threads(setup.config.threads)
     keep_freed_memory()
-    with process_group(choose_device(config.device)) as place:
-        _train(config, text, place, report)
+    with process_group(setup.device) as process:
+        _train(setup, process, report)
 
 
 def count_updates(
@@ -552,23 +562,14 @@ def count_updates(
     return epochs * math.ceil(len(groups) / accum_iter)
 
 
-def _train(
-    config: TrainingConfig,
-    text: Text,
-    place: tuple[torch.device, int, int],
-    report: bool,
-) -> None:
+def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -> None:
     """Train on this process's share of each batch."""
-    device, rank, _ = place
+    config, text = setup.config, setup.text
+    examples, valid_examples = setup.train, setup.valid
+    device, rank, _ = process
     precision = choose_precision(config.precision, device)
-    examples = load_examples(config, "train", text)
-    valid_examples = load_examples(config, "valid", text)
     valid_groups = token_budget_batches(lengths_of(valid_examples), config.batch_tokens)
-
-    torch.manual_seed(config.seed)
-    model = build_model(config, text.vocab_src, text.vocab_tgt)
-    if config.init and not saved_steps(Path(config.run_dir, "resume")):
-        load_weights(model, config.init)
+    model = setup.model or first_model(config, text, setup.starts)
     model.to(device)
     optimize_for_cpu(model)
     shared = distribute(model)
@@ -609,7 +610,7 @@ def _train(
                 if left := groups[state.batches :]:  # none: stopped at the epoch's end
                     with autocast(precision, device):
                         run_epoch(
-                            own_batches(examples, left, place, copies),
+                            own_batches(examples, left, process, copies),
                             shared,
                             SharedLoss(train_loss, state),
                             optimizer,
@@ -621,7 +622,7 @@ def _train(
                         )
                 seconds = time.perf_counter() - run.started
                 valid = SharedState(accum_step=state.accum_step)
-                own = own_batches(valid_examples, valid_groups, place)
+                own = own_batches(valid_examples, valid_groups, process)
                 loss = SharedLoss(valid_loss, valid)
                 run_epoch(own, model, loss, None, None, "eval", train_state=valid)
                 record = {
@@ -653,27 +654,34 @@ def _perplexity(nats: float) -> float:
     return math.exp(min(nats, 700))  # more overflows
 
 
-def train_run(
-    config: TrainingConfig, text: Text, restart: bool = False, report: bool = False
-) -> None:
-    """Train a configuration's model in its folder, from where the run stopped.
+def train_set_up(setup: Setup, restart: bool = False, report: bool = False) -> None:
+    """Train a run that is set up, in its claimed folder, from where it stopped.
 
     Trains in this process or, with ``config.distributed``, in new ones on this machine:
     one per GPU, or two without GPUs. They see the batches that a single process would,
     so the model is the same, apart from rounding and from dropout. Under torchrun this
-    process does its share. Does nothing if the run is finished; restart: delete it
-    first; report: say at the end what the model is worth. Raises DataError, and
-    FloatingPointError.
+    process does its share. restart: delete the folder's run first; report: say at the
+    end what the model is worth. Raises DataError, and FloatingPointError.
     """
-    main = is_main_process()  # it alone claims and opens the folder
-    with claim_folder(Path(config.run_dir)) if main else nullcontext():
-        if not restart and is_finished(config):
-            return
-        if main:
-            open_run_folder(config, restart)
-        if not config.distributed or is_launched():
-            train_resumably(config, text, report)
-            return
-        on_gpu = choose_device(config.device).type == "cuda"
-        count = torch.cuda.device_count() if on_gpu else 2
-        run_in_processes(count, train_resumably, config, text, report)
+    if is_main_process():
+        open_run_folder(setup.config, setup.starts, restart)
+    if not setup.config.distributed or is_launched():
+        train_resumably(setup, report)
+        return
+    count = torch.cuda.device_count() if setup.device.type == "cuda" else 2
+    # the tensors of a model that is passed on would be shared
+    run_in_processes(count, train_resumably, replace(setup, model=None), report)
+
+
+def train_run(
+    config: TrainingConfig, text: Text, restart: bool = False, report: bool = False
+) -> None:
+    """Do what the command `train` does, with a text that is known already.
+
+    Does nothing if the run is finished, unless ``restart`` is set. For the rest see
+    ``train_set_up``.
+    """
+    with claim_folder(Path(config.run_dir)):
+        starts = starts_so_far(config, restart)
+        if restart or not is_finished(config):
+            train_set_up(set_up(config, starts, text), restart, report)

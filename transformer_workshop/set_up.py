@@ -1,0 +1,90 @@
+"""How is a run set up, from its settings to ids and a model?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from annotated_transformer import EncoderDecoder, Example, Text
+from transformer_workshop.corpora import (
+    encode_split,
+    load_pairs,
+    load_text,
+    open_store,
+    text_of,
+)
+from transformer_workshop.files import log
+from transformer_workshop.machine import choose_device
+from transformer_workshop.own_data import (
+    fit_subwords,
+    fit_to_data,
+    list_choices,
+    report_on_pairs,
+)
+from transformer_workshop.processes import is_main_process
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.translator import build_model, load_weights
+
+
+@dataclass
+class Setup:
+    """All that a run reads and builds, once, before it writes anything."""
+
+    config: TrainingConfig
+    text: Text
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    device: torch.device
+    starts: list[Any]  # of the run that it continues; none if it is new
+    model: EncoderDecoder | None  # None: of several processes, each builds its own
+
+
+def first_model(
+    config: TrainingConfig, text: Text, starts: Sequence[Any]
+) -> EncoderDecoder:
+    """Build the model that a run begins with, the same in every process.
+
+    A run that is continued gets its weights later, not those of ``config.init``.
+    """
+    torch.manual_seed(config.seed)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    if config.init and not starts:
+        load_weights(model, config.init)
+    return model
+
+
+def set_up(
+    config: TrainingConfig,
+    starts: list[Any],
+    text: Text | None = None,
+    given: dict[str, Any] | None = None,
+) -> Setup:
+    """Read a run's pairs, turn them into ids, and build its model.
+
+    starts: of the run that it continues. text: without it, that run's or a new one, and
+    what is odd about the pairs is reported. given: the settings that are fixed; the
+    others are chosen to fit the data. Raises DataError for what can't be trained on.
+    """
+    device = choose_device(config.device)
+    is_new = text is None and not starts
+    pairs = [] if config.store else load_pairs(config, "train")
+    if given is not None and pairs and "bpe_size" not in given:
+        config = replace(config, bpe_size=fit_subwords(pairs))
+    if text is None:
+        text = load_text(config.run_dir) if starts else text_of(config, pairs)
+    stored = open_store(config, text) if config.store else None
+    if given is not None:
+        config = fit_to_data(config, given, text, stored or pairs)
+    valid_pairs = load_pairs(config, "valid")
+    model = first_model(config, text, starts)
+    if is_new and is_main_process():
+        if pairs and config.dataset == "files":
+            report_on_pairs(pairs, valid_pairs)
+        if given is not None and (choices := list_choices(config, given)):
+            log(choices)
+    train = stored or encode_split(config, "train", pairs, text)
+    valid = encode_split(config, "valid", valid_pairs, text)
+    return Setup(config, text, train, valid, device, starts, model)
