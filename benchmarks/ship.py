@@ -46,7 +46,7 @@ pairs |
 | training | {epochs} epochs in batches of {batch_tokens:,} positions, {minutes:.0f} \
 minutes at {threads} ({precision}); {updates_by}, a {schedule} schedule up to \
 {base_lr:g} after {warmup} updates{stable}, dropout {dropout:g}, label smoothing \
-{smoothing:g}, R-Drop {r_drop:g}, {mean}; seed {seed} |
+{smoothing:g}, {mean}; seed {seed} |
 | command | `python {command}` |
 | data and terms | [Multi30k](https://github.com/multi30k/dataset), task 1: captions \
 of pictures from Flickr30k, translated by people. The data set and these weights are \

@@ -1,4 +1,4 @@
-"""Draw the figures of chapters 4 and 95 as SVG, in the style of draw.py.
+"""Draw the figures of chapter 4 as SVG, in the style of draw.py.
 
 python images/draw_decoding.py
 """
@@ -43,28 +43,7 @@ def cache() -> Figure:
     return f
 
 
-def r_drop() -> Figure:
-    """Draw a batch that holds everything twice, two criteria, and a divergence."""
-    f = Figure("r_drop", 236, "R-Drop: one batch, two draws of dropout")
-    f.text(92, 26, "one batch, all twice", 14, bold=True)
-    for y, name in ((46, "N sentences"), (134, "the same again")):
-        f.box(20, y, 144, 62, name, "embed")
-        f.line((164, y + 31), (204, y + 31))
-    f.box(206, 46, 130, 150, "model,\ndropout on", "attention")
-    f.text(271, 216, "draws anew for each row", 13)
-    for y, i in ((46, 1), (134, 2)):
-        f.line((336, y + 31), (374, y + 31))
-        f.box(376, y, 110, 62, f"log p_{{{i}}}", "output", 16)
-        f.line((486, y + 31), (540, y + 31))
-        f.box(542, y, 158, 62, f"criterion {i}:\nright words", "plain")
-    f.line((431, 121), (431, 110))
-    f.line((431, 121), (431, 132))
-    f.text(440, 121, "KL, both ways", 13, "start")
-    f.text(541, 216, "sum of all three, the divergence times α / 2", 13)
-    return f
-
-
-FIGURES = (cache, r_drop)
+FIGURES = (cache,)
 
 
 if __name__ == "__main__":

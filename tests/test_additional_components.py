@@ -1,4 +1,4 @@
-"""Chapter 4: subwords, cached decoding, beam search, averages; chapter 95: R-Drop."""
+"""Chapter 4: subwords, cached decoding, beam search, averages; chapter 95."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 import annotated_transformer as at
 from transformer_workshop.files import read_json, save_tensors
-from transformer_workshop.recipes import RDrop
-from transformer_workshop.runs import average_checkpoints, read_metrics
+from transformer_workshop.runs import average_checkpoints
 from transformer_workshop.settings import CONFIGS
 
 TEXTS = [
@@ -543,69 +542,7 @@ def test_what_each_piece_bought_was_measured():
         assert low < 0 < high
 
 
-# --- R-Drop ------------------------------------------------------------------
-
-
-def two_passes(rows=6, size=7, seed=0):
-    """Return log-probabilities of two passes (2, rows, size), and their target."""
-    generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(2, rows, size, generator=generator, dtype=torch.double)
-    target = torch.randint(0, size, (rows,), generator=generator)
-    target[1::3] = 2  # padding
-    return logits.log_softmax(-1), target
-
-
-@given(seed=st.integers(0, 10**6), weight=st.sampled_from([0.0, 0.5, 5.0]))
-@settings(max_examples=20)
-def test_the_divergence_is_pytorchs_taken_both_ways(seed, weight):
-    x, target = two_passes(seed=seed)
-    p, q = x[:, target != 2]
-    plain = at.LabelSmoothing(7, 2, 0.1)
-    divergence = sum(
-        torch.nn.functional.kl_div(a, b, reduction="sum", log_target=True)
-        for a, b in ((p, q), (q, p))
-    )
-    expected = plain(x[0], target) + plain(x[1], target) + weight / 2 * divergence
-    found = RDrop(7, 2, 0.1, weight)(x.flatten(0, 1), target.repeat(2))
-    assert torch.allclose(found, expected, rtol=1e-12)
-
-
-def test_padding_rows_of_r_drop_count_nothing_and_get_no_gradient():
-    x, target = two_passes()
-    criterion, padding = RDrop(7, 2, 0.1, weight=3.0), target == 2
-    other = x.clone()
-    other[:, padding] = torch.randn(2, int(padding.sum()), 7).double().log_softmax(-1)
-    losses = []
-    for each in (x, other):
-        leaf = each.flatten(0, 1).requires_grad_()
-        losses.append(criterion(leaf, target.repeat(2)))
-        losses[-1].backward()
-        assert torch.equal(leaf.grad.any(-1), ~padding.repeat(2))
-    assert losses[0] == losses[1]
-    assert criterion(x.flatten(0, 1), torch.full((12,), 2)) == 0  # nothing but padding
-
-
-@pytest.mark.parametrize("rows", [5, 6])
-def test_r_drop_refuses_a_batch_without_two_equal_halves(rows):
-    x = torch.randn(rows, 7).log_softmax(-1)
-    with pytest.raises(ValueError, match=r"halves of the batch .* `group \* 2`"):
-        RDrop(7, 2, 0.1, weight=1.0)(x, torch.arange(rows))
-
-
-def test_r_drop_reads_a_batch_of_a_group_twice():
-    """Check that both passes agree without dropout and differ with it."""
-    examples = [([0, 4, 5, 1], [0, 5, 6, 7, 1]), ([0, 6, 1], [0, 4, 1])]
-    batch = at.make_batch(examples, [0, 1] * 2)
-    assert batch.ntokens == 2 * (4 + 2)
-    model = some_model(dtype=torch.double, dropout=0.3)
-    apart = {}
-    for training in (False, True):
-        model.train(training)
-        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-        x, y = model.generator(out).flatten(0, 1), batch.tgt_y.flatten()
-        criterion = RDrop(12, 2, 0.1, weight=2.0)
-        apart[training] = criterion(x, y) - at.LabelSmoothing(12, 2, 0.1)(x, y)
-    assert abs(apart[False]) < 1e-9 < 1e-3 < apart[True]
+# --- trainings on Multi30k ------------------------------------------------
 
 
 RESULTS = at.project_folder() / "results"
@@ -624,15 +561,6 @@ def changed(one, other):
     """Return the names of the settings that differ, but for those of the machine."""
     names = {name for name in one if one[name] != other.get(name)}
     return names - {"run_dir", "threads", "save_seconds"}
-
-
-def test_what_the_text_says_of_r_drop_on_multi30k_was_measured():
-    runs = "multi30k-r-drop", "multi30k-small"
-    with_it, without = configs(*runs)
-    assert changed(with_it, without) == {"r_drop"} and with_it["r_drop"] == 5
-    assert len(read_metrics(RESULTS / "multi30k-r-drop")) == 24
-    found = stored("validation.json", *runs)
-    assert [round(scores["bleu"], 1) for scores in found] == [41.9, 42.8]
 
 
 SEEDS = [f"multi30k-2026-seed{seed}" for seed in range(3)]
@@ -670,7 +598,7 @@ def test_what_the_text_says_of_more_pairs_was_measured():
     assert [round(x["bleu"], 1) for x in found] == [42.8, 43.9, 43.1, 42.7]
     plain, *more = configs(*runs)
     assert [config["seed"] for config in more] == [0, 1, 2]
-    allowed = {"train_src", "train_tgt", "r_drop", "epochs", "dropout", "keep"}
+    allowed = {"train_src", "train_tgt", "epochs", "dropout", "keep"}
     for config in more:
         assert changed(config, plain) <= allowed | {"average", "seed"}
     shipped = read_json(at.project_folder() / "models/multi30k/evaluate.json")

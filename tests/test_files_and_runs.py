@@ -397,9 +397,9 @@ def test_epochs_may_grow_and_shrink_only_if_they_do_not_shape_the_schedule(run):
 
 def test_a_setting_younger_than_a_run_had_its_default_there(run):
     folder, config = run
-    edit_config(folder, lambda settings: settings.pop("r_drop"))
-    with pytest.raises(DataError, match=r"r_drop \(0.0 there, 1.0 now\)"):
-        open_folder(dataclasses.replace(config, r_drop=1.0))
+    edit_config(folder, lambda settings: settings.pop("decay"))
+    with pytest.raises(DataError, match=r"decay \(1.0 there, 0.5 now\)"):
+        open_folder(dataclasses.replace(config, decay=0.5))
     open_folder(config)
 
 
@@ -505,8 +505,8 @@ def test_every_number_has_limits_and_every_change_is_checked():
     numbers = {name for name, kind in kinds.items() if kind & {int, float}}
     limited = {name for name, allowed in ALLOWED.items() if allowed}
     assert numbers == {n for n in limited if not isinstance(ALLOWED[n][0], str)}
-    with pytest.raises(DataError, match="r_drop"):
-        dataclasses.replace(TrainingConfig(), r_drop=math.nan)
+    with pytest.raises(DataError, match="decay"):
+        dataclasses.replace(TrainingConfig(), decay=math.nan)
 
 
 def test_settings_in_their_limits_pass():

@@ -27,7 +27,6 @@ from transformer_workshop.names_of_2022 import (
     load_vocab,
     train_model,
 )
-from transformer_workshop.recipes import RDrop
 from transformer_workshop.runs import (
     build_losses,
     count_updates,
@@ -439,12 +438,10 @@ def test_step_k_uses_the_rate_of_step_k(schedule):
         scheduler.step()
 
 
-@pytest.mark.parametrize("r_drop", [0.0, 5.0])
-def test_the_loss_of_validation_is_never_r_drop(r_drop):
-    config = TrainingConfig(N=1, d_model=8, d_ff=8, h=2, r_drop=r_drop, smoothing=0.2)
+def test_only_the_loss_of_training_is_smoothed():
+    config = TrainingConfig(N=1, d_model=8, d_ff=8, h=2, smoothing=0.2)
     vocab = at.Vocabulary([*at.SPECIALS, "a", "b"])
     train_loss, valid_loss = build_losses(build_model(config, vocab, vocab), config)
-    assert isinstance(train_loss.criterion, RDrop) == bool(r_drop)
     assert type(valid_loss.criterion) is LeanLabelSmoothing
     for each, smoothing in ((train_loss.criterion, 0.2), (valid_loss.criterion, 0.0)):
         assert (each.size, each.padding_idx, each.smoothing) == (6, PAD, smoothing)

@@ -106,16 +106,14 @@ def own_batches(
     examples: Sequence[Example],
     groups: Sequence[list[int]],
     process: tuple[torch.device, int, int],
-    copies: int = 1,
 ) -> Iterator[Batch]:
     """Yield a process's share of each group of examples: rows rank, rank + world, …
 
-    process: what process_group yields. The share stands ``copies`` times in its batch,
-    one block after the other. It has no rows if the group has too few.
+    process: what process_group yields. A share has no rows if the group has too few.
     """
     device, rank, world = process
     for group in groups:
-        if own := group[rank::world] * copies:
+        if own := group[rank::world]:
             yield make_batch(examples, own, device)
         else:
             nothing = torch.zeros(0, 2, dtype=torch.long, device=device)

@@ -28,7 +28,6 @@ from annotated_transformer import (
     DataError,
     EncoderDecoder,
     Example,
-    LabelSmoothing,
     SimpleLossCompute,
     Text,
     TrainState,
@@ -69,7 +68,7 @@ from transformer_workshop.processes import (
     process_group,
     run_in_processes,
 )
-from transformer_workshop.recipes import RDrop, build_optimizers
+from transformer_workshop.recipes import build_optimizers
 from transformer_workshop.set_up import Setup, first_model, set_up
 from transformer_workshop.settings import MAY_CHANGE, TrainingConfig, run_settings
 from transformer_workshop.speed import (
@@ -527,11 +526,9 @@ def build_losses(
     """Return the training loss, and validation's: the negative log-likelihood."""
     generator = model.generator
     size = generator.proj.out_features
-    criterion: LabelSmoothing = LeanLabelSmoothing(size, PAD, config.smoothing)
-    if config.r_drop:
-        criterion = RDrop(size, PAD, config.smoothing, config.r_drop)
+    smoothed = LeanLabelSmoothing(size, PAD, config.smoothing)
     plain = LeanLabelSmoothing(size, PAD)
-    return SimpleLossCompute(generator, criterion), SimpleLossCompute(generator, plain)
+    return SimpleLossCompute(generator, smoothed), SimpleLossCompute(generator, plain)
 
 
 def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
@@ -585,7 +582,6 @@ def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -
     schedule = schedule_of(config, updates)
     optimizer, scheduler = build_optimizers(model, schedule, config.optimizer)
     train_loss, valid_loss = build_losses(model, config)
-    copies = 2 if config.r_drop else 1  # R-Drop compares two passes
 
     run = Run(config, model, optimizer, scheduler, digest_of(examples), precision)
     state = run.state
@@ -593,7 +589,7 @@ def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -
     run.resume()
     if rank == 0:
         write_json(run.folder / "vocabulary.json", pack_text(text))
-    tokens = copies * sum(len(tgt) - 1 for _, tgt in examples)
+    tokens = sum(len(tgt) - 1 for _, tgt in examples)
     meter = _Meter(run, tokens)
 
     def after_update(_: TrainState) -> None:
@@ -610,7 +606,7 @@ def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -
                 if left := groups[state.batches :]:  # none: stopped at the epoch's end
                     with autocast(precision, device):
                         run_epoch(
-                            own_batches(examples, left, process, copies),
+                            own_batches(examples, left, process),
                             shared,
                             SharedLoss(train_loss, state),
                             optimizer,

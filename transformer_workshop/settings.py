@@ -96,9 +96,6 @@ class TrainingConfig:
         1.0, "linear: the rate falls in this last share of the run", 1e-6, 1
     )
     smoothing: float = _setting(0.1, "label smoothing", 0, 0.99)
-    r_drop: float = _setting(
-        0.0, "weight of R-Drop's agreement between two passes; 0: off", 0, 1000
-    )
     max_norm: float | None = _setting(1.0, "longest gradient of a step", 1e-6, 1e6)
     seed: int = _setting(0, "of weights, order of batches, dropout", 0, 2**32 - 1)
     # the run
@@ -308,6 +305,8 @@ def run_settings(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     match settings := read_json(path):
         case {"config": dict(), "starts": list()}:
+            if settings["config"].get("r_drop") == 0:  # of older versions
+                del settings["config"]["r_drop"]
             return settings
     raise _error(path, "was not written by this program", "Choose another folder.")
 
