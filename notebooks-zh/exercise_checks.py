@@ -15,6 +15,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "notebooks" / "exercise_checks.py"
 FIELD = re.compile(r"\{(\d+)\}")
+SAID = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
 
 spec = importlib.util.spec_from_file_location("english_exercise_checks", SOURCE)
 english = importlib.util.module_from_spec(spec)
@@ -28,9 +29,8 @@ def pieces() -> list[tuple[re.Pattern, list[str], str, int]]:
     end doesn't count. Pieces that begin with a field come first: they begin with the
     input that a check names, which is another piece.
     """
-    said = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
     found = []
-    for piece, text in said["exercises"].items():
+    for piece, text in SAID["exercises"].items():
         own = FIELD.split(piece.removesuffix("."))[::2]
         pattern = re.compile("(.*)".join(map(re.escape, own)))
         found.append((pattern, FIELD.findall(piece), text, len("".join(own))))

@@ -702,7 +702,8 @@ def test_students_get_all_chapters_and_no_answers(student):
     for path in chapters.chapters():
         assert {f"notebooks/{path.name}", f"notebooks/{path.stem}.ipynb"} <= names
     assert {"README.md", "requirements.txt", "notebooks/glossary.md"} <= names
-    assert not [n for n in names if "solution" in n or "wrong" in n or "tests/" in n]
+    assert not [n for n in names if re.search("solution|wrong|hidden|exercises/", n)]
+    assert not [n for n in names if "tests/" in n]
 
 
 def test_what_a_students_copy_names_is_there(student):
