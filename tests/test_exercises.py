@@ -8,13 +8,21 @@ from io import StringIO
 from pathlib import Path
 
 import exercise_checks
-import exercises
 import nbformat
 import pytest
 import torch
 from chapters import NOTEBOOKS, Refused, chapters, name, pair, read, sources, tags
 from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint, complaint_of
-from exercises import KIND, Exercise, wrong_answers
+from exercises import (
+    KIND,
+    Exercise,
+    by_number,
+    exercises,
+    faults,
+    files,
+    needed,
+    wrong_answers,
+)
 
 import annotated_transformer
 
@@ -31,12 +39,8 @@ def in_order(found: list[Exercise]) -> list[Exercise]:
     return sorted(found, key=lambda each: each.number)
 
 
-WITH = [path for path in chapters() if exercises.exercises(path)]
-ALL = [
-    pytest.param(each, id=each.number)
-    for path in WITH
-    for each in exercises.exercises(path)
-]
+WITH = [path for path in chapters() if exercises(path)]
+ALL = [pytest.param(each, id=each.number) for path in WITH for each in exercises(path)]
 PATHS = [pytest.param(path, id=name(path)) for path in WITH]
 
 
@@ -68,7 +72,7 @@ def said(text: str, number: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_exercises_are_numbered_and_name_kind_and_minutes(path):
-    found = in_order(exercises.exercises(path))
+    found = in_order(exercises(path))
     for number, each in enumerate(found, 1):
         assert each.number == f"{int(path.name[:2])}.{number}"
         assert KIND.search(each.text)["kind"] in KINDS
@@ -77,7 +81,7 @@ def test_exercises_are_numbered_and_name_kind_and_minutes(path):
 @pytest.mark.parametrize("path", PATHS)
 def test_the_cells_of_exercises_are_tagged(path):
     tagged = [cell.source for cell in read(path) if "exercise" in tags(cell)]
-    assert tagged == [each.code for each in exercises.exercises(path)]
+    assert tagged == [each.code for each in exercises(path)]
 
 
 @pytest.mark.parametrize("each", ALL)
@@ -142,13 +146,14 @@ def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
 
 
 def test_what_follows_from_the_exercises_is_up_to_date():
-    assert list(exercises.faults()) == []
+    assert list(faults()) == []
 
 
 def test_only_what_checks_use_is_handed_out():
     assert not {"WRONG", "hidden", "test"} & vars(exercise_checks).keys()
     for answer in sum(WRONG.values(), []):
-        assert not hasattr(exercise_checks, getattr(answer, "__name__", "WRONG"))
+        name = getattr(answer, "__qualname__", "WRONG").partition(".")[0]
+        assert not hasattr(exercise_checks, name)
     source = '''"""what it tests"""
 import math
 from checking import exercise
@@ -164,7 +169,7 @@ def unused(): return judge
 def hidden(answer): return unused()
 WRONG = [unused, OTHER]
 '''
-    imports, code = exercises.needed("9.1", source)
+    imports, code = needed("9.1", source)
     assert imports == "import math\n"
     assert code.keys() == {"LIMIT", "used", "secret", "judge", "'9.1'"}
 
@@ -179,26 +184,25 @@ WRONG = [unused, OTHER]
 )
 def test_a_file_without_a_check_is_refused(source, says):
     with pytest.raises(Refused, match=re.escape(says)):
-        exercises.needed("9.1", source)
+        needed("9.1", source)
 
 
 def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
-    one = exercises.files()["1.1"]
-    monkeypatch.setattr(exercises, "files", lambda: {"1.1": one})
-    monkeypatch.setattr(exercises, "HANDED_OUT", Path("nothing"))
-    assert "exercise 1.2: there is no" in [*exercises.faults()][-1]
+    one = files()["1.1"]
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one})
+    assert "exercise 1.2: there is no" in [*faults()][-1]
     same = lambda number, source: ("", {"same": "same = 1"})  # noqa: E731
-    monkeypatch.setattr(exercises, "needed", same)
-    monkeypatch.setattr(exercises, "files", lambda: {"1.1": one, "1.2": one})
-    assert "1.1.py defines `same`, too" in [*exercises.faults()][0]
+    monkeypatch.setattr("exercises.needed", same)
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
+    assert "1.1.py defines `same`, too" in [*faults()][0]
 
 
 def test_lists_that_differ_are_named(monkeypatch):
-    monkeypatch.setattr(exercises, "tests", lambda number: "something else")
-    known = exercises.by_number()
+    monkeypatch.setattr("exercises.tests", lambda number: "something else")
+    known = by_number()
     known["1.1"].title = "Another title"
-    monkeypatch.setattr(exercises, "by_number", lambda: known)
-    said = [fault.partition(" ")[0] for fault in exercises.faults()]
+    monkeypatch.setattr("exercises.by_number", lambda: known)
+    said = [fault.partition(" ")[0] for fault in faults()]
     assert said == ["notebooks/01_architecture.md", "TEACHING.md"]
 
 
@@ -209,7 +213,7 @@ def test_lists_that_differ_are_named(monkeypatch):
 def test_solutions_have_the_same_exercises(path):
     source = solutions(path)
     assert source in sources()
-    ours, theirs = exercises.exercises(source), in_order(exercises.exercises(path))
+    ours, theirs = exercises(source), in_order(exercises(path))
     assert [(e.number, e.title) for e in ours] == [(e.number, e.title) for e in theirs]
     assert not any({"export", "exercise"} & set(tags(cell)) for cell in read(source))
 
@@ -225,7 +229,7 @@ def outputs_of(path: Path) -> str:
 def test_the_solutions_are_right(path):
     """Read what they say; that they say so today, nbval proves."""
     text = outputs_of(solutions(path))
-    for each in exercises.exercises(path):
+    for each in exercises(path):
         assert said(text, each.number) == ["right."]
 
 

@@ -134,13 +134,11 @@ def handed_out() -> str:
     """Return exercise_checks.py: of each exercise's file, what its check uses."""
     imports, body, owners = "", "", {}
     for number, path in files().items():
-        needed, kept = needed(number, path.read_text(encoding="utf-8"))
+        more, kept = needed(number, path.read_text(encoding="utf-8"))
         for name in kept:
-            if owners.setdefault(name, number) != number:
-                raise Refused(
-                    f"{_shown(path)}: {owners[name]}.py defines `{name}`, too"
-                )
-        imports += needed
+            if (other := owners.setdefault(name, number)) != number:
+                raise Refused(f"{_shown(path)}: {other}.py defines `{name}`, too")
+        imports += more
         body += "\n\n" + "\n\n\n".join(dict.fromkeys(kept.values())) + "\n"
     text = (FOLDER / "checking.py").read_text(encoding="utf-8")
     text = NOTICE + text.replace(FUTURE, FUTURE + imports, 1) + body
@@ -222,7 +220,8 @@ def _listing(path: Path, rows: str) -> str:
     new, count = TABLE.subn(lambda table: table[1] + rows, text)
     if count != 1:
         raise Refused(
-            f"{_shown(path)}: {count} tables begin with `| exercise |`, not 1"
+            f"{_shown(path)}: {count} tables begin with `| exercise |`; one must, for "
+            "the list of exercises"
         )
     return new
 
