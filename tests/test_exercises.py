@@ -195,6 +195,9 @@ def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
     monkeypatch.setattr("exercises.needed", same)
     monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
     assert "1.1.py defines `same`, too" in [*faults()][0]
+    near = lambda number, source: ("", {"near": "near = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", near)
+    assert "checking.py defines `near`, too" in [*faults()][0]
 
 
 def test_lists_that_differ_are_named(monkeypatch):

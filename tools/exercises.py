@@ -81,12 +81,13 @@ def exercises(path: Path) -> list[Exercise]:
     found: list[Exercise] = []
     section = ""
     for cell in read(path):
-        if cell.cell_type == "markdown":
-            section = ([section] + SECTION.findall(cell.source))[-1]
-            for heading in HEADING.finditer(cell.source):
-                text = cell.source[heading.start() :]
+        prose = cell.source if cell.cell_type == "markdown" else ""
+        section = ([section] + SECTION.findall(prose))[-1]
+        if headings := [*HEADING.finditer(prose)]:
+            for heading in headings:
+                text = prose[heading.start() :]
                 found.append(Exercise(*heading.groups(), section, text, path))
-        if cell.cell_type == "code" and found and not found[-1].code:
+        elif found and not found[-1].code:
             if CHECK.search(cell.source):
                 found[-1].code = cell.source
             else:
@@ -132,7 +133,10 @@ def wrong_answers() -> dict[str, list]:
 
 def handed_out() -> str:
     """Return exercise_checks.py: of each exercise's file, what its check uses."""
-    imports, body, owners = "", "", {}
+    text = (FOLDER / "checking.py").read_text(encoding="utf-8")
+    shared = set().union(*map(defined, ast.parse(text).body))
+    owners = dict.fromkeys(shared, "checking")
+    imports = body = ""
     for number, path in files().items():
         more, kept = needed(number, path.read_text(encoding="utf-8"))
         for name in kept:
@@ -140,7 +144,6 @@ def handed_out() -> str:
                 raise Refused(f"{_shown(path)}: {other}.py defines `{name}`, too")
         imports += more
         body += "\n\n" + "\n\n\n".join(dict.fromkeys(kept.values())) + "\n"
-    text = (FOLDER / "checking.py").read_text(encoding="utf-8")
     text = NOTICE + text.replace(FUTURE, FUTURE + imports, 1) + body
     ours = 'lint.isort.known-first-party = ["annotated_transformer"]'
     sorting = ["--select=I,F401", "--fix", "--config", ours]
@@ -160,6 +163,7 @@ def needed(number: str, source: str) -> tuple[str, dict[str, str]]:
         raise Refused(f"{_shown(path)}:{error.lineno}: {error.msg}") from None
     lines = source.splitlines()
     imports, code, uses = "", {}, {}
+    todo: set[str] = set()
     end = 0
     for node in tree.body:
         text = "\n".join(lines[end : node.end_lineno]).strip()
@@ -168,11 +172,12 @@ def needed(number: str, source: str) -> tuple[str, dict[str, str]]:
             if getattr(node, "module", "") != "checking":
                 imports += ast.unparse(node) + "\n"
             continue
+        if repr(number) in defined(node):  # @exercise("1.4")
+            todo = defined(node)
         for name in defined(node):
             code[name] = f"{code[name]}\n{text}" if name in code else text
             used = {each.partition(".")[0] for each in global_names(text, node)}
             uses.setdefault(name, set()).update(used)
-    todo = {name for name in code if name == repr(number)}  # @exercise("1.4")
     if not todo or not ast.get_docstring(tree):
         raise Refused(
             f'{_shown(path)}: it begins with what the exercise tests, as """text""", '
