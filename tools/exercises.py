@@ -82,16 +82,17 @@ def exercises(path: Path) -> list[Exercise]:
     section = ""
     for cell in read(path):
         prose = cell.source if cell.cell_type == "markdown" else ""
-        section = ([section] + SECTION.findall(prose))[-1]
         if headings := [*HEADING.finditer(prose)]:
             for heading in headings:
-                text = prose[heading.start() :]
-                found.append(Exercise(*heading.groups(), section, text, path))
+                before, text = prose[: heading.start()], prose[heading.start() :]
+                here = ([section] + SECTION.findall(before))[-1]
+                found.append(Exercise(*heading.groups(), here, text, path))
         elif found and not found[-1].code:
             if CHECK.search(cell.source):
                 found[-1].code = cell.source
             else:
                 found[-1].between.append(cell)
+        section = ([section] + SECTION.findall(prose))[-1]
     return found
 
 
