@@ -780,8 +780,9 @@ def test_checks_and_lists_follow_from_the_exercises(tree):
     (folder / "checking.py").write_text(f"{future}\n{head}{check}")
     (folder / "1.1.py").write_text(
         '"""what doubles"""\nfrom math import pi, tau\n'
-        'from checking import exercise\n@exercise("1.1")\ndef twice(answer):\n    return answer < pi\n'
-        "\n\nWRONG = [tau]\n"
+        'from checking import exercise\n@exercise("1.1")\n'
+        "def twice(answer):\n    return answer < pi\n"
+        "WRONG = [tau]\n"
     )
     refused(tree, CHECK_FILE, "isn't what the exercises say")
     done = run(tree)
