@@ -191,10 +191,10 @@ def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
     one = files()["1.1"]
     monkeypatch.setattr("exercises.files", lambda: {"1.1": one})
     assert "exercise 1.2: there is no" in [*faults()][-1]
-    same = lambda number, source: ("", {"same": "same = 1"})  # noqa: E731
-    monkeypatch.setattr("exercises.needed", same)
+    mine = lambda number, source: ("", {"mine": "mine = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", mine)
     monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
-    assert "1.1.py defines `same`, too" in [*faults()][0]
+    assert "1.1.py defines `mine`, too" in [*faults()][0]
     near = lambda number, source: ("", {"near": "near = 1"})  # noqa: E731
     monkeypatch.setattr("exercises.needed", near)
     assert "checking.py defines `near`, too" in [*faults()][0]

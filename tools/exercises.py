@@ -135,7 +135,7 @@ def wrong_answers() -> dict[str, list]:
 def handed_out() -> str:
     """Return exercise_checks.py: of each exercise's file, what its check uses."""
     text = (FOLDER / "checking.py").read_text(encoding="utf-8")
-    shared = set().union(*map(defined, ast.parse(text).body))
+    shared = set().union(*map(defined, _parsed(FOLDER / "checking.py", text).body))
     owners = dict.fromkeys(shared, "checking")
     imports = body = ""
     for number, path in files().items():
@@ -158,10 +158,7 @@ def needed(number: str, source: str) -> tuple[str, dict[str, str]]:
     use isn't in it.
     """
     path = FOLDER / f"{number}.py"
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as error:
-        raise Refused(f"{_shown(path)}:{error.lineno}: {error.msg}") from None
+    tree = _parsed(path, source)
     lines = source.splitlines()
     imports, code, uses = "", {}, {}
     todo: set[str] = set()
@@ -230,6 +227,13 @@ def _listing(path: Path, rows: str) -> str:
             "the list of exercises"
         )
     return new
+
+
+def _parsed(path: Path, source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        raise Refused(f"{_shown(path)}:{error.lineno}: {error.msg}") from None
 
 
 def _shown(path: Path) -> str:
