@@ -10,15 +10,22 @@ import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "notebooks" / "exercise_checks.py"
 FIELD = re.compile(r"\{(\d+)\}")
+SAID = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
 
-spec = importlib.util.spec_from_file_location("english_exercise_checks", SOURCE)
-english = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(english)
+
+@functools.cache
+def english() -> ModuleType:
+    """Return the English checks; to translate a message, they aren't needed."""
+    spec = importlib.util.spec_from_file_location("english_exercise_checks", SOURCE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pieces() -> list[tuple[re.Pattern, list[str], str, int]]:
@@ -28,9 +35,8 @@ def pieces() -> list[tuple[re.Pattern, list[str], str, int]]:
     end doesn't count. Pieces that begin with a field come first: they begin with the
     input that a check names, which is another piece.
     """
-    said = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
     found = []
-    for piece, text in said["exercises"].items():
+    for piece, text in SAID["exercises"].items():
         own = FIELD.split(piece.removesuffix("."))[::2]
         pattern = re.compile("(.*)".join(map(re.escape, own)))
         found.append((pattern, FIELD.findall(piece), text, len("".join(own))))
@@ -69,14 +75,14 @@ def translated(message: str) -> str:
 
 def complaint(number: str, answer: Any) -> str | None:
     """Return what is wrong with an answer, in a sentence; None if it is right."""
-    found = english.complaint(number, answer)
+    found = english().complaint(number, answer)
     return found and translated(found)
 
 
 def check(number: str, answer: Any) -> None:
     """Say in one line whether an answer is right."""
-    found = english.complaint(number, answer)
+    found = english().complaint(number, answer)
     verdict = "right." if found is None else f"not yet: {found}"
-    if found == english.UNANSWERED:
+    if found == english().UNANSWERED:
         verdict = found
     print(translated(f"Exercise {number}: {verdict}"))

@@ -1,3 +1,4 @@
+# Generated from notebooks/exercises/: edit the files there, then run `make notebooks`.
 """The checks of the exercises: `from exercise_checks import check`.
 
 `check("1.4", answer)` says in one line whether an answer is right, and if not, what
@@ -225,7 +226,70 @@ def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
         require(f"value at {place}" if place else "value", was, should, False)
 
 
-# chapter 1
+class Work(TorchDispatchMode):
+    """Note how many numbers the largest result has, and which operations ran."""
+
+    def __init__(self):
+        super().__init__()
+        self.largest, self.names = 0, set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.names.add(str(func))
+        if isinstance(result, Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+def tensor_work(answer: Any, *inputs: Any) -> tuple[int, list[str]]:
+    with Work() as work:
+        answer(*inputs)
+    return work.largest, sorted(work.names)
+
+
+def listed(row: Any) -> list:
+    """Return a row of ids as a list, whether it is a list, a tuple or a tensor."""
+    return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
+
+
+def small_model(N: int = 1, scale: float = 1.0, dropout: float = 0.0) -> nn.Module:
+    """Return a small model in double precision; a scale makes it sharper."""
+    model = at.make_model(12, 12, N=N, d_model=16, d_ff=32, h=2, dropout=dropout)
+    for parameter in model.parameters():
+        parameter.data *= scale
+    return model.double()
+
+
+def uneven_rows() -> list[list[list[int]]]:
+    """Return three pairs of rows; one row of each pair is to be padded."""
+    sizes = (2, 4), (9, 5), (5, 6)
+    return [[torch.randint(3, 12, (n,)).tolist() for n in two] for two in sizes]
+
+
+def left_in_mode(answer, training, model, *inputs):
+    """Return an answer's result, and how it left a model that was in this mode."""
+    model.train(training)
+    result = answer(model, *inputs)
+    return result, model.training
+
+
+MODE = (
+    "the model was in training mode and is in evaluation mode afterwards: the rest of "
+    "its training would go on without dropout.",
+    "the model was in evaluation mode and is in training mode afterwards: it must be "
+    "left as it was.",
+)
+
+
+def whole(low: int, high: int) -> int:
+    """Draw a number from low to high - 1."""
+    return int(torch.randint(low, high, (1,)))
+
+
+def drawn_words(count: int, least: int = 1, most: int = 9) -> list[list[str]]:
+    """Draw lines of the words a to h."""
+    sizes = [whole(least, most) for _ in range(count)]
+    return [["abcdefgh"[i] for i in torch.randint(0, 8, (n,))] for n in sizes]
 
 
 @exercise("1.1")
@@ -311,26 +375,6 @@ def shapes(
         ).replace("memory don't", "memory does not")
 
 
-@exercise("1.7")
-def wavelengths(answer: Any) -> None:
-    assert isinstance(answer, tuple | list) and len(answer) == 2, (
-        "give two distances, as (for 10000, for 100)"
-    )
-    for base, found in zip((10000, 100), answer):
-        omega = base ** -(torch.arange(0, 64, 2) / 64)
-        share = (torch.arange(200)[:, None] * omega).cos().mean(1)  # of the largest
-        assert isinstance(found, int) and 0 < found < 200, (
-            f"for {base} the distance is a whole number from 1 to 199, not {found}"
-        )
-        assert share[found] < 0.5, (
-            f"for {base}, at distance {found} the product is still {share[found]:.2f} "
-            "of that of a position with itself"
-        )
-        assert (share[1:found] >= 0.5).all(), (
-            f"for {base}, the product is below one half before distance {found}"
-        )
-
-
 def steps_of_python(answer: Any, *inputs: Any) -> int:
     """Return how many steps Python's interpreter takes in the answer's own code."""
     count = 0
@@ -371,85 +415,6 @@ def masks_from_lengths(answer: Any) -> None:
         "the masks are right, but Python takes more steps for sixty lengths than for "
         "three: somewhere there is a loop. Hint: compare a row of positions with a "
         "column of lengths."
-    )
-
-
-@exercise("1.8")
-def which_outputs_change(answer: Any) -> None:
-    assert isinstance(answer, tuple | list) and len(answer) == 4, (
-        "give four lists of positions, for (a), (b), (c) and (d)"
-    )
-    model = at.make_model(11, 11, 2, 16, 32, 4).eval()
-    without_attention = copy.deepcopy(model)
-    for layer in without_attention.decoder.layers:
-        for attn in (layer.self_attn, layer.src_attn):
-            torch.nn.init.zeros_(attn.linears[3].weight)
-            torch.nn.init.zeros_(attn.linears[3].bias)
-    src, tgt = torch.tensor([[3, 4, 5, 6, 7]]), torch.tensor([[3, 4, 5, 6]])
-    other_src, other_tgt = src.clone(), tgt.clone()
-    other_src[0, 4] = other_tgt[0, 2] = 9
-    triangle, ones = at.subsequent_mask(4), torch.ones(1, 1, 5)
-    asked = (
-        ("(a)", model, src, other_tgt, triangle, "who may attend to position 2?"),
-        ("(b)", model, src, other_tgt, None, "which positions see later ones now?"),
-        ("(c)", model, other_src, tgt, triangle, "which positions read the source?"),
-        ("(d)", without_attention, src, other_tgt, triangle,
-         "the residual connections still work; what else moves between positions?"),
-    )  # fmt: skip
-    for found, (part, decoder, source, target, mask, hint) in zip(answer, asked):
-        before = decoder(src, tgt, ones, mask)
-        moved = (decoder(source, target, ones, mask) - before)[0].abs().amax(-1)
-        expected = (moved > 1e-5).nonzero().flatten().tolist()
-        assert isinstance(found, tuple | list) and sorted(found) == expected, (
-            f"{part} is not {found}. Hint: {hint}"
-        )
-
-
-class Work(TorchDispatchMode):
-    """Note how many numbers the largest result has, and which operations ran."""
-
-    def __init__(self):
-        super().__init__()
-        self.largest, self.names = 0, set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.names.add(str(func))
-        if isinstance(result, Tensor):
-            self.largest = max(self.largest, result.numel())
-        return result
-
-
-def tensor_work(answer: Any, *inputs: Any) -> tuple[int, list[str]]:
-    with Work() as work:
-        answer(*inputs)
-    return work.largest, sorted(work.names)
-
-
-@exercise("1.9")
-def in_pieces(answer: Any) -> None:
-    q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
-    for size in (1, 4, 11, 20):
-        expected = F.scaled_dot_product_attention(q, k, v)
-        given = f"for 5 queries, 11 keys and pieces of {size}"
-        agree(answer(q, k, v, size), expected, given, "do later pieces rescale sums?")
-    far = 200 * q  # exp of such scores overflows
-    agree(
-        answer(far, k, v, 4),
-        F.scaled_dot_product_attention(far, k, v),
-        "for scores in the hundreds",
-        "subtract the largest score so far before you take exp",
-    )
-    q, k, v = torch.randn(1, 40, 2), torch.randn(1, 60, 2), torch.randn(1, 60, 2)
-    largest, names = answer.ask(tensor_work, q, k, v, 4)
-    assert largest < 40 * 60, (
-        "the result is right, but for 40 queries and 60 keys a tensor of 2,400 numbers "
-        "was built on the way, all scores at once; take the products with one piece of "
-        "the keys at a time"
-    )
-    assert not any("dot_product_attention" in name for name in names), (
-        "the result is right, but PyTorch's attention computed it. Hint: write the "
-        "loop over the pieces yourself."
     )
 
 
@@ -527,12 +492,82 @@ def where_the_norm_goes(answer: Any) -> None:
         agree(found, expected, given, hint)
 
 
-# chapter 2
+@exercise("1.7")
+def wavelengths(answer: Any) -> None:
+    assert isinstance(answer, tuple | list) and len(answer) == 2, (
+        "give two distances, as (for 10000, for 100)"
+    )
+    for base, found in zip((10000, 100), answer):
+        omega = base ** -(torch.arange(0, 64, 2) / 64)
+        share = (torch.arange(200)[:, None] * omega).cos().mean(1)  # of the largest
+        assert isinstance(found, int) and 0 < found < 200, (
+            f"for {base} the distance is a whole number from 1 to 199, not {found}"
+        )
+        assert share[found] < 0.5, (
+            f"for {base}, at distance {found} the product is still {share[found]:.2f} "
+            "of that of a position with itself"
+        )
+        assert (share[1:found] >= 0.5).all(), (
+            f"for {base}, the product is below one half before distance {found}"
+        )
 
 
-def listed(row: Any) -> list:
-    """Return a row of ids as a list, whether it is a list, a tuple or a tensor."""
-    return row.flatten().tolist() if isinstance(row, Tensor) else list(row)
+@exercise("1.8")
+def which_outputs_change(answer: Any) -> None:
+    assert isinstance(answer, tuple | list) and len(answer) == 4, (
+        "give four lists of positions, for (a), (b), (c) and (d)"
+    )
+    model = at.make_model(11, 11, 2, 16, 32, 4).eval()
+    without_attention = copy.deepcopy(model)
+    for layer in without_attention.decoder.layers:
+        for attn in (layer.self_attn, layer.src_attn):
+            torch.nn.init.zeros_(attn.linears[3].weight)
+            torch.nn.init.zeros_(attn.linears[3].bias)
+    src, tgt = torch.tensor([[3, 4, 5, 6, 7]]), torch.tensor([[3, 4, 5, 6]])
+    other_src, other_tgt = src.clone(), tgt.clone()
+    other_src[0, 4] = other_tgt[0, 2] = 9
+    triangle, ones = at.subsequent_mask(4), torch.ones(1, 1, 5)
+    asked = (
+        ("(a)", model, src, other_tgt, triangle, "who may attend to position 2?"),
+        ("(b)", model, src, other_tgt, None, "which positions see later ones now?"),
+        ("(c)", model, other_src, tgt, triangle, "which positions read the source?"),
+        ("(d)", without_attention, src, other_tgt, triangle,
+         "the residual connections still work; what else moves between positions?"),
+    )  # fmt: skip
+    for found, (part, decoder, source, target, mask, hint) in zip(answer, asked):
+        before = decoder(src, tgt, ones, mask)
+        moved = (decoder(source, target, ones, mask) - before)[0].abs().amax(-1)
+        expected = (moved > 1e-5).nonzero().flatten().tolist()
+        assert isinstance(found, tuple | list) and sorted(found) == expected, (
+            f"{part} is not {found}. Hint: {hint}"
+        )
+
+
+@exercise("1.9")
+def in_pieces(answer: Any) -> None:
+    q, k, v = torch.randn(2, 5, 8), torch.randn(2, 11, 8), torch.randn(2, 11, 8)
+    for size in (1, 4, 11, 20):
+        expected = F.scaled_dot_product_attention(q, k, v)
+        given = f"for 5 queries, 11 keys and pieces of {size}"
+        agree(answer(q, k, v, size), expected, given, "do later pieces rescale sums?")
+    far = 200 * q  # exp of such scores overflows
+    agree(
+        answer(far, k, v, 4),
+        F.scaled_dot_product_attention(far, k, v),
+        "for scores in the hundreds",
+        "subtract the largest score so far before you take exp",
+    )
+    q, k, v = torch.randn(1, 40, 2), torch.randn(1, 60, 2), torch.randn(1, 60, 2)
+    largest, names = answer.ask(tensor_work, q, k, v, 4)
+    assert largest < 40 * 60, (
+        "the result is right, but for 40 queries and 60 keys a tensor of 2,400 numbers "
+        "was built on the way, all scores at once; take the products with one piece of "
+        "the keys at a time"
+    )
+    assert not any("dot_product_attention" in name for name in names), (
+        "the result is right, but PyTorch's attention computed it. Hint: write the "
+        "loop over the pieces yourself."
+    )
 
 
 @exercise("2.1")
@@ -557,29 +592,6 @@ def what_the_decoder_reads(answer, ids=(0, 7, 4, 9, 1, 2, 2)):
     assert answer[2] == batch.ntokens, (
         f"ntokens is not {answer[2]}. Hint: it counts the ids of tgt_y that are not "
         "padding; the end symbol is an answer, too."
-    )
-
-
-@exercise("2.5")
-def a_longer_warm_up(answer):
-    pair = isinstance(answer, tuple | list) and len(answer) == 2
-    assert pair and all(is_number(part) for part in answer), (
-        "two numbers are asked for, (peak multiplied by, update 100,000 multiplied by)."
-    )
-
-    def peak(warmup):
-        return max(at.rate(step, 512, 1.0, warmup) for step in range(1, 20_001))
-
-    def late(warmup):
-        return at.rate(100_000, 512, 1.0, warmup)
-
-    assert near(answer[0], peak(16_000) / peak(4_000)), (
-        f"the peak is not multiplied by {answer[0]}. Hint: the two peaks belong to two "
-        "different updates; print rate(warmup, 512, 1, warmup) for both warm-ups."
-    )
-    assert near(answer[1], late(16_000) / late(4_000)), (
-        f"the rate of update 100,000 is not multiplied by {answer[1]}. Hint: which of "
-        "the minimum's two arguments counts there, and does it contain the warm-up?"
     )
 
 
@@ -648,73 +660,6 @@ def gradient_of_the_softmax(answer):
             f"{name} is not {show(found)}. Hint: the probabilities first; they are in "
             "the ratio 1 : 2 : 5."
         )
-
-
-@exercise("2.6")
-def half_a_cosine(answer):
-    peak, warmup, total = 2.0, 10, 110
-    given = f"with peak {peak}, warmup {warmup} and total {total}"
-    for step in (1, 5, 10):
-        found, expected = answer(step, peak, warmup, total), peak * step / warmup
-        assert near(found, expected), (
-            f"{given} the rate of update {step} is {expected}, not {found:.4g}. Hint: "
-            "the rise is a straight line through 0 that reaches the peak at its end."
-        )
-    found = answer(60, peak, warmup, total)
-    assert near(found, peak / 2), (
-        f"{given} the rate of update 60, half-way down, is half the peak, not "
-        f"{found:.4g}. Hint: the angle is 0 at update `warmup` and π at update `total`."
-    )
-    found, expected = answer(35, peak, warmup, total), peak * (2 + math.sqrt(2)) / 4
-    assert near(found, expected), (
-        f"{given} the rate of update 35, a quarter of the way down, is {expected:.4f}, "
-        f"not {found:.4f}: flat at first. Hint: move the cosine up by one and halve it."
-    )
-    for step in (110, 111, 150, 210):
-        found = answer(step, peak, warmup, total)
-        assert abs(found) < 1e-9, (
-            f"{given} the rate of update {step} is 0, not {found:.4g}. Hint: the "
-            "cosine rises again beyond π; the fraction of the way must stop at one."
-        )
-    assert near(answer(4000, 1.0, 4000, 20_000), 1.0), (
-        "with another peak, warmup and total the rate at the end of the warm-up must "
-        "again be the peak; is a number of the example written into the code?"
-    )
-    peak = 1 + torch.rand(1).item()
-    warmup = int(torch.randint(2, 50, (1,)))
-    down = 4 * int(torch.randint(10, 50, (1,)))
-    given = f"with peak {peak:.4f}, warmup {warmup} and total {warmup + down}"
-    fall = [answer(warmup + k, peak, warmup, warmup + down) for k in range(down + 1)]
-    for k in range(down // 2):
-        assert near(fall[k] + fall[down - k], peak), (
-            f"{given} the rates {k} updates after the warm-up and {k} before the end "
-            f"add up to {fall[k] + fall[down - k]:.4f}, not to the peak."
-        )
-    for k in range(1, down):
-        # a wave's second difference is proportional to its distance from the middle
-        bend = fall[k - 1] - 2 * fall[k] + fall[k + 1]
-        size = 2 * math.cos(math.pi / down) - 2
-        assert math.isclose(bend, size * (fall[k] - peak / 2), abs_tol=1e-9), (
-            f"{given} the rates around update {warmup + k} don't lie on a cosine."
-        )
-    rise = [answer(k, peak, warmup, warmup + down) / k for k in range(1, warmup + 1)]
-    assert near(min(rise), max(rise)) and near(rise[0], peak / warmup), (
-        f"{given} the rise is not a straight line."
-    )
-
-
-def small_model(N: int = 1, scale: float = 1.0, dropout: float = 0.0) -> nn.Module:
-    """Return a small model in double precision; a scale makes it sharper."""
-    model = at.make_model(12, 12, N=N, d_model=16, d_ff=32, h=2, dropout=dropout)
-    for parameter in model.parameters():
-        parameter.data *= scale
-    return model.double()
-
-
-def uneven_rows() -> list[list[list[int]]]:
-    """Return three pairs of rows; one row of each pair is to be padded."""
-    sizes = (2, 4), (9, 5), (5, 6)
-    return [[torch.randint(3, 12, (n,)).tolist() for n in two] for two in sizes]
 
 
 def gradients(answer, model, compute, batches):
@@ -796,19 +741,80 @@ def accumulated(answer):
     )
 
 
-def left_in_mode(answer, training, model, *inputs):
-    """Return an answer's result, and how it left a model that was in this mode."""
-    model.train(training)
-    result = answer(model, *inputs)
-    return result, model.training
+@exercise("2.5")
+def a_longer_warm_up(answer):
+    pair = isinstance(answer, tuple | list) and len(answer) == 2
+    assert pair and all(is_number(part) for part in answer), (
+        "two numbers are asked for, (peak multiplied by, update 100,000 multiplied by)."
+    )
+
+    def peak(warmup):
+        return max(at.rate(step, 512, 1.0, warmup) for step in range(1, 20_001))
+
+    def late(warmup):
+        return at.rate(100_000, 512, 1.0, warmup)
+
+    assert near(answer[0], peak(16_000) / peak(4_000)), (
+        f"the peak is not multiplied by {answer[0]}. Hint: the two peaks belong to two "
+        "different updates; print rate(warmup, 512, 1, warmup) for both warm-ups."
+    )
+    assert near(answer[1], late(16_000) / late(4_000)), (
+        f"the rate of update 100,000 is not multiplied by {answer[1]}. Hint: which of "
+        "the minimum's two arguments counts there, and does it contain the warm-up?"
+    )
 
 
-MODE = (
-    "the model was in training mode and is in evaluation mode afterwards: the rest of "
-    "its training would go on without dropout.",
-    "the model was in evaluation mode and is in training mode afterwards: it must be "
-    "left as it was.",
-)
+@exercise("2.6")
+def half_a_cosine(answer):
+    peak, warmup, total = 2.0, 10, 110
+    given = f"with peak {peak}, warmup {warmup} and total {total}"
+    for step in (1, 5, 10):
+        found, expected = answer(step, peak, warmup, total), peak * step / warmup
+        assert near(found, expected), (
+            f"{given} the rate of update {step} is {expected}, not {found:.4g}. Hint: "
+            "the rise is a straight line through 0 that reaches the peak at its end."
+        )
+    found = answer(60, peak, warmup, total)
+    assert near(found, peak / 2), (
+        f"{given} the rate of update 60, half-way down, is half the peak, not "
+        f"{found:.4g}. Hint: the angle is 0 at update `warmup` and π at update `total`."
+    )
+    found, expected = answer(35, peak, warmup, total), peak * (2 + math.sqrt(2)) / 4
+    assert near(found, expected), (
+        f"{given} the rate of update 35, a quarter of the way down, is {expected:.4f}, "
+        f"not {found:.4f}: flat at first. Hint: move the cosine up by one and halve it."
+    )
+    for step in (110, 111, 150, 210):
+        found = answer(step, peak, warmup, total)
+        assert abs(found) < 1e-9, (
+            f"{given} the rate of update {step} is 0, not {found:.4g}. Hint: the "
+            "cosine rises again beyond π; the fraction of the way must stop at one."
+        )
+    assert near(answer(4000, 1.0, 4000, 20_000), 1.0), (
+        "with another peak, warmup and total the rate at the end of the warm-up must "
+        "again be the peak; is a number of the example written into the code?"
+    )
+    peak = 1 + torch.rand(1).item()
+    warmup = int(torch.randint(2, 50, (1,)))
+    down = 4 * int(torch.randint(10, 50, (1,)))
+    given = f"with peak {peak:.4f}, warmup {warmup} and total {warmup + down}"
+    fall = [answer(warmup + k, peak, warmup, warmup + down) for k in range(down + 1)]
+    for k in range(down // 2):
+        assert near(fall[k] + fall[down - k], peak), (
+            f"{given} the rates {k} updates after the warm-up and {k} before the end "
+            f"add up to {fall[k] + fall[down - k]:.4f}, not to the peak."
+        )
+    for k in range(1, down):
+        # a wave's second difference is proportional to its distance from the middle
+        bend = fall[k - 1] - 2 * fall[k] + fall[k + 1]
+        size = 2 * math.cos(math.pi / down) - 2
+        assert math.isclose(bend, size * (fall[k] - peak / 2), abs_tol=1e-9), (
+            f"{given} the rates around update {warmup + k} don't lie on a cosine."
+        )
+    rise = [answer(k, peak, warmup, warmup + down) / k for k in range(1, warmup + 1)]
+    assert near(min(rise), max(rise)) and near(rise[0], peak / warmup), (
+        f"{given} the rise is not a straight line."
+    )
 
 
 @exercise("2.7")
@@ -949,9 +955,6 @@ def how_sure(answer):
     )
 
 
-# chapter 3
-
-
 def german_words(*sentences: str) -> at.Vocabulary:
     """Return the source vocabulary that section 3.3 builds from these sentences."""
     words, english = at.load_tokenizers()
@@ -988,60 +991,6 @@ def from_a_word_to_its_number(answer, sentence="der Vogel schläft nie"):
         f"the row is not {ids}. Hint: the special tokens have 0 to 3, then come the "
         "words that are kept, the most frequent first."
     )
-
-
-SENTENCES = [
-    ("the dog runs through the green park .", "the dog runs through a green park ."),
-    ("the the the the the", "a man sees the dog in the park"),
-    ("a woman is reading a long book on a bench", "a woman reads a book on a bench ."),
-]
-
-
-def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
-    """Return sacreBLEU's BLEU of sentences that are already split."""
-    ours, theirs = ([" ".join(words) for words in side] for side in zip(*pairs))
-    metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
-    return metric.corpus_score(ours, [theirs]).score
-
-
-@exercise("3.4")
-def bleu_by_hand(answer):
-    pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
-
-    def found(some):
-        value = answer(*(list(side) for side in zip(*some)))
-        assert is_number(value), f"return a plain number, not {kind(value)}."
-        return value
-
-    right = [(theirs, theirs) for _, theirs in pairs]
-    assert near(found(right), 100), (
-        f"for translations equal to their references it is 100, not {found(right):.4g}."
-    )
-    short = [(theirs[:-2], theirs) for _, theirs in pairs]
-    assert near(found(short), sacre(short)), (
-        "for references without their last two words it is "
-        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all n-grams match, so "
-        "only the brevity penalty matters, over the words of all sentences."
-    )
-    long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
-    assert near(found(long), sacre(long)), (
-        "for references with three extra words at the end it is "
-        f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
-        "most 1, and the shares of n-grams for n = 1, 2, 3, and 4 are combined by "
-        "their geometric mean."
-    )
-    first = pairs[:2]
-    assert near(found(first), sacre(first)), (
-        f"for {SENTENCES[0][0]!r} and {SENTENCES[1][0]!r} it is {sacre(first):.2f}, "
-        f"not {found(first):.2f}. Hint: 'the' counts at most as often as the reference "
-        "of its own sentence has it, and counts are summed before they are divided."
-    )
-    assert near(found(pairs), sacre(pairs)), (
-        f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
-        "the mean of the sentences' BLEU scores is a different figure."
-    )
-    none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "if no word is shared, it is 0."
 
 
 def batches_and_reading(answer, lengths, times, count, batch_tokens, pool):
@@ -1110,51 +1059,6 @@ def a_corpus_that_does_not_fit(answer):
     )
 
 
-@exercise("3.5")
-def the_nearest_training_sentence(answer):
-    corpus = [
-        line.split()
-        for line in (
-            "a cat sleeps", "a dog runs in the park", "a dog runs", "a dog runs",
-            "the the the dog",
-        )
-    ]  # fmt: skip
-    for line, expected, share in (
-        ("a bird sleeps", 0, 0.5),
-        ("a dog runs in the rain", 1, 5 / 7),
-        ("in the dark", 1, 2 / 7),
-        ("the dog", 4, 1.0),
-        ("a dog runs", 2, 1.0),
-        ("zebra", 0, 0.0),
-    ):
-        found = answer(line.split(), corpus)
-        assert isinstance(found, tuple | list) and len(found) == 2, (
-            "the answer is an index and a nearness, (index, nearness)."
-        )
-        near_one = " ".join(corpus[expected])
-        assert near(float(found[1]), share), (
-            f"for {line!r} the nearness is {share:.3f}, to {near_one!r}, not "
-            f"{found[1]:.3f}. Hint: count different words, those in both sentences "
-            "divided by those in either; a word counts once, however often it occurs."
-        )
-        assert found[0] == expected, (
-            f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
-            "Hint: if several are equally near, the first counts."
-        )
-    letters = [chr(97 + i) for i in torch.randint(0, 6, (40, 4)).flatten().tolist()]
-    drawn = [letters[i : i + 4] for i in range(0, 160, 4)]
-    for line in drawn[:8]:
-        index, share = answer(line, drawn[8:])
-        shares = [
-            len(set(line) & set(other)) / len(set(line) | set(other))
-            for other in drawn[8:]
-        ]
-        assert near(float(share), max(shares)) and index == shares.index(max(shares)), (
-            f"for {' '.join(line)!r} among 32 random lines the answer is not {index}, "
-            f"{show(share)}."
-        )
-
-
 @exercise("3.3")
 def mended_collate(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
@@ -1217,7 +1121,103 @@ def mended_collate(answer):
     )
 
 
-# chapter 4
+SENTENCES = [
+    ("the dog runs through the green park .", "the dog runs through a green park ."),
+    ("the the the the the", "a man sees the dog in the park"),
+    ("a woman is reading a long book on a bench", "a woman reads a book on a bench ."),
+]
+
+
+def sacre(pairs: list[tuple[list[str], list[str]]]) -> float:
+    """Return sacreBLEU's BLEU of sentences that are already split."""
+    ours, theirs = ([" ".join(words) for words in side] for side in zip(*pairs))
+    metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
+    return metric.corpus_score(ours, [theirs]).score
+
+
+@exercise("3.4")
+def bleu_by_hand(answer):
+    pairs = [(ours.split(), theirs.split()) for ours, theirs in SENTENCES]
+
+    def found(some):
+        value = answer(*(list(side) for side in zip(*some)))
+        assert is_number(value), f"return a plain number, not {kind(value)}."
+        return value
+
+    right = [(theirs, theirs) for _, theirs in pairs]
+    assert near(found(right), 100), (
+        f"for translations equal to their references it is 100, not {found(right):.4g}."
+    )
+    short = [(theirs[:-2], theirs) for _, theirs in pairs]
+    assert near(found(short), sacre(short)), (
+        "for references without their last two words it is "
+        f"{sacre(short):.2f}, not {found(short):.2f}. Hint: all n-grams match, so "
+        "only the brevity penalty matters, over the words of all sentences."
+    )
+    long = [(theirs + ["so", "they", "say"], theirs) for _, theirs in pairs]
+    assert near(found(long), sacre(long)), (
+        "for references with three extra words at the end it is "
+        f"{sacre(long):.2f}, not {found(long):.2f}. Hint: the brevity penalty is at "
+        "most 1, and the shares of n-grams for n = 1, 2, 3, and 4 are combined by "
+        "their geometric mean."
+    )
+    first = pairs[:2]
+    assert near(found(first), sacre(first)), (
+        f"for {SENTENCES[0][0]!r} and {SENTENCES[1][0]!r} it is {sacre(first):.2f}, "
+        f"not {found(first):.2f}. Hint: 'the' counts at most as often as the reference "
+        "of its own sentence has it, and counts are summed before they are divided."
+    )
+    assert near(found(pairs), sacre(pairs)), (
+        f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
+        "the mean of the sentences' BLEU scores is a different figure."
+    )
+    none = [("a b c d".split(), "e f g h".split())]
+    assert found(none) == 0, "if no word is shared, it is 0."
+
+
+@exercise("3.5")
+def the_nearest_training_sentence(answer):
+    corpus = [
+        line.split()
+        for line in (
+            "a cat sleeps", "a dog runs in the park", "a dog runs", "a dog runs",
+            "the the the dog",
+        )
+    ]  # fmt: skip
+    for line, expected, share in (
+        ("a bird sleeps", 0, 0.5),
+        ("a dog runs in the rain", 1, 5 / 7),
+        ("in the dark", 1, 2 / 7),
+        ("the dog", 4, 1.0),
+        ("a dog runs", 2, 1.0),
+        ("zebra", 0, 0.0),
+    ):
+        found = answer(line.split(), corpus)
+        assert isinstance(found, tuple | list) and len(found) == 2, (
+            "the answer is an index and a nearness, (index, nearness)."
+        )
+        near_one = " ".join(corpus[expected])
+        assert near(float(found[1]), share), (
+            f"for {line!r} the nearness is {share:.3f}, to {near_one!r}, not "
+            f"{found[1]:.3f}. Hint: count different words, those in both sentences "
+            "divided by those in either; a word counts once, however often it occurs."
+        )
+        assert found[0] == expected, (
+            f"for {line!r} the index is {expected}, {near_one!r}, not {found[0]}. "
+            "Hint: if several are equally near, the first counts."
+        )
+    letters = [chr(97 + i) for i in torch.randint(0, 6, (40, 4)).flatten().tolist()]
+    drawn = [letters[i : i + 4] for i in range(0, 160, 4)]
+    for line in drawn[:8]:
+        index, share = answer(line, drawn[8:])
+        shares = [
+            len(set(line) & set(other)) / len(set(line) | set(other))
+            for other in drawn[8:]
+        ]
+        assert near(float(share), max(shares)) and index == shares.index(max(shares)), (
+            f"for {' '.join(line)!r} among 32 random lines the answer is not {index}, "
+            f"{show(share)}."
+        )
 
 
 @exercise("4.1")
@@ -1520,21 +1520,52 @@ def mean_of_probabilities(answer):
     agree(found, expected, small, "torch.logsumexp takes the largest one out first")
 
 
-# chapter 5
+def cells_with_four_faults(attn, head, rows, columns):
+    """Return the cells as the faulty function that exercise 5.1 gives does."""
+    weights = attn[head, 0] / attn[head, 0].max()
+    return [
+        (rows.index(row), row, columns.index(column), column, weights[c, r].item())
+        for r, row in enumerate(rows)
+        for c, column in enumerate(columns)
+    ]
 
 
-@exercise("5.3")
-def entropy_of_rows(answer):
-    sure = torch.eye(3).unsqueeze(0)
-    agree(answer(sure), torch.zeros(1), "for weights of 0 and 1", "0 · log 0 is 0.")
-    even = torch.full((2, 3, 4), 0.25)
-    hint = "bits, a mean over rows, one number for each map."
-    agree(answer(even), torch.full((2,), 2.0), "for uniform weights on 4 keys", hint)
-    masked = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
-    agree(answer(masked), torch.tensor([0.5]), f"for {show(masked)}", hint)
-    many = torch.rand(2, 5, 6, 7).softmax(-1)
-    nats = torch.distributions.Categorical(many).entropy().mean(-1)
-    agree(answer(many), nats / torch.tensor(2.0).log(), "for maps (2, 5, 6, 7)", hint)
+@exercise("5.1")
+def cells_of_a_head(answer):
+    untouched = torch.rand(2, 2, 3, 3), 1, ["a", "b", "a"], ["x", "y", "x"]
+    if answer(*untouched) == cells_with_four_faults(*untouched):
+        raise NotImplementedError  # so that no hint names a fault before you looked
+    attn = torch.zeros(2, 2, 3, 3)
+    attn[0, 1, 0, 2], attn[1, 0] = 0.5, 0.9
+    rows, columns = ["a", "b", "a"], ["x", "y", "x"]
+    found = answer(attn, 1, rows, columns)
+    assert len(found) == 9, f"{len(found)} cells for 3 by 3 tokens, not 9."
+    places = sorted((row, column) for row, _, column, _, _ in found)
+    every = [(row, column) for row in range(3) for column in range(3)]
+    assert places == every, (
+        f"for rows {rows} and columns {columns} the cells are at {places}. "
+        "Hint: a word that occurs twice has two places."
+    )
+    largest = max(found, key=lambda cell: cell[-1])
+    heads = "the first sentence's head 1 has 0.5 at (0, 2), elsewhere 0"
+    assert largest[-1] < 0.9 and sum(cell[-1] > 0 for cell in found) == 1, (
+        f"{heads}; yours has {sum(cell[-1] > 0 for cell in found)} weights above 0, "
+        f"the largest {largest[-1]:.1f}. Hint: which axis is the head's, and what "
+        "must not be done to weights that are to be compared?"
+    )
+    assert (largest[0], largest[2]) == (0, 2), (
+        f"{heads}; yours lies at {(largest[0], largest[2])}. Hint: rows come first."
+    )
+    labels = largest[1], largest[3]
+    assert labels == ("a", "x"), f"the cell (0, 2) is called {labels}, not ('a', 'x')."
+    maps = torch.rand(1, 1, 4, 5)
+    padded = answer(maps, 0, ["a", "b"], ["x", "y", "z"])
+    assert len(padded) == 6, f"{len(padded)} cells for 2 by 3 tokens, not 6."
+    for row, _, column, _, weight in padded:
+        assert near(weight, maps[0, 0, row, column].item()), (
+            f"of a random map the weight at ({row}, {column}) is "
+            f"{maps[0, 0, row, column]:.4f}, not {weight:.4f}."
+        )
 
 
 @exercise("5.2")
@@ -1554,6 +1585,20 @@ def pieces_to_words(answer):
     agree(found[..., 1, 3:], expected, "for the word of one piece", hint)
     three = (maps[..., 0, 0] + maps[..., 1, 0] + maps[..., 2, 0]) / 3
     agree(found[..., 0, 0], three, "for a word of three pieces and a first key", hint)
+
+
+@exercise("5.3")
+def entropy_of_rows(answer):
+    sure = torch.eye(3).unsqueeze(0)
+    agree(answer(sure), torch.zeros(1), "for weights of 0 and 1", "0 · log 0 is 0.")
+    even = torch.full((2, 3, 4), 0.25)
+    hint = "bits, a mean over rows, one number for each map."
+    agree(answer(even), torch.full((2,), 2.0), "for uniform weights on 4 keys", hint)
+    masked = torch.tensor([[[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+    agree(answer(masked), torch.tensor([0.5]), f"for {show(masked)}", hint)
+    many = torch.rand(2, 5, 6, 7).softmax(-1)
+    nats = torch.distributions.Categorical(many).entropy().mean(-1)
+    agree(answer(many), nats / torch.tensor(2.0).log(), "for maps (2, 5, 6, 7)", hint)
 
 
 @exercise("5.4")
@@ -1605,57 +1650,6 @@ def what_the_silenced_print(answer):
         "cases 1 and 2 are the other way around. Hint: in section 5.10, where did the "
         "vector at *mit* learn about the hat?"
     )
-
-
-def cells_with_four_faults(attn, head, rows, columns):
-    """Return the cells as the faulty function that exercise 5.1 gives does."""
-    weights = attn[head, 0] / attn[head, 0].max()
-    return [
-        (rows.index(row), row, columns.index(column), column, weights[c, r].item())
-        for r, row in enumerate(rows)
-        for c, column in enumerate(columns)
-    ]
-
-
-@exercise("5.1")
-def cells_of_a_head(answer):
-    untouched = torch.rand(2, 2, 3, 3), 1, ["a", "b", "a"], ["x", "y", "x"]
-    if answer(*untouched) == cells_with_four_faults(*untouched):
-        raise NotImplementedError  # so that no hint names a fault before you looked
-    attn = torch.zeros(2, 2, 3, 3)
-    attn[0, 1, 0, 2], attn[1, 0] = 0.5, 0.9
-    rows, columns = ["a", "b", "a"], ["x", "y", "x"]
-    found = answer(attn, 1, rows, columns)
-    assert len(found) == 9, f"{len(found)} cells for 3 by 3 tokens, not 9."
-    places = sorted((row, column) for row, _, column, _, _ in found)
-    every = [(row, column) for row in range(3) for column in range(3)]
-    assert places == every, (
-        f"for rows {rows} and columns {columns} the cells are at {places}. "
-        "Hint: a word that occurs twice has two places."
-    )
-    largest = max(found, key=lambda cell: cell[-1])
-    heads = "the first sentence's head 1 has 0.5 at (0, 2), elsewhere 0"
-    assert largest[-1] < 0.9 and sum(cell[-1] > 0 for cell in found) == 1, (
-        f"{heads}; yours has {sum(cell[-1] > 0 for cell in found)} weights above 0, "
-        f"the largest {largest[-1]:.1f}. Hint: which axis is the head's, and what "
-        "must not be done to weights that are to be compared?"
-    )
-    assert (largest[0], largest[2]) == (0, 2), (
-        f"{heads}; yours lies at {(largest[0], largest[2])}. Hint: rows come first."
-    )
-    labels = largest[1], largest[3]
-    assert labels == ("a", "x"), f"the cell (0, 2) is called {labels}, not ('a', 'x')."
-    maps = torch.rand(1, 1, 4, 5)
-    padded = answer(maps, 0, ["a", "b"], ["x", "y", "z"])
-    assert len(padded) == 6, f"{len(padded)} cells for 2 by 3 tokens, not 6."
-    for row, _, column, _, weight in padded:
-        assert near(weight, maps[0, 0, row, column].item()), (
-            f"of a random map the weight at ({row}, {column}) is "
-            f"{maps[0, 0, row, column]:.4f}, not {weight:.4f}."
-        )
-
-
-# chapter 6
 
 
 class WatchComplex(TorchFunctionMode):

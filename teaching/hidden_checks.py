@@ -1,36 +1,27 @@
 """What a teacher checks beside the handed-out checks: other inputs, drawn from a seed.
 
 `judged` first calls the handed-out check with inputs from seeds that no student knows,
-and then one of the functions below, for exercises whose handed-out check has fixed
-inputs or may not contain what computes the answer. The seed is made of the course's and
-the student's name.
+and then the function `hidden` of the exercise's file, for those whose handed-out check
+has fixed inputs or may not contain what computes the answer. The seed is made of the
+course's and the student's name.
 """
 
 import contextlib
 import hashlib
 import io
-import itertools
 import json
-import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-from exercise_checks import CHECKS, Check, agree, complaint, complaint_of, near, show
+from exercise_checks import CHECKS, complaint, complaint_of
 
-import annotated_transformer as at
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 
-HIDDEN: dict[str, Check] = {}
+from exercises import module  # noqa: E402
+
 TIMES = 3  # how often the handed-out check is called with other inputs
-
-
-def hidden(number: str):
-    def register(judge: Check) -> Check:
-        HIDDEN[number] = judge
-        return judge
-
-    return register
 
 
 def seed_of(*parts: str) -> int:
@@ -53,9 +44,9 @@ def judged(
         drawn = seed_of(seed, number, str(n))
         if found := complaint_of(CHECKS[number], answer, drawn, **numbers):
             return None, found
-    if number not in HIDDEN:
+    if not (judge := getattr(module(number), "hidden", None)):
         return None, None
-    return None, complaint_of(HIDDEN[number], answer, seed_of(seed, number, "hidden"))
+    return None, complaint_of(judge, answer, seed_of(seed, number, "hidden"))
 
 
 def earned(number: str, answer: Any, *, points: int, **numbers: Any) -> float:
@@ -72,137 +63,3 @@ def earned(number: str, answer: Any, *, points: int, **numbers: Any) -> float:
     if hidden is not None:
         print(f"Right for the inputs of your check, but: {hidden}")
     return points if hidden is None else points / 2
-
-
-def whole(low: int, high: int) -> int:
-    """Draw a number from low to high - 1."""
-    return int(torch.randint(low, high, (1,)))
-
-
-@hidden("1.4")
-def masks_of_drawn_lengths(answer):
-    for _ in range(5):
-        size = whole(1, 30)
-        lengths = torch.randint(0, size + 1, (whole(1, 9),))
-        rows = [[s < n for s in range(size)] for n in lengths.tolist()]
-        given = f"for lengths {lengths.tolist()} and size {size}"
-        agree(answer(lengths, size), torch.tensor(rows).unsqueeze(1), given)
-
-
-@hidden("2.2")
-def perplexity_of_drawn_batches(answer):
-    for _ in range(5):
-        sizes = torch.randint(1, 100, (whole(1, 8),)).tolist()
-        sums = [3 * size * torch.rand(1).item() for size in sizes]
-        expected, found = math.exp(sum(sums) / sum(sizes)), answer(sums, sizes)
-        assert near(found, expected), (
-            f"for nll_sums {show(torch.tensor(sums))} and tokens {sizes} it is "
-            f"{expected:.4f}, not {found}."
-        )
-
-
-@hidden("2.6")
-def drawn_cosines(answer):
-    for _ in range(20):
-        warmup, peak = whole(1, 500), 10 * torch.rand(1).item()
-        total = warmup + whole(1, 5000)
-        step = whole(1, total + 100)
-        down = min(max(step - warmup, 0) / (total - warmup), 1)
-        expected = peak * min(step / warmup, (1 + math.cos(math.pi * down)) / 2)
-        found = answer(step, peak, warmup, total)
-        assert math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9), (
-            f"with peak {peak:.4f}, warmup {warmup} and total {total} the rate of "
-            f"update {step} is {expected:.6f}, not {found:.6f}."
-        )
-
-
-def drawn_words(count: int, least: int = 1, most: int = 9) -> list[list[str]]:
-    """Draw lines of the words a to h."""
-    sizes = [whole(least, most) for _ in range(count)]
-    return [["abcdefgh"[i] for i in torch.randint(0, 8, (n,))] for n in sizes]
-
-
-@hidden("3.3")
-def drawn_batches(answer):
-    vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
-    for _ in range(5):
-        pairs = list(zip(drawn_words(12), drawn_words(12)))
-        most = whole(8, 12)
-        kept = [p for p in pairs if max(map(len, p)) + 2 <= most]
-        found = answer(pairs, vocab, vocab, most)
-        assert isinstance(found, tuple | list) and len(found) == 2, "two tensors."
-        for rows, side, name in zip(found, zip(*kept), ("src", "tgt")):
-            ids = [[at.START, *vocab(words), at.END] for words in side]
-            given = f"for twelve random pairs and max_tokens={most}, in {name},"
-            agree(rows, at.padded(ids), given)
-
-
-@hidden("3.4")
-def drawn_translations(answer):
-    metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
-    for _ in range(5):
-        theirs = drawn_words(whole(1, 6), 6, 15)
-        ours = [line[: whole(5, len(line) + 1)] + drawn_words(1)[0] for line in theirs]
-        expected = metric.corpus_score(
-            [" ".join(line) for line in ours], [[" ".join(line) for line in theirs]]
-        ).score
-        found = answer(ours, theirs)
-        assert near(found, expected), (
-            f"for {len(ours)} random lines it is {expected:.4f}, not {found}."
-        )
-
-
-@hidden("5.1")
-def cells_of_drawn_maps(answer):
-    for _ in range(3):
-        B, h, L, S = (whole(1, 5) for _ in range(4))
-        maps, head = torch.rand(B, h, L + 1, S + 2), whole(0, h)
-        rows, columns = ([f"{i % 2}" for i in range(n)] for n in (L, S))
-        found = {tuple(c[:4]): c[4] for c in answer(maps, head, rows, columns)}
-        expected = {
-            (r, rows[r], c, columns[c]): maps[0, head, r, c].item()
-            for r, c in itertools.product(range(L), range(S))
-        }
-        assert found.keys() == expected.keys() and all(
-            near(found[place], expected[place]) for place in expected
-        ), f"for a random map of {L} by {S} tokens, some cells are not those of it."
-
-
-@hidden("5.2")
-def drawn_pieces(answer):
-    for _ in range(5):
-        sides = [[i for i in range(whole(1, 5)) for _ in range(whole(1, 4))] * 1
-                 for _ in range(2)]  # fmt: skip
-        maps = torch.rand(2, *map(len, sides)).softmax(-1)
-        rows, columns = (
-            torch.nn.functional.one_hot(torch.tensor(side)).float() for side in sides
-        )
-        expected = (rows / rows.sum(0)).mT @ maps @ columns
-        agree(answer(maps, *sides), expected, f"for rows and columns {sides}")
-
-
-@hidden("5.4")
-def drawn_links(answer):
-    for _ in range(10):
-        draws = torch.rand(3, 4, 5) < 0.4
-        found, sure, more = ({tuple(p) for p in d.nonzero().tolist()} for d in draws)
-        right = sum((link in sure) + (link in sure | more) for link in found)
-        expected = 1 - right / (len(found) + len(sure))
-        value = answer(found, sure, more)
-        assert near(value, expected), (
-            f"for random links it is {expected:.4f}, not {value}."
-        )
-
-
-@hidden("6.3")
-def drawn_caches(answer):
-    bytes_per_token, tokens_that_fit = answer
-    for _ in range(10):
-        size = whole(1, 50), whole(1, 20), whole(1, 200), (1, 2, 4)[whole(0, 3)]
-        memory, batch = whole(10**6, 10**9), whole(1, 20)
-        each = 2 * math.prod(size)
-        found = bytes_per_token(*size), tokens_that_fit(memory, batch, *size)
-        assert found == (each, memory // (batch * each)), (
-            f"for N, h_kv, d_k, bytes = {size}, {memory:,} bytes and {batch} sequences "
-            f"the two are not {found}."
-        )

@@ -11,22 +11,27 @@ import exercise_checks
 import nbformat
 import pytest
 import torch
-from chapters import NOTEBOOKS, chapters, name, pair, read, sources, tags
+from chapters import NOTEBOOKS, Refused, chapters, name, pair, read, sources, tags
 from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint, complaint_of
-from exercises import HEADING, KIND, Exercise, exercises
-from wrong_answers import WRONG
+from exercises import (
+    KIND,
+    Exercise,
+    by_number,
+    exercises,
+    faults,
+    files,
+    needed,
+    wrong_answers,
+)
 
 import annotated_transformer
 
-LISTED = re.compile(
-    r"^\| \[(\d+\.\d+) · [^]]+\]\(#Exercise-[^)]+\) \| (\S+) "
-    r"\| ([^|]+) \| (\d+) \| (\d) \|"
-)
 KINDS = {
     "Recall", "By hand", "Change and observe", "Implement", "Find the bug",
     "Predict and train",
 }  # fmt: skip
 STOPPED = "your answer stops"
+WRONG = wrong_answers()
 
 
 def in_order(found: list[Exercise]) -> list[Exercise]:
@@ -71,23 +76,6 @@ def test_exercises_are_numbered_and_name_kind_and_minutes(path):
     for number, each in enumerate(found, 1):
         assert each.number == f"{int(path.name[:2])}.{number}"
         assert KIND.search(each.text)["kind"] in KINDS
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_the_list_at_the_end_names_every_exercise_as_it_stands(path):
-    section, stands_in, listed = "", [], []
-    for cell in read(path):
-        if cell.cell_type == "markdown":
-            for line in cell.source.splitlines():
-                if line.startswith("## "):
-                    section, title = line[3:].split(maxsplit=1)
-                if heading := HEADING.match(line):
-                    kind = KIND.search(cell.source[cell.source.index(line) :])
-                    stands_in.append((heading["number"], section, *kind.groups()))
-                if entry := LISTED.match(line):
-                    assert title == "Exercises"
-                    listed.append(entry.groups())
-    assert listed == sorted(stands_in)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -152,6 +140,73 @@ def test_nothing_that_can_be_imported_is_an_answer(number):
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
     numbers = {each.values[0].number for each in ALL}
     assert set(CHECKS) == set(WRONG) == numbers
+
+
+# What is generated
+
+
+def test_what_follows_from_the_exercises_is_up_to_date():
+    assert list(faults()) == []
+
+
+def test_only_what_checks_use_is_handed_out():
+    assert not {"WRONG", "hidden", "test"} & vars(exercise_checks).keys()
+    for answer in sum(WRONG.values(), []):
+        name = getattr(answer, "__qualname__", "WRONG").partition(".")[0]
+        assert not hasattr(exercise_checks, name)
+    source = '''"""what it tests"""
+import math
+from checking import exercise
+LIMIT = 3
+OTHER = 4
+def used(x):
+    return secret(x, LIMIT)
+def secret(x, OTHER): return x
+@exercise("9.1")
+def judge(answer, unused=1):
+    assert used(answer)
+def unused(): return judge
+def hidden(answer): return unused()
+WRONG = [unused, OTHER]
+'''
+    imports, code = needed("9.1", source)
+    assert imports == "import math\n"
+    assert code.keys() == {"LIMIT", "used", "secret", "judge", "'9.1'"}
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        ('@exercise("9.1")\ndef judge(answer): pass', "begins with what"),
+        ('"""x"""\n@exercise("9.2")\ndef judge(answer): pass', '@exercise("9.1")'),
+        ("def (", "9.1.py:1: "),
+    ],
+)
+def test_a_file_without_a_check_is_refused(source, says):
+    with pytest.raises(Refused, match=re.escape(says)):
+        needed("9.1", source)
+
+
+def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
+    one = files()["1.1"]
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one})
+    assert "exercise 1.2: there is no" in [*faults()][-1]
+    mine = lambda number, source: ("", {"mine": "mine = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", mine)
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
+    assert "1.1.py defines `mine`, too" in [*faults()][0]
+    near = lambda number, source: ("", {"near": "near = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", near)
+    assert "checking.py defines `near`, too" in [*faults()][0]
+
+
+def test_lists_that_differ_are_named(monkeypatch):
+    monkeypatch.setattr("exercises.tests", lambda number: "something else")
+    known = by_number()
+    known["1.1"].title = "Another title"
+    monkeypatch.setattr("exercises.by_number", lambda: known)
+    said = [fault.partition(" ")[0] for fault in faults()]
+    assert said == ["notebooks/01_architecture.md", "TEACHING.md"]
 
 
 # The solutions

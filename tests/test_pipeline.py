@@ -698,7 +698,8 @@ def test_students_get_all_chapters_and_no_answers(student):
     for path in chapters.chapters():
         assert {f"notebooks/{path.name}", f"notebooks/{path.stem}.ipynb"} <= names
     assert {"README.md", "requirements.txt", "notebooks/glossary.md"} <= names
-    assert not [n for n in names if "solution" in n or "wrong" in n or "tests/" in n]
+    assert not [n for n in names if re.search("solution|wrong|hidden|exercises/", n)]
+    assert not [n for n in names if "tests/" in n]
 
 
 def test_what_a_students_copy_names_is_there(student):
@@ -759,6 +760,38 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
     (tree / "notebooks/02_second.ipynb").unlink()
     done = tool(tree, "make_student")
     assert done.status == 1 and "02_second: not executed yet" in done.stdout
+
+
+def test_checks_and_lists_follow_from_the_exercises(tree):
+    """Students' checks hold no wrong answer; a list that differs is noticed."""
+    title = "### Exercise 1.1 · Twice\n\n*Recall · 5 minutes · level 1*\n"
+    table = "| exercise | level |\n|---|---|\n"
+    with open(tree / ONE, "a") as chapter:
+        chapter.write(f"\n\n## 1.7 Numbers\n\n{title}\n## 1.8 Exercises\n\n{table}")
+    (tree / "TEACHING.md").write_text(f"{table}\nThe end.\n")
+    folder = tree / "notebooks/exercises"
+    folder.mkdir()
+    head, check = CHECKS.split("@exercise")[0], CHECKS[CHECKS.index("def check") :]
+    future = "from __future__ import annotations\n"
+    (folder / "checking.py").write_text(f"{future}\n{head}{check}")
+    (folder / "1.1.py").write_text(
+        '"""what doubles"""\nfrom math import pi, tau\n'
+        'from checking import exercise\n@exercise("1.1")\n'
+        "def twice(answer):\n    return answer < pi\n"
+        "WRONG = [tau]\n"
+    )
+    refused(tree, CHECK_FILE, "isn't what the exercises say")
+    done = run(tree)
+    assert done.status == 0, done.stderr
+    accepted(tree)
+    written = (tree / CHECK_FILE).read_text()
+    assert "from math import pi\n" in written and "WRONG" not in written
+    row = "| [1.1 · Twice](#Exercise-1.1-·-Twice) | 1.7 | Recall | 5 | 1 |\n"
+    assert (tree / ONE).read_text().endswith(table + row)
+    row = "| 1.1 · Twice | Recall | 5 | 1 | what doubles |\n"
+    assert (tree / "TEACHING.md").read_text() == f"{table}{row}\nThe end.\n"
+    edit(folder / "1.1.py", "what doubles", "what halves")
+    refused(tree, "TEACHING.md", "run `make notebooks`")
 
 
 # nbval, skipped tests, the Makefile

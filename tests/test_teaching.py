@@ -16,21 +16,21 @@ from collections import Counter
 from xml.etree import ElementTree
 
 import grade
-import hidden_checks
 import homework
 import nbformat
 import pytest
 import questions
 from chapters import ROOT, chapters
 from exercise_checks import CHECKS, UNANSWERED, complaint_of
-from exercises import by_number
-from wrong_answers import WRONG
+from exercises import by_number, module, wrong_answers
 
 MASKS = """
 def mask_from_lengths(lengths, size):
     return torch.arange(size) < lengths.view(-1, 1, 1)
 """
 EXERCISES = by_number()
+WRONG = wrong_answers()
+HIDDEN = {n: module(n).hidden for n in EXERCISES if hasattr(module(n), "hidden")}
 
 
 @pytest.fixture(scope="module")
@@ -346,10 +346,10 @@ def test_an_endless_loop_ends(points):
     assert "longer than 2 seconds" in points("1.4", loop, seconds=2)[1]
 
 
-@pytest.mark.parametrize("number", hidden_checks.HIDDEN)
+@pytest.mark.parametrize("number", HIDDEN)
 def test_hidden_checks_reject_the_typical_wrong_answers(number):
     """At least one each; most are rejected by what is handed out."""
-    judge = hidden_checks.HIDDEN[number]
+    judge = HIDDEN[number]
     found = [complaint_of(judge, answer, 5) for answer in WRONG[number]]
     assert any(says not in (None, UNANSWERED) for says in found)
 

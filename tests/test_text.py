@@ -224,22 +224,6 @@ def test_what_the_readme_says_of_speed_was_measured(table, system, form, said):
     assert f"{' to '.join(ends)} times {said}" in page
 
 
-# The page for teachers
-
-ROW = re.compile(
-    r"^\| (\d\.\d) · ([^|]+?) \| ([^|]+?) \| (\d+) \| (\d) \|", re.M
-)  # number, title, kind, minutes, level
-STATED = re.compile(
-    r"^### Exercise (\d\.\d) · (.+?)\n+\*([^·*]+) · (\d+) minutes · level (\d)\*$", re.M
-)
-
-
-def test_teachers_see_the_exercises_as_the_chapters_state_them():
-    page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
-    stated = [each for path in MAIN[:6] for each in STATED.findall(prose(path))]
-    assert stated and ROW.findall(page) == sorted(stated)
-
-
 # The order of a chapter's cells
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+import exercises
 import nbformat
 from chapters import (
     MODULE,
@@ -50,6 +51,7 @@ def faults() -> Iterator[str]:
         if path.with_suffix(".md") not in sources():
             yield f"{name(path)}: there is no .md with this name"
     yield from _module()
+    yield from exercises.faults()
     yield from _program("ruff", "check", "--quiet", "--output-format=concise")
     yield from _program("mypy", "--no-error-summary")
 

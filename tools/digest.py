@@ -84,13 +84,13 @@ class _File:
             first = min(each.lineno for each in [node, *_decorators(node)])
             here = slice(first - 1, node.end_lineno)
             text = "\n".join(filter(None, lines[here]))
-            uses = _global("\n".join(whole[here]), node)
+            uses = global_names("\n".join(whole[here]), node)
             strings = {
                 each.value
                 for each in ast.walk(node)
                 if isinstance(each, ast.Constant) and isinstance(each.value, str)
             }
-            self.parts.append(_Part(text, _defined(node), uses, strings))
+            self.parts.append(_Part(text, defined(node), uses, strings))
 
     def defining(self, name: str) -> list[_Part]:
         return [part for part in self.parts if name in part.defines]
@@ -181,7 +181,7 @@ def _decorators(node: ast.stmt) -> list[ast.expr]:
     return getattr(node, "decorator_list", [])
 
 
-def _defined(node: ast.stmt) -> set[str]:
+def defined(node: ast.stmt) -> set[str]:
     """Return the names that a statement binds, and the texts it is registered under."""
     if isinstance(node, Documented):
         calls = [each.args for each in _decorators(node) if isinstance(each, ast.Call)]
@@ -192,7 +192,7 @@ def _defined(node: ast.stmt) -> set[str]:
     return {each.id for each in names if isinstance(each.ctx, ast.Store)}
 
 
-def _global(source: str, node: ast.stmt) -> set[str]:
+def global_names(source: str, node: ast.stmt) -> set[str]:
     """Return the global names that a statement uses, and what it imports.
 
     Of a name whose attribute is used, that attribute comes instead. Annotations don't

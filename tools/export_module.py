@@ -133,8 +133,8 @@ class _Export:
         for chapter, bodies in self.bodies.items():
             parts += ["\n", RULE, f"# notebooks/{chapter}.md", RULE, "\n"]
             parts += ["\n\n\n".join(bodies)]
-        text = _ruff("\n".join([*parts, TAIL]), "check", "--select=I,F401", "--fix")
-        return _ruff(text, "format")
+        text = ruff("\n".join([*parts, TAIL]), "check", "--select=I,F401", "--fix")
+        return ruff(text, "format")
 
 
 def _is_for_typing(node: ast.stmt) -> bool:
@@ -180,7 +180,7 @@ def with_import(source: str) -> str:
     return f"{source}\nfrom {MODULE.stem} import {', '.join(names)}"
 
 
-def _ruff(text: str, *command: str) -> str:
+def ruff(text: str, *command: str) -> str:
     """Return Python source as ruff changes it, whatever this project's settings are."""
     settings = ["--isolated", "--quiet", "--target-version=py311", "--line-length=88"]
     done = subprocess.run(

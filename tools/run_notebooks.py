@@ -20,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+import exercises
 import nbformat
 from chapters import (
     NOTEBOOKS,
@@ -229,6 +230,7 @@ def main() -> int:
         if arguments.into:
             return 0 if _tour(arguments.sources or chapters(), arguments.into) else 1
         write_module()
+        exercises.write()
         chosen = arguments.sources or sources()
         asyncio.run(_bring_all_up_to_date(chosen, arguments.force))
     except Refused as refusal:

@@ -30,6 +30,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import jupytext
+import messages
 import nbformat
 import wording
 from chapters import ROOT, Refused, pair, replace, tags
@@ -481,6 +482,8 @@ def main() -> int:
             todo = len(list(language.news()))
             pages = f"{folder.name}: {len(language.pages)} pages"
             print(f"{pages}, {todo} cells to translate or to bring up to date")
+            for text in messages.missing(folder):
+                print(f"{folder.name}/messages.toml lacks {text!r}; English stands in")
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1

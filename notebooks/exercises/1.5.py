@@ -1,0 +1,76 @@
+"""why correct shapes prove little; the order of the axes when splitting into heads"""
+
+from typing import Any
+
+import torch
+from checking import agree, exercise, same
+from torch import Tensor
+
+import annotated_transformer as at
+
+
+@exercise("1.5")
+def mended_attention(answer: Any) -> None:
+    def heads_of(x: Tensor, w: Tensor, h: int, mask: Tensor) -> Tensor:
+        """Return the outputs of h heads of self-attention, (B, h, L, d_k)."""
+        parts = torch.arange(x.size(-1)).split(x.size(-1) // h)
+        heads = [at.attention(*(x @ m[:, p] for m in w), mask)[0] for p in parts]
+        return torch.stack(heads, dim=1)
+
+    x, w = torch.randn(2, 5, 12), torch.randn(3, 12, 12)
+    causal = at.subsequent_mask(5)
+    found, heads = answer(x, *w, 4, causal), heads_of(x, w, 4, causal)
+    unmoved = heads.reshape(2, 5, 12)  # without bringing the heads of a word together
+    assert not same(found, unmoved), (
+        "the heads are split right, but joined wrong: with (B, h, L, d_k), `reshape` "
+        "fills a row with several words of one head. Hint: which two axes have to "
+        "change places first, so that the h heads of a word are neighbors?"
+    )
+    other = x.clone()
+    other[:, -1] += 1
+    moved = (found - answer(other, *w, 4, causal))[:, :-1].abs().amax()
+    assert moved < 1e-5, (
+        f"when the last of 5 words is changed, an earlier output moves by {moved:.2f}. "
+        "Hint: with B = 1 and x = torch.arange(L * d_model).view(1, L, d_model), which "
+        "numbers of which word are in each head?"
+    )
+    random = (torch.rand(1, 5, 5) < 0.5) | torch.eye(5).bool()
+    for h, mask, name in (
+        (1, causal, "a causal mask"), (2, causal, "a causal mask"),
+        (4, causal, "a causal mask"), (3, random, "a random mask"),
+    ):  # fmt: skip
+        joined = heads_of(x, w, h, mask).transpose(1, 2).flatten(2)
+        given = f"for {h} heads of width {12 // h} and {name}"
+        hint = "each head takes neighboring columns of every word"
+        agree(answer(x, *w, h, mask), joined, given, hint)
+
+
+def causal_but_alone(x, w_q, w_k, w_v, h, mask):
+    """Use one head where h are asked for."""
+    return at.attention(x @ w_q, x @ w_k, x @ w_v, mask)[0]
+
+
+def cut_by_view(x, w_q, w_k, w_v, h, mask):
+    """Leave the planted bug in."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, h, L, d_model // h) for w in (w_q, w_k, w_v))
+    out = at.attention(q, k, v, mask.unsqueeze(1))[0]
+    return out.transpose(1, 2).reshape(B, L, d_model)
+
+
+def joined_by_reshape(x, w_q, w_k, w_v, h, mask):
+    """Split correctly, but don't bring the heads of a word together again."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    return at.attention(q, k, v, mask.unsqueeze(1))[0].reshape(B, L, d_model)
+
+
+def with_own_mask(x, w_q, w_k, w_v, h, mask):
+    """Ignore the caller's mask; a triangle is right for most callers."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    out = at.attention(q, k, v, at.subsequent_mask(L).unsqueeze(1))[0]
+    return out.transpose(1, 2).reshape(B, L, d_model)
+
+
+WRONG = [cut_by_view, joined_by_reshape, causal_but_alone, with_own_mask]

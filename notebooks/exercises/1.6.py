@@ -1,0 +1,78 @@
+"""both places of the norm, and the last norm of a pre-norm stack"""
+
+from typing import Any
+
+import torch
+from checking import agree, exercise, same
+from torch import Tensor, nn
+
+import annotated_transformer as at
+
+
+@exercise("1.6")
+def where_the_norm_goes(answer: Any) -> None:
+    norm = at.LayerNorm(6)
+    for weight in norm.parameters():
+        nn.init.uniform_(weight, 0.5, 1.5)
+    sublayers = [nn.Linear(6, 6) for _ in range(3)]
+    x = 3 * torch.randn(2, 5, 6)
+
+    def stream(norm_first: bool, fault: str = "") -> Tensor:
+        y = x
+        for sublayer in sublayers:
+            if fault == "stream":
+                y = norm(y)
+                y = y + sublayer(y)
+            elif fault == "sublayer":
+                y = y + norm(sublayer(y))
+            else:
+                connection = at.SublayerConnection(6, 0.0, norm_first=norm_first)
+                connection.norm = norm
+                y = connection(y, sublayer)
+        return norm(y) if norm_first and fault != "last" else y
+
+    hints = {
+        "stream": "x itself is replaced by its norm, so nothing passes by unchanged.",
+        "sublayer": "what is added is the norm of the sub-layer's output. Hint: the "
+        "norm is of what the sub-layer reads.",
+        "last": "the last norm is missing: no sub-layer follows that would take it.",
+    }
+    for norm_first in (True, False):
+        given = f"for three sub-layers and norm_first={norm_first}"
+        found = answer(x.clone(), sublayers, norm, norm_first)
+        expected = stream(norm_first)
+        for fault, hint in hints.items() if norm_first else ():
+            assert not same(found, stream(True, fault)), f"{given} {hint}"
+        hint = "x + f(norm(x)) with norm_first, norm(x + f(x)) without."
+        agree(found, expected, given, hint)
+
+
+def stack_with(fault):
+    """Return a stack of residual connections with one fault."""
+
+    def stack(x, sublayers, norm, norm_first):
+        for sublayer in sublayers:
+            if fault == "stream":
+                x = norm(x) + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
+            elif fault == "output":
+                x = x + norm(sublayer(x)) if norm_first else norm(x + sublayer(x))
+            elif fault == "after":
+                x = x + sublayer(norm(x)) if norm_first else x + norm(sublayer(x))
+            elif fault == "alone":
+                x = x + sublayer(norm(x)) if norm_first else norm(sublayer(x))
+            else:
+                x = x + sublayer(norm(x)) if norm_first else norm(x + sublayer(x))
+        return norm(x) if fault == "twice" or norm_first and fault != "last" else x
+
+    return stack
+
+
+WRONG = [
+    stack_with("stream"),
+    stack_with("output"),
+    stack_with("after"),
+    stack_with("alone"),
+    stack_with("last"),
+    stack_with("twice"),
+    lambda x, sublayers, norm, norm_first: None,
+]

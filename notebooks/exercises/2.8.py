@@ -1,0 +1,116 @@
+"""evaluation: the model's mode, gradients, targets, and averages"""
+
+from typing import Any
+
+import torch
+from checking import (
+    MODE,
+    exercise,
+    is_number,
+    kind,
+    left_in_mode,
+    near,
+    small_model,
+    uneven_rows,
+)
+from torch import Tensor
+
+import annotated_transformer as at
+
+
+class Watched:
+    """A loss that remembers whether gradients were recorded when it was called."""
+
+    def __init__(self, compute):
+        self.compute, self.recorded = compute, False
+
+    def __call__(self, x: Tensor, y: Tensor, norm: float):
+        self.recorded |= x.requires_grad
+        return self.compute(x, y, norm)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["compute"], name)
+
+
+def validated(answer, training, model, batches, compute):
+    """Return an answer's result, and all that it may have left behind."""
+    watched = Watched(compute)
+    result, mode = left_in_mode(answer, training, model, batches, watched)
+    trainable = all(p.requires_grad for p in model.parameters())
+    return result, mode, watched.recorded, trainable
+
+
+@exercise("2.8")
+def four_faults(answer):
+    model = small_model()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
+    batches = [
+        at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in uneven_rows()
+    ]
+    whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
+    one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
+    alone, trains, recorded, _ = answer.ask(
+        validated, True, model, batches[:1], compute
+    )
+    assert is_number(alone), f"a plain number is needed, not {kind(alone)}."
+    assert near(alone, one), (
+        f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
+        "is to be predicted at each position?"
+    )
+    found, evaluates, _, trainable = answer.ask(
+        validated, False, model, batches, compute
+    )
+    assert near(found, whole), (
+        f"for batches of {[b.ntokens for b in batches]} words the NLL is {whole:.4f}, "
+        f"not {found:.4f}. Hint: a mean over words is not a mean over batches."
+    )
+    assert trains, MODE[0]
+    assert not evaluates, MODE[1]
+    assert not recorded, (
+        "the forward pass recorded a graph for gradients that nobody needs. Hint: the "
+        "chapter has a helper that takes care of this and of the mode."
+    )
+    assert trainable, (
+        "afterwards some weights no longer require gradients, so the rest of the "
+        "training would leave them as they are."
+    )
+
+
+def validation(
+    answers="tgt_y",
+    mean_of_means=False,
+    restore=True,
+    graph=False,
+    frozen=False,
+    padding=False,
+):
+    """Return a validation with none, one, or more of the faults planted in 2.8."""
+
+    def validation_nll(model, batches, compute):
+        before, nll, words, means = model.training, 0.0, 0, []
+        model.eval()
+        with torch.set_grad_enabled(graph):
+            for batch in batches:
+                out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+                total, _ = compute(out, getattr(batch, answers), batch.ntokens)
+                size = batch.tgt_y.numel() if padding else batch.ntokens
+                nll, words = nll + total, words + size
+                means.append(total / batch.ntokens)
+        if restore:
+            model.train(True if restore == "always" else before)
+        if frozen:
+            model.requires_grad_(False)
+        return sum(means) / len(means) if mean_of_means else nll / words
+
+    return validation_nll
+
+
+WRONG = [
+    validation("tgt", mean_of_means=True, restore=False, graph=True),  # as planted
+    validation(mean_of_means=True),
+    validation(restore=False),
+    validation(restore="always"),
+    validation(graph=True),
+    validation(frozen=True),
+    validation(padding=True),
+]
