@@ -25,15 +25,14 @@ from annotated_transformer import (
     project_folder,
 )
 from transformer_workshop.corpora import (
-    column_of,
     load_pairs,
     load_text,
     open_store,
     prepare_store,
     read_pairs,
     stream_parallel,
-    stream_text,
     text_of,
+    write_splits,
 )
 from transformer_workshop.engine import (
     export_to_ctranslate2,
@@ -66,6 +65,7 @@ from transformer_workshop.settings import (
     load_config,
 )
 from transformer_workshop.speed import share_one_heap
+from transformer_workshop.tables import column_of, stream_text
 from transformer_workshop.translator import (
     Translator,
     build_model,
@@ -138,11 +138,17 @@ def train_command(arguments: Namespace) -> int:
 
 
 def prepare_command(arguments: Namespace) -> int:
-    """Write the training pairs to the folder that --store names."""
+    """Write the training pairs to --store as ids, or all pairs to --text as text."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     given = given_settings(arguments)
     config = choose_config(arguments.config, **given)
+    if arguments.text:
+        if config.store:
+            do = "Give one; --store can be made from what --text has written."
+            raise DataError("prepare", "is given --text and --store", do)
+        write_splits(config, arguments.text, arguments.clean)
+        return 0
     src, tgt = config.train_src, config.train_tgt
     if not arguments.config and "bpe_size" not in given and src and tgt:
         bpe_size = fit_subwords(stream_parallel(src, tgt, arguments.clean))
@@ -233,7 +239,9 @@ def translate_command(arguments: Namespace) -> int:
     given: list[bytes] = []
     for sentence in arguments.sentences:
         if column_of(sentence) or os.path.isfile(sentence):
-            given += map(str.encode, stream_text(sentence))
+            # half a character is refused later, with the number of its line
+            texts = stream_text(sentence)
+            given += (text.encode(errors="surrogatepass") for text in texts)
         elif re.fullmatch(r"\S+\.[a-z]{2,5}", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")

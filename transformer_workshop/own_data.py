@@ -24,6 +24,8 @@ from transformer_workshop.corpora import (
     report_left_out,
     show_pairs,
     text_of,
+    usual_ratio,
+    with_faults,
 )
 from transformer_workshop.files import log
 from transformer_workshop.settings import (
@@ -34,7 +36,8 @@ from transformer_workshop.settings import (
 )
 from transformer_workshop.translator import GOOD_CHRF, Translator
 
-_SAMPLE = 2000  # pairs from which lengths are estimated
+_SAMPLE = 2000  # pairs to compare the two languages in
+_MANY = 0.02  # share of the training pairs with a fault
 _CHARACTERS = 20  # of training text for each subword, at least
 
 
@@ -49,7 +52,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     if config.store:
         text = text_of(config)
         stored = open_store(config, text)
-        count, sample = len(stored), list(islice(stored, _SAMPLE))
+        count, examples = len(stored), stored
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
         scale, bpe_size = scale_for(count), len(text.vocab_src) if subwords else 0
     else:
@@ -57,12 +60,11 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         count, scale = len(pairs), scale_for(len(pairs))
         bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
-        some = pairs[:: -(-count // _SAMPLE)]
-        sample, left_out = encode_pairs(some, text, config.max_tokens)
-        if not sample:
-            report_left_out("train", left_out, len(some), config.max_tokens)
+        examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+        if not examples:
+            report_left_out("train", left_out, count, config.max_tokens)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given
-    positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
+    positions = sum(map(max, lengths_of(examples)))
     window = chosen["batch_tokens"] * given.get("accum_iter", 1)
     updates = max(1, math.ceil(positions / window))  # of an epoch
     epochs = chosen.setdefault("epochs", max(1, round(scale.updates / updates)))
@@ -70,7 +72,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("average", max(1, min(5, epochs // 5)))
     chosen.setdefault("tie", "all" if bpe_size else "none")
     chosen.setdefault("length_penalty", 1.0)
-    chosen.setdefault("longest", max((len(src) - 2 for src, _ in sample), default=0))
+    chosen.setdefault("longest", max(len(src) - 2 for src, _ in examples))
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen), text
 
@@ -82,6 +84,20 @@ def report_on_pairs(
     log(show_pairs(train))
     if _are_swapped(train[:_SAMPLE], valid[:_SAMPLE]):
         log("valid: its two languages look swapped; compare with the training pairs")
+    usual = usual_ratio(train)
+    faults = Counter(why for _, why in with_faults(train, usual))
+    many = [why for why in sorted(faults) if why and faults[why] > _MANY * len(train)]
+    if many:
+        counts = ", ".join(f"{faults[why]} {why}" for why in many)
+        log(
+            f"train: of {len(train)} pairs, {counts}: `prepare --clean` leaves them out"
+        )
+    if faults := Counter(why for _, why in with_faults(valid, usual) if why):
+        counts = ", ".join(f"{count} {why}" for why, count in faults.items())
+        log(
+            f"valid: of {len(valid)} pairs, {counts}: `prepare --clean --text FOLDER` "
+            "writes the files without them"
+        )
     known = set(valid).intersection(train)
     if copies := sum(pair in known for pair in valid):
         log(

@@ -143,14 +143,22 @@ def _command_line() -> _CommandLine:
     train.add_argument("--dry-run", action="store_true", help=about)
 
     more = "Takes the other flags of `train`, too, and ignores them."
-    prepare = add("prepare", "Write a corpus to disk as ids", more=more)
+    prepare = add("prepare", "Write a corpus to disk, as ids or split", more=more)
     prepare.usage = train.usage
     about = f"one of {', '.join(CONFIGS)} [small]"
     prepare.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(prepare, _CORPUS, presets=["small"])
     _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
-    about = "leave out pairs that are blank, repeated, in validation, or of odd length"
+    about = (
+        "leave out pairs that are blank, repeated, in validation, untranslated, with "
+        "markup, or of odd length"
+    )
     prepare.add_argument("--clean", action="store_true", help=about)
+    about = (
+        "write text to this folder, not --store: training and validation pairs, without "
+        "those in both; if only the former are named, split into train, valid, and test"
+    )
+    prepare.add_argument("--text", type=Path, metavar="FOLDER", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
     more = (
