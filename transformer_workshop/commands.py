@@ -39,7 +39,13 @@ from transformer_workshop.engine import (
     is_exported,
     load_exported,
 )
-from transformer_workshop.files import append_line, log, report_unwritable, write_json
+from transformer_workshop.files import (
+    append_line,
+    check_writable,
+    log,
+    report_unwritable,
+    write_json,
+)
 from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.own_data import (
     fit_subwords,
@@ -284,7 +290,9 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
     if arguments.dataset:
         return load_pairs(TrainingConfig(arguments.dataset), arguments.split)
     if arguments.src and arguments.ref:
-        return read_pairs(arguments.src, arguments.ref)
+        return read_pairs(
+            arguments.src, arguments.ref, blank=arguments.command == "evaluate"
+        )
     given = arguments.src or arguments.ref
     what = "names only one file" if given else "there is nothing to evaluate on"
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")
@@ -308,10 +316,24 @@ def evaluate_command(arguments: Namespace) -> int:
         raise DataError(arguments.out, what, "Name another file with --out.")
     pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
-    result = evaluate(translator, pairs, tokenize=arguments.tokenize, out=arguments.out)
-    print(json.dumps(result, ensure_ascii=False))
+    if arguments.out:
+        check_writable(arguments.out)
+    try:
+        result = evaluate(
+            translator, pairs, tokenize=arguments.tokenize, out=arguments.out
+        )
+    except DataError as error:
+        for scores in getattr(error, "__notes__", ()):
+            print(scores, flush=True)
+        raise
+    print(json.dumps(result, ensure_ascii=False), flush=True)
     bleu, chrf = result["bleu"], result["chrf"]
-    if abs(bleu - chrf) > _APART:
+    if bleu == 0 < chrf:
+        log(
+            "BLEU is 0: no line shares a word with its reference, or all have fewer "
+            f"than the four words that BLEU looks at. chrF ({chrf}) says more."
+        )
+    elif abs(bleu - chrf) > _APART:
         log(
             f"BLEU {bleu} and chrF {chrf} are far apart: look at the translations "
             "(--out), and choose the tokenizer with --tokenize if words are not "
@@ -332,7 +354,10 @@ def evaluate_command(arguments: Namespace) -> int:
             "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
             "bleu": result["bleu"],
         }
-        append_line(results / "test_looks.jsonl", look)
+        try:
+            append_line(results / "test_looks.jsonl", look)
+        except DataError as error:
+            log(f"{error.where}: {error.what}, so this look at a test isn't counted")
     return 0
 
 
@@ -343,11 +368,12 @@ def _sha256(text: str) -> str:
 
 def calibrate_command(arguments: Namespace) -> int:
     """Write the threshold of a model to confidence.json in its folder."""
-    pairs = _pairs_to_judge(arguments)
-    result = calibrate(_load_model(arguments), pairs)
-    file = arguments.model / "confidence.json"
+    pairs, file = _pairs_to_judge(arguments), arguments.model / "confidence.json"
+    translator = _load_model(arguments)
+    check_writable(file)
+    result = calibrate(translator, pairs)
+    print(json.dumps(result), flush=True)
     write_json(file, result | describe_environment())
-    print(json.dumps(result))
     log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
     return 0
 
@@ -362,6 +388,7 @@ def attend_command(arguments: Namespace) -> int:
         what = "is not the name of a web page"
         raise DataError(arguments.out, what, "Let it end in .html.")
     translator = _load_model(arguments, needs_weights=True)
+    check_writable(arguments.out)
     _note_if_uncalibrated(arguments.model, translator)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)

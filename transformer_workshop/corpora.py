@@ -441,9 +441,9 @@ def _write_examples(
     return len(examples), text
 
 
-def digest_of_file(name: str) -> str:
+def _digest_of_file(name: str) -> str:
     """Return a SHA-256 of what a file holds, or of the files in a folder."""
-    file = Path((column_of(name) or [name])[0])
+    file = Path(name)
     digest, do = hashlib.sha256(), "Check its name and place."
     with reported(OSError, file, "can't be read ({})", do):
         files = [f for f in sorted(file.rglob("*")) if f.is_file()]
@@ -456,14 +456,19 @@ def digest_of_file(name: str) -> str:
 _MADE_FROM = "train_src", "train_tgt", "valid_src", "valid_tgt"
 
 
+def _files_of(config: TrainingConfig) -> dict[str, str]:
+    """Return the files of text that a configuration names, without columns."""
+    named = {name: getattr(config, name) for name in _MADE_FROM}
+    return {n: (column_of(file) or [file])[0] for n, file in named.items() if file}
+
+
 def digests_of(config: TrainingConfig) -> dict[str, str]:
     """Return the SHA-256 of each file of text, and of the store, that is there."""
-    named = {name: getattr(config, name) for name in _MADE_FROM}
+    files = _files_of(config)
     if config.store:
-        named["store"] = str(Path(config.store, "store.json"))
-    files = {n: (column_of(f) or [f])[0] for n, f in named.items() if f}
-    there = [n for n, f in files.items() if os.path.isfile(f) or os.path.isdir(f)]
-    return {name: digest_of_file(named[name]) for name in there}
+        files["store"] = str(Path(config.store, "store.json"))
+    there = {n: f for n, f in files.items() if os.path.isfile(f) or os.path.isdir(f)}
+    return {name: _digest_of_file(file) for name, file in there.items()}
 
 
 def changed(there: dict[str, str], config: TrainingConfig) -> str:
@@ -482,7 +487,8 @@ def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     names += ["valid_src", "valid_tgt"] if clean else []
     known = {name: getattr(config, name) for name in names}
     chosen = {"clean": True} if clean else {}
-    sums = {n: digest_of_file(known[n]) for n in _MADE_FROM if known.get(n)}
+    files = {n: f for n, f in _files_of(config).items() if n in names}
+    sums = {name: _digest_of_file(file) for name, file in files.items()}
     return {**known, **chosen, "sha256": sums}
 
 

@@ -43,7 +43,13 @@ from annotated_transformer import (
     shuffled_groups,
     token_budget_batches,
 )
-from transformer_workshop.corpora import digest_of, load_examples, pack_text
+from transformer_workshop.corpora import (
+    changed,
+    digest_of,
+    digests_of,
+    load_examples,
+    pack_text,
+)
 from transformer_workshop.engine import is_exported
 from transformer_workshop.files import (
     append_line,
@@ -113,6 +119,10 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     settings = run_settings(folder) if files else {}
     if restart or not any(path.suffix == ".safetensors" for path in files):
         return []
+    if texts := changed(settings.get("text", {}), config):
+        what = f"holds a run on another text: {texts} has changed since"
+        do = "Choose another --run-dir, or start over with --restart."
+        raise DataError(folder, what, do)
     there = asdict(TrainingConfig()) | settings["config"]
     free = set(MAY_CHANGE)
     if config.epochs > there["epochs"] or config.schedule != "linear":
@@ -143,7 +153,8 @@ def open_run_folder(config: TrainingConfig, restart: bool = False) -> None:
         path.unlink()
     now = describe_environment()
     starts += [now] if now not in starts[-1:] else []
-    write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
+    about = {"config": asdict(config), "starts": starts, "text": digests_of(config)}
+    write_json(folder / "config.json", about)
 
 
 def is_finished(config: TrainingConfig) -> bool:

@@ -155,8 +155,8 @@ def _command_line() -> _CommandLine:
     )
     prepare.add_argument("--clean", action="store_true", help=about)
     about = (
-        "write text to this folder, not --store: training and validation pairs, without "
-        "those in both; if only the former are named, split into train, valid, and test"
+        "write text to this folder, not --store: training and validation pairs, none "
+        "in both; without --valid-src, split into train, valid, and test"
     )
     prepare.add_argument("--text", type=Path, metavar="FOLDER", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
@@ -194,18 +194,36 @@ def _command_line() -> _CommandLine:
     return parser
 
 
+_PRINTING = "translate", "evaluate", "calibrate", "attend"
+
+
+def _replace_closed_streams(arguments: argparse.Namespace) -> None:
+    """Refuse to work if a stream that is needed is closed; let others go nowhere."""
+    reading = arguments.command == "translate" and not arguments.sentences
+    if sys.stdin is None and reading:
+        raise _Refused("standard input: is closed. Give sentences or a file.")
+    if sys.stdout is None and arguments.command in _PRINTING:
+        raise _Refused("standard output: is closed. Direct it to a file: > FILE.")
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status (see chapter 91)."""
     try:
         arguments, unknown = _command_line().parse_known_args(argv)
         if unknown:
             arguments.parser.refuse(unknown)
+        _replace_closed_streams(arguments)
         from transformer_workshop.commands import run
 
         return run(arguments)
     except _Refused as error:
         line = str(error).replace("\n", " ")  # arguments can contain anything
-        print(f"error: {line}", file=sys.stderr)
+        if sys.stderr:  # without it, print would write to standard output
+            print(f"error: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
