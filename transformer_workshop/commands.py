@@ -298,6 +298,15 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")
 
 
+def _print_result(line: str) -> None:
+    """Write what took long to compute to standard output or, if that fails, say it."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        log(line)
+        raise
+
+
 TEST_2016 = {  # SHA-256 of the English and of the German sentences
     "a1efdee92d83876dbd9bc65f019b58eda88f1fc910e954aea943914d23fe89ca",
     "bb3e48712d8d4f8d6e16352ea830d2b3c64ff50439cb6e02486e02f8475d138e",
@@ -324,9 +333,9 @@ def evaluate_command(arguments: Namespace) -> int:
         )
     except DataError as error:
         for scores in getattr(error, "__notes__", ()):
-            print(scores, flush=True)
+            _print_result(scores)
         raise
-    print(json.dumps(result, ensure_ascii=False), flush=True)
+    _print_result(json.dumps(result, ensure_ascii=False))
     bleu, chrf = result["bleu"], result["chrf"]
     if bleu == 0 < chrf:
         log(
@@ -372,7 +381,7 @@ def calibrate_command(arguments: Namespace) -> int:
     translator = _load_model(arguments)
     check_writable(file)
     result = calibrate(translator, pairs)
-    print(json.dumps(result), flush=True)
+    _print_result(json.dumps(result))
     write_json(file, result | describe_environment())
     log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
     return 0

@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
@@ -47,24 +48,24 @@ _BEGINNINGS = {
     b"PAR1": "parquet",
 }
 _OFFICE = "Save it there as CSV (UTF-8), or as text with a sentence a line."
-_UNPACK = "Unpack it: python -m {} -e {{0}} {{1}}."
+_UNPACK = "Unpack it: `python -m {} -e {{0}} {{1}}`."
 _OTHERS = (  # how else a file begins; what it is; what to do, with its name and stem
     (b"PK\x03\x04", "is a zip archive", _UNPACK.format("zipfile")),
-    (b"BZh", "is compressed with bzip2", "Unpack it: bzip2 -dk {0}."),
-    (b"\xfd7zXZ", "is compressed with xz", "Unpack it: xz -dk {0}."),
-    (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "Unpack it: zstd -d {0}."),
+    (b"BZh", "is compressed with bzip2", "Unpack it: `bzip2 -dk {0}`."),
+    (b"\xfd7zXZ", "is compressed with xz", "Unpack it: `xz -dk {0}`."),
+    (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "Unpack it: `zstd -d {0}`."),
     (b"\x1f\x8b", "is compressed with gzip", "Give it a name that ends in .gz."),
     (b"%PDF", "is a PDF", "Save its text as UTF-8, a sentence a line."),
     (b"\xd0\xcf\x11\xe0", "is a document of an office program", _OFFICE),
     *(
-        (mark, "is UTF-16", "Convert it: iconv -f UTF-16 -t UTF-8 {0} > {1}.utf8{2}.")
+        (mark, "is UTF-16", "Convert it: `iconv -f UTF-16 -t UTF-8 {0} > {1}.utf8{2}`.")
         for mark in (b"\xff\xfe", b"\xfe\xff")
     ),
     *(
         (
             tag,
             "is SGML",
-            r"Convert it: sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p' {0} > {1}.txt.",
+            r"Convert it: `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p' {0} > {1}.txt`.",
         )
         for tag in (b"<srcset", b"<refset", b"<tstset", b"<DOC")
     ),
@@ -74,12 +75,10 @@ _OFFICE_ENDINGS = (".xlsx", ".ods", ".docx", ".odt", ".pptx", ".odp")
 
 def _beginning(file: str) -> bytes:
     """Return the first bytes of a file, if it is one; a pipe is left alone."""
-    try:
+    with suppress(OSError):  # who reads it will say why
         if os.path.isfile(file):
             with open(file, "rb") as opened:
                 return opened.read(300)
-    except OSError:
-        pass  # whoever reads it will say why
     return b""
 
 
@@ -293,7 +292,7 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     lines, taken = chain(begin, lines), list[str]()
     table = csv.reader(_noted(lines, taken), **_options(begin, delimiter))
     named, names = not column.isdecimal(), list[str]()
-    widths = Counter(map(len, csv.reader(begin, **_options(begin, delimiter, False))))
+    widths = Counter(map(len, _first_rows(begin, delimiter)))
     [(width, _)] = widths.most_common(1) or [(0, 0)]
     number = 1 if named else 0  # of the record: names aren't a row
     while True:
@@ -346,11 +345,20 @@ def _options(begin: list[str], delimiter: str, strict: bool = True) -> dict[str,
     return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
 
 
+def _first_rows(begin: list[str], delimiter: str) -> list[list[str]]:
+    """Return the rows in a table's first lines, as far as they can be read."""
+    rows = []
+    with suppress(csv.Error):  # who reads all of them will say where
+        for row in csv.reader(begin, **_options(begin, delimiter, strict=False)):
+            rows.append(row)
+    return rows
+
+
 def _delimiter(begin: list[str], column: str, file: str) -> str:
     """Return what separates a table's columns, judged by its first lines."""
 
     def fitness(delimiter: str) -> tuple:
-        rows = list(csv.reader(begin, **_options(begin, delimiter, strict=False)))
+        rows = _first_rows(begin, delimiter) or [[]]
         first = [name.strip("\ufeff ").casefold() for name in rows[0]]
         if column.isdecimal():
             holds = 1 < len(first) and int(column) <= len(first)
