@@ -324,7 +324,7 @@ def cleaned(
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs that have no fault; report how many were left out.
 
-    ``pairs`` is read twice. Raises DataError if none is left.
+    ``pairs`` is called twice. Raises DataError if none is left.
     """
     left_out, kept = Counter[str](), 0
     for pair, why in with_faults(pairs(), usual_ratio(pairs()), held_out):
@@ -382,18 +382,19 @@ def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> N
         what, do = "needs two files of text", "Give --train-src and --train-tgt."
         raise DataError("prepare", what, do)
     parts: dict[str, list[tuple[str, str]]] = {}
-    for split in named:
-        pairs = load_pairs(config, split)
-        held_out = {sentence for pair in parts.get("valid", ()) for sentence in pair}
-        if clean:
-            pairs = list(cleaned(lambda: pairs, held_out, split))  # noqa: B023
-        else:
-            judged = with_faults(pairs, 1, held_out)
-            pairs = [pair for pair, why in judged if why != "in validation"]
-        parts[split] = pairs
-    if named == ["train"]:
-        parts = split_pairs(parts["train"], config.seed)
     with atomic_folder(folder.absolute()) as place:
+        for split in named:
+            pairs_in_files = functools.partial(load_pairs, config, split)
+            held_out = {
+                sentence for pair in parts.get("valid", ()) for sentence in pair
+            }
+            if clean:
+                parts[split] = list(cleaned(pairs_in_files, held_out, split))
+            else:
+                judged = with_faults(pairs_in_files(), 1, held_out)
+                parts[split] = [p for p, why in judged if why != "in validation"]
+        if named == ["train"]:
+            parts = split_pairs(parts["train"], config.seed)
         for split, pairs in parts.items():
             for side, lines in zip(("src", "tgt"), zip(*pairs)):
                 text = "".join(f"{line}\n" for line in lines)

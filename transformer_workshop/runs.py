@@ -119,10 +119,6 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     settings = run_settings(folder) if files else {}
     if restart or not any(path.suffix == ".safetensors" for path in files):
         return []
-    if texts := changed(settings.get("text", {}), config):
-        what = f"holds a run on another text: {texts} has changed since"
-        do = "Choose another --run-dir, or start over with --restart."
-        raise DataError(folder, what, do)
     there = asdict(TrainingConfig()) | settings["config"]
     free = set(MAY_CHANGE)
     if config.epochs > there["epochs"] or config.schedule != "linear":
@@ -136,6 +132,8 @@ def _starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
         what = "holds a run of another configuration: " + ", ".join(differ)
     elif not saved_steps(folder / "resume"):
         what = "holds weights, but no checkpoint to continue from"
+    elif texts := changed(settings.get("text", {}), config):
+        what = f"holds a run on another text: {texts} has changed since"
     else:
         return settings["starts"]
     do = "Choose another --run-dir, or delete that run with --restart."
