@@ -294,7 +294,7 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     named, names = not column.isdecimal(), list[str]()
     widths = Counter(map(len, _first_rows(begin, delimiter)))
     [(width, _)] = widths.most_common(1) or [(0, 0)]
-    number = 1 if named else 0  # of the record: names aren't a row
+    number = 0  # of the row; names aren't one
     while True:
         place = f"{file}, line {table.line_num + skipped + 1}"
         taken.clear()
@@ -313,7 +313,6 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
             if column and names.count(column) > 1:
                 what = f"has {names.count(column)} columns called {column!r}"
                 raise DataError(file, what, "Rename one, or use a number.")
-            number = 0
             continue
         number += 1
         if any(map(str.strip, row[width:])) and (named or delimiter != "\t"):
