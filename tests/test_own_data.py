@@ -689,13 +689,13 @@ def write_sides(folder, pairs):
 def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
     """Sentences that differ in blanks are one; a frequent one stays in training."""
     pairs = sentences(100)
-    pairs += [(f"{src} ", "other") for src, _ in pairs[:5]] + pairs[5:10]
+    pairs += [(f"{src} ", f"other {i}") for i, (src, _) in enumerate(pairs)]
     src, tgt = write_sides(
         tmp_path, [*pairs, *[("Ja.", f"Yes {i}") for i in range(20)]]
     )
     command = ["prepare", f"--train-src={src}", f"--train-tgt={tgt}"]
     assert main([*command, f"--text={tmp_path}/parts"]) == 0
-    assert "valid 13, test 13, train 104 pairs" in capsys.readouterr().err
+    assert "valid 22, test 22, train 176 pairs" in capsys.readouterr().err
     sides = []
     for split in ("train", "valid", "test"):
         files = (f"{tmp_path}/parts/{split}.{side}" for side in ("src", "tgt"))
