@@ -162,7 +162,6 @@ def _(place, change, words):
     return place.train([path.name, *words])
 
 
-@kind("text: a blank line", [b"", b" ", b"\t\t", "\u3000".encode(), b"\r"], ["blank"])
 @kind("text: not UTF-8", [b"a\xff", b"\xe4b", b"\xc3(", b"\xed\xa0\x80"], ["UTF-8"])
 def _(place, bad, words):
     path, number = place.pick(), place.draw.randrange(6)

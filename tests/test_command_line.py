@@ -179,7 +179,7 @@ def test_help_shows_the_values_that_are_used(capsys):
 def test_help_of_prepare_lists_what_concerns_it_and_it_takes_the_rest(capsys):
     listed = help_of(capsys, "prepare").keys() - {"config", "workers", "clean"}
     of_text = {"train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"}
-    assert listed == of_text | {"store", "valid_src", "valid_tgt"}
+    assert listed == of_text | {"store", "text", "valid_src", "valid_tgt"}
     given = _command_line().parse_args(["prepare", "--epochs=3", "--no-norm-first"])
     assert (given.epochs, given.norm_first) == (3, False)
 
@@ -460,6 +460,16 @@ def test_a_threshold_needs_a_hundred_sentences(model, tmp_path, capfd):
     assert "99" in error and "100" in error
 
 
+def test_half_a_character_leaves_its_line_empty(tmp_path, capfd):
+    rows = ['{"de": "Ein Hund."}', r'{"de": "Ein \ud83d"}', '{"de": "Ein Kind."}']
+    (tmp_path / "text.jsonl").write_text("\n".join(rows))
+    path = f"{tmp_path}/text.jsonl:de"
+    assert main(["translate", "--model", str(CAPTIONS), path]) == 1
+    out, err = capfd.readouterr()
+    assert out.split("\n")[1] == "" and len(out.splitlines()) == 3
+    assert "input, line 2: is not UTF-8" in err
+
+
 def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
     (tmp_path / "five.de").write_text("Ein Hund.\n\nEin Kind.\n")
     flags = ["--model", str(CAPTIONS), "Ein Hund.", str(tmp_path / "five.de")]
@@ -582,6 +592,18 @@ def test_evaluate_prints_one_object(on_pairs, looks, capfd):
     assert not looks.exists()
 
 
+def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
+    on_pairs, looks, capfd, monkeypatch
+):
+    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    monkeypatch.setattr(commands, "TEST_2016", {digest})
+    looks.mkdir()  # in place of the file
+    assert main(["evaluate", *on_pairs]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["sentences"] == len(PAIRS)
+    assert "this look at a test isn't counted" in err
+
+
 def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatch):
     """Count looks by the sentences, whatever the files are called."""
     text = "\n".join(english for _, english in PAIRS)
@@ -603,6 +625,24 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
 
 
 # as a program
+
+
+@pytest.mark.parametrize(
+    ("closed", "status", "said"),
+    [
+        ("stderr", 0, ""),
+        ("stdout", 2, "standard output: is closed"),
+        ("stdin", 2, "standard input: is closed"),
+    ],
+)
+def test_a_closed_stream(monkeypatch, capsysbinary, feed, model, closed, status, said):
+    """Python has None in its place; notes don't move to standard output."""
+    feed(b"Ein Hund.\n")
+    monkeypatch.setattr(sys, closed, None)
+    assert main(["translate", "--model", str(model)]) == status
+    monkeypatch.undo()
+    out, err = capsysbinary.readouterr()
+    assert out.count(b"\n") == (closed == "stderr") and said in err.decode()
 
 
 def test_the_program_is_a_filter_in_any_locale(model):

@@ -9,9 +9,12 @@ import math
 import os
 import pickle
 import shutil
+import stat
+import subprocess
 import sys
 import threading
 import typing
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +26,8 @@ from small_runs import SIX, break_off, open_folder, small_run, train
 import annotated_transformer as at
 from annotated_transformer import DataError, read_lines
 from transformer_workshop.files import (
+    atomic_folder,
+    check_writable,
     load_tensors,
     load_with_notes,
     read_json,
@@ -225,6 +230,47 @@ def test_writing_makes_folders_and_leaves_no_temporary_file(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
+    link, target = tmp_path / "link", tmp_path / "target"
+    target.write_bytes(b"keep")
+    link.symlink_to(target)
+    check_writable(link)
+    assert target.read_bytes() == b"keep"
+    write_atomically(link, b"new")
+    assert link.is_symlink() and target.read_bytes() == b"new"
+    (tmp_path / "null").symlink_to(os.devnull)
+    for device in (os.devnull, tmp_path / "null"):
+        check_writable(device)
+        write_atomically(device, b"gone")
+        assert stat.S_ISCHR(os.stat(device).st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "link",
+        "null",
+        "target",
+    ]
+
+
+def test_a_folder_behind_a_link_is_filled(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with atomic_folder(tmp_path / "link") as place:
+        (place / "file").write_bytes(b"data")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "disk" / "file").read_bytes() == b"data"
+
+
+def test_what_standard_output_writes_to_is_not_replaced(tmp_path):
+    """As in `evaluate --out FILE > FILE`, or --out /dev/stdout."""
+    path = tmp_path / "both"
+    code = (
+        "import sys; from transformer_workshop.files import write_atomically;"
+        f"write_atomically({str(path)!r}, b'translations '); print('scores')"
+    )
+    with open(path, "wb") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert path.read_text() == "translations scores\n"
+
+
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failing_disk_leaves_the_old_file(tmp_path, monkeypatch, step):
     path = tmp_path / "file"
@@ -409,6 +455,28 @@ def test_a_start_without_checkpoints_may_change_everything(tmp_path):
     other = dataclasses.replace(config, d_model=32)
     open_folder(other)
     assert load_config(tmp_path) == other
+
+
+@pytest.mark.parametrize("name", ["train_tgt", "valid_src"])
+def test_another_text_is_noticed_whatever_its_size(run, name):
+    """By a finished run, too; a text that is gone says nothing."""
+    folder, config = run
+    path = Path(getattr(config, name))
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before[::-1])
+        with pytest.raises(DataError, match=f"another text: {name} .* has changed"):
+            open_folder(config)
+        path.unlink()
+        open_folder(config)
+    finally:
+        path.write_bytes(before)
+    path.write_bytes(before[::-1])
+    try:
+        open_folder(config, restart=True)
+        open_folder(config)
+    finally:
+        path.write_bytes(before)
 
 
 def test_restart_deletes_the_run_and_nothing_else(run):

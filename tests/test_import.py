@@ -32,7 +32,7 @@ NEEDED = {
     "filelock": "runs.claim_folder(at.Path('x')).__enter__()",
     "altair": "pictures.use_charts()",
     "sacrebleu": "translator.evaluate(Echo(), [('a', 'b')])",
-    "datasets": "corpora._datasets()",
+    "datasets": "tables.datasets_library()",
     "ctranslate2": "engine.load_exported('x')",
 }
 # Blocked once torch is imported, since torch itself brings some of them along.
@@ -81,13 +81,17 @@ def with_torch_alone(code, folder, copied=False):
 
 def complaints(calls, folder, copied=False):
     """Return what calls raise, and print, if no package but torch is installed."""
-    files = "corpora, engine, files, pictures, runs, terminal, translator"
+    files = "engine, files, pictures, runs, tables, terminal, translator"
     imported = "" if copied else f"from transformer_workshop import {files}"
     code = f"""
         {imported}
         class Echo:
-            def translate(self, sentences, *args, **kwargs):
-                return list(sentences)
+            def sentences(self, line):
+                return [line]
+            def check(self, sentence):
+                return [sentence]
+            def translate_ids(self, lines, *args):
+                return [translator.Translation(*line[0], 1.0) for line in lines]
         for call in {calls!r}:
             try:
                 eval(call)

@@ -5,18 +5,26 @@ import gzip
 import io
 import json
 import math
+import os
 import random
+import struct
 from collections import Counter
 from dataclasses import replace
 
 import datasets
+import pyarrow.parquet
 import pytest
 import torch
 
 import annotated_transformer as at
 from transformer_workshop import commands, corpora, own_data, translator
 from transformer_workshop import set_up as set_up_module
-from transformer_workshop.corpora import load_pairs, prepare_store, read_pairs
+from transformer_workshop.corpora import (
+    as_seen,
+    load_pairs,
+    prepare_store,
+    read_pairs,
+)
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import SCALES, choose_config
@@ -408,6 +416,48 @@ def test_evaluate_does_not_write_over_its_input(tmp_path, capsys, column):
     assert file.read_text(encoding="utf-8") == "Ein Hund.,A dog.\n"
 
 
+def evaluated(folder, pairs, capsys, *flags):
+    """Run `evaluate` on pairs; return its status, its scores, and what it says."""
+    src, ref = write_sides(folder, pairs)
+    model = at.project_folder() / "models/captions"
+    command = ["evaluate", f"--model={model}", "--beam-size=1", *flags]
+    status = main([*command, f"--src={src}", f"--ref={ref}"])
+    out, err = capsys.readouterr()
+    return status, json.loads(out or "{}"), err
+
+
+def test_what_cannot_be_scored_is_named_and_the_rest_is_scored(tmp_path, capsys):
+    """The file of translations keeps its lines."""
+    long = " ".join(["Hund"] * 500)
+    pairs = [("Ein Hund schläft.", "A dog is sleeping."), (long, "Dogs."), ("", "x")]
+    out = tmp_path / "out"
+    status, scores, said = evaluated(tmp_path, pairs, capsys, f"--out={out}")
+    assert (status, scores["sentences"], scores["chrf"]) == (0, 1, 100)
+    assert "pair 2: has 50" in said and "pair 3: a side is blank. Not scored." in said
+    assert out.read_text(encoding="utf-8") == "A dog is sleeping.\n\n\n"
+    assert evaluated(tmp_path, pairs[1:], capsys)[0] == 2
+
+
+def test_bleu_of_short_lines_is_explained(tmp_path, capsys):
+    short = [("Ein Hund", "A dog"), ("Ein Kind", "A child")]
+    status, scores, said = evaluated(tmp_path, short, capsys)
+    assert (status, scores["bleu"]) == (0, 0) and scores["chrf"] > 0
+    assert "BLEU is 0: " in said and "far apart" not in said
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_that_cannot_be_written_costs_no_score(
+    tmp_path, capsys, monkeypatch, late
+):
+    """It is refused before the work; if it fails later, the scores are printed."""
+    pairs, out = [("Ein Hund schläft.", "A dog is sleeping.")], f"--out={tmp_path}"
+    if late:
+        monkeypatch.setattr(commands, "check_writable", lambda path: None)
+    status, scores, said = evaluated(tmp_path, pairs, capsys, out)
+    assert status == 2 and f"{tmp_path}: can't be written (Is a directory)" in said
+    assert scores.get("chrf") == (100 if late else None)
+
+
 def test_swapped_files_are_noticed_by_evaluate(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(at.project_folder())
     valid = [f"data/captions/valid.{side}" for side in ("de", "en")]
@@ -500,7 +550,15 @@ def test_pairs_from_a_table(tmp_path, ending):
             r"row 1: has no text in column 'fr' \(columns: de, en\)",
         ),
         ("de,en\na,b\nc\n", "en", r"row 2: has no text"),
-        ("de,en\na,b\nc,\n", "en", "row 2: is blank"),
+        ("de,en\na,b\nc,d, e\n", "en", "row 2: has 3 columns where others have 2"),
+        ('de,en\na,b\n"c,d\ne,f\n', "en", "text.csv, line 3: .* quotation marks"),
+        ('de,en\n"ja" sagte er,b\n', "en", "text.csv, line 2: .* quotation marks"),
+        (
+            'de,en\na,b\n"c,d\n' + "e,f\n" * 9 + 'g",h\n',
+            "en",
+            "text.csv, line 3: has a quotation mark that swallows 10 more rows",
+        ),
+        ("de,en,en\na,b,c\n", "en", "2 columns called 'en'"),
         *((text, "en", "is empty") for text in ("de,en\n", "")),
         ("de,en\na,b\n", "0", r"row 1: has no text in column '0' \(columns: 1 to 2\)"),
         *(
@@ -514,6 +572,232 @@ def test_a_faulty_table_is_named(tmp_path, text, column, words):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(at.DataError, match=words):
         read_pairs(f"{path}:de", f"{path}:{column}")
+
+
+PLAIN = [("Der Hund läuft.", "The dog runs."), ("Die Katze, ja.", "The cat, yes.")]
+SEMICOLONS = "de;en\n" + "".join(f"{de};{en}\n" for de, en in PLAIN)
+OBJECTS = [{"de": de, "en": en} for de, en in PLAIN]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("text.csv", SEMICOLONS),
+        ("text.CSV", SEMICOLONS),
+        ("text.tsv", SEMICOLONS),
+        ("text.csv", SEMICOLONS.replace(";", "|")),
+        ("text.csv", SEMICOLONS.replace(";", "\t")),
+        ("text.txt", SEMICOLONS.replace(";", "\t")),
+        ("text.csv", "sep=;\r\n" + SEMICOLONS),
+        ("text.csv", "\ufeff" + SEMICOLONS.replace("de;en", " de ; EN ")),
+        ("text.csv", SEMICOLONS + "\n\n \n"),
+        ("text.csv", SEMICOLONS.replace("\n", "\r\r\n")),
+        ("text.csv", SEMICOLONS.replace("\n", "\r")),
+        ("text.csv", '"de", "en"\n' + "".join(f'"{a}", "{b}"\n' for a, b in PLAIN)),
+        ("text.tsv", '"de"\t"en"\n' + "".join(f'"{a}"\t"{b}"\n' for a, b in PLAIN)),
+        ("text.json", json.dumps(OBJECTS, indent=1)),
+        ("text.jsonl", json.dumps(OBJECTS)),
+        ("text.jsonl", "\n".join(map(json.dumps, OBJECTS)) + "\n\n"),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_whatever_wrote_it(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert read_pairs(f"{path}:de", f"{path}:en") == PLAIN
+    by_number = read_pairs(f"{path}:1", f"{path}:2")
+    assert by_number[-len(PLAIN) :] == PLAIN  # names may be a row, too
+
+
+def test_quotation_marks_between_tabs(tmp_path):
+    """Doubled ones show that a program has added the outer ones; others are text."""
+    path = tmp_path / "text.tsv"
+    path.write_text('"Er sagte ""ja"""\tHe\n"Halt"\tStop\n', encoding="utf-8")
+    assert read_pairs(f"{path}:1", f"{path}:2")[0] == ('Er sagte "ja"', "He")
+    path.write_text('"Ja", sagte er\t"Yes"\n"Halt"\tStop\n', encoding="utf-8")
+    pairs = [('"Ja", sagte er', '"Yes"'), ('"Halt"', "Stop")]
+    assert read_pairs(f"{path}:1", f"{path}:2") == pairs
+
+
+TMX = """<?xml version="1.0"?><tmx version="1.4"><header/><body>{}</body></tmx>"""
+UNIT = """<tu><tuv xml:lang="de-DE"><seg><bpt i="1">&lt;b&gt;</bpt>{}</seg></tuv>
+<tuv xml:lang="EN"><seg>{}</seg></tuv></tu>"""
+XLIFF = """<xliff version="1.2"><file source-language="de" target-language="en">
+{}<trans-unit><source>neu</source></trans-unit></file></xliff>"""
+MESSAGES = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+{}#, fuzzy
+msgid "vielleicht"
+msgstr "perhaps"
+"""
+
+
+def compiled(pairs):
+    """Return pairs as an MO file, as msgfmt writes it."""
+    texts = [t.encode() for side in zip(("", "charset=UTF-8"), *pairs) for t in side]
+    start, places = 28 + 8 * len(texts), b""
+    for text in texts:
+        places += struct.pack("<2I", len(text), start)
+        start += len(text) + 1
+    header = (0x950412DE, 0, len(texts) // 2, 28, 28 + 4 * len(texts), 0, 0)
+    return struct.pack("<7I", *header) + places + b"".join(t + b"\0" for t in texts)
+
+
+@pytest.mark.parametrize("ending", ["tmx", "tmx.gz", "xlf", "po", "mo", "parquet"])
+def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
+    """What isn't translated is left out and said; what is fuzzy isn't read."""
+    path, columns = tmp_path / f"text.{ending}", ("de", "en")
+    if ending == "parquet":
+        table = pyarrow.table({"id": [1, 2], "translation": OBJECTS})
+        pyarrow.parquet.write_table(table, path)
+        columns = ("translation.de", "3")
+    elif ending == "mo":
+        path.write_bytes(compiled(PLAIN))
+        columns = ("msgid", "2")
+    elif ending == "po":
+        entry = 'msgid "{}"\nmsgstr ""\n"{}"\n\n'
+        text = "".join(entry.format(*pair) for pair in PLAIN)
+        path.write_text(MESSAGES.format(text), encoding="utf-8")
+        columns = ("1", "msgstr")
+    else:
+        unit = "<trans-unit><source>{}</source><target>{}</target></trans-unit>"
+        whole, unit = (XLIFF, unit) if ending == "xlf" else (TMX, UNIT)
+        data = whole.format("".join(unit.format(*pair) for pair in PLAIN)).encode()
+        path.write_bytes(gzip.compress(data) if ending == "tmx.gz" else data)
+    assert read_pairs(*(f"{path}:{column}" for column in columns)) == PLAIN
+    said = capsys.readouterr().err
+    assert ("left out 1 of 3 pairs, of which a side is blank" in said) == (
+        ending == "xlf"
+    )
+    with pytest.raises(at.DataError, match=f"is a table. Name the column.*{path}:1"):
+        read_pairs(path, f"{path}:1")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("a.zip", b"PK\x03\x04", "is a zip archive. Unpack it: `python -m zipfile -e"),
+        ("a.xlsx", b"PK\x03\x04", "office program. Save it there as CSV"),
+        ("a.tar.gz", b"\x1f\x8b", "is a tar archive. Unpack it: `python -m tarfile -e"),
+        ("a.xz", b"\xfd7zXZ\0", "Unpack it: `xz -dk"),
+        ("a.txt", "Hund".encode("utf-16"), "is UTF-16. Convert it: `iconv"),
+        ("a.sgm", b'<srcset setid="x">', "is SGML. Convert it: `sed"),
+        ("a.txt", b"Hund\tdog\nKatze\tcat\n", "looks like a table: each line has 2"),
+        ("a.xml", b"<?xml version='1.0'?><TS/>", "is a table. Name the column"),
+        ("a.xml:1", b"<?xml version='1.0'?><TS/>", "is XML of another kind .<TS>"),
+        ("a.json:1", b'{\n"data": []}', "one object of JSON, not a list"),
+        ("a.jsonl:de", b'{"de": "\\ud83d"}', "row 1: holds half a character"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_a_way_out(tmp_path, name, data, words):
+    path = tmp_path / name
+    (tmp_path / name.split(":")[0]).write_bytes(data)
+    (tmp_path / "other").write_text("A dog.\n", encoding="utf-8")
+    with pytest.raises(at.DataError, match=words):
+        read_pairs(path, tmp_path / "other")
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(files, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    given = files | {"train_src": str(tmp_path / "pipe")}
+    assert main(["train", "--dry-run", *flags(given)]) == 2
+    assert "can be read only once" in capsys.readouterr().err
+
+
+def test_settings_do_not_depend_on_the_order_of_the_lines(tmp_path):
+    """Two kinds of lines take turns; no sample may see only one of them."""
+    found = []
+    for first in (4, 40):
+        given = {}
+        for side in ("src", "tgt"):
+            path = tmp_path / f"{first}.{side}"
+            counts = ((first, 44 - first)[i % 2] for i in range(2100))
+            lines = (f"{side} " * n + f"{i // 2}\n" for i, n in enumerate(counts))
+            path.write_text("".join(lines), encoding="utf-8")
+            given |= {f"train_{side}": str(path), f"valid_{side}": str(path)}
+        config = fitted(given | {"bpe_size": 0}).config
+        found.append((config.longest, config.epochs))
+    assert found[0] == found[1] and found[0][0] == 41
+
+
+def write_sides(folder, pairs):
+    """Write pairs to two files; return their names."""
+    for side, lines in zip("ab", zip(*pairs, strict=True), strict=True):
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / side).write_text(text, encoding="utf-8")
+    return [str(folder / side) for side in "ab"]
+
+
+def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
+    """Sentences that differ in blanks are one; a frequent one stays in training."""
+    pairs = sentences(100)
+    pairs += [(f"{src} ", f"other {i}") for i, (src, _) in enumerate(pairs)]
+    src, tgt = write_sides(
+        tmp_path, [*pairs, *[("Ja.", f"Yes {i}") for i in range(20)]]
+    )
+    command = ["prepare", f"--train-src={src}", f"--train-tgt={tgt}"]
+    assert main([*command, f"--text={tmp_path}/parts"]) == 0
+    assert "valid 22, test 22, train 176 pairs" in capsys.readouterr().err
+    sides = []
+    for split in ("train", "valid", "test"):
+        files = (f"{tmp_path}/parts/{split}.{side}" for side in ("src", "tgt"))
+        found = read_pairs(*files)
+        sides.append({as_seen(sentence) for pair in found for sentence in pair})
+        assert split == "train" or "Ja." not in sides[-1]
+    assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
+    assert main([*command, f"--text={tmp_path}/parts"]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):
+    (tmp_path / "valid").mkdir()
+    pairs = sentences(20)
+    faulty = [*pairs[:9], pairs[0], ("Hund", "Hund"), ("w1 &quot;w2&quot; w3", "w4 w5")]
+    valid = write_sides(tmp_path / "valid", faulty)
+    command = [f"--valid-src={valid[0]}", f"--valid-tgt={valid[1]}"]
+    train = write_sides(tmp_path, pairs)
+    both = [*command, f"--train-src={train[0]}", f"--train-tgt={train[1]}"]
+    assert main(["train", "--dry-run", *both]) == 0
+    note = "valid: of 12 pairs, 1 repeated, 1 untranslated, 1 with markup: `prepare"
+    assert note in capsys.readouterr().err
+    assert main(["prepare", "--clean", f"--text={tmp_path}/one", *command]) == 0
+    assert main(["prepare", "--clean", f"--text={tmp_path}/two", *both]) == 0
+    said = capsys.readouterr().err
+    assert "valid: left out 1 repeated, 1 untranslated, 1 with markup\n" in said
+    assert "train: left out 9 in validation\n" in said
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        assert read_pairs(folder / "valid.src", folder / "valid.tgt") == pairs[:9]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "note"),
+    [
+        ([(src, src) for src, _ in sentences(50)], "50 untranslated"),
+        ([(f"{s} <b>", t) for s, t in sentences(50)], "50 with markup"),
+        ([*sentences(25), *((f"\u200b{s}", f"{t}\u00a0") for s, t in sentences(25))],
+         "25 repeated"),
+        (sentences(50), None),
+    ],
+)  # fmt: skip
+def test_many_pairs_with_a_fault_are_noted(pairs, note, capsys):
+    own_data.report_on_pairs(pairs, sentences(60)[50:])
+    said = capsys.readouterr().err
+    assert (f"train: of 50 pairs, {note}: `prepare" in said) == bool(note)
+    assert note or "prepare" not in said
+
+
+def test_blank_rows_do_not_stop_a_training(files, tmp_path, capsys):
+    """All of them are said at once, and once, however often the files are read."""
+    pairs = sentences(20)
+    rows = [*pairs[:3], ("", "x"), *pairs[3:9], (" ", "\u3000"), *pairs[9:], ("y", "")]
+    src, tgt = write_sides(tmp_path, rows)
+    given = files | {"train_src": src, "train_tgt": tgt}
+    assert main(["train", "--dry-run", *flags(given)]) == 0
+    said = capsys.readouterr().err
+    assert said.count("left out 3 of 23 pairs") == 1
+    assert "a side is blank (line 4, 11, 23)\n" in said
+    assert read_pairs(src, tgt) == pairs
 
 
 def test_one_text_is_not_two(files):

@@ -231,11 +231,16 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     # the longest sentence backward: as many tokens, in batches of the same shape
     longest = max(range(len(lines)), key=lambda i: len(lines[i].split()))
     lines[longest] = " ".join(reversed(lines[longest].split()))
+    original = Path(config.train_src).read_bytes()
     Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
     vocabulary = at.prepare_text([("abc abc", "abc abc")] * 3, config.bpe_size)
-    for run in (tiny, (config, vocabulary)):
-        with pytest.raises(DataError, match="or vocabulary have changed.*--restart"):
+    for run, said in (
+        (tiny, "another text: train_src .*--restart"),
+        ((config, vocabulary), "or vocabulary have changed.*--restart"),
+    ):
+        with pytest.raises(DataError, match=said):
             train(run)
+        Path(config.train_src).write_bytes(original)
         assert contents(config.run_dir).items() >= before.items()
 
 

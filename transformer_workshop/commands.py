@@ -26,19 +26,24 @@ from annotated_transformer import (
     project_folder,
 )
 from transformer_workshop.corpora import (
-    column_of,
     load_pairs,
     prepare_store,
     read_pairs,
     stream_parallel,
-    stream_text,
+    write_splits,
 )
 from transformer_workshop.engine import (
     export_to_ctranslate2,
     is_exported,
     load_exported,
 )
-from transformer_workshop.files import append_line, log, report_unwritable, write_json
+from transformer_workshop.files import (
+    append_line,
+    check_writable,
+    log,
+    report_unwritable,
+    write_json,
+)
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.own_data import fit_subwords
 from transformer_workshop.pictures.attention import explain
@@ -60,6 +65,7 @@ from transformer_workshop.settings import (
     load_config,
 )
 from transformer_workshop.speed import share_one_heap
+from transformer_workshop.tables import column_of, stream_text
 from transformer_workshop.translator import (
     Translator,
     calibrate,
@@ -112,11 +118,17 @@ def train_command(arguments: Namespace) -> int:
 
 
 def prepare_command(arguments: Namespace) -> int:
-    """Write the training pairs to the folder that --store names."""
+    """Write the training pairs to --store as ids, or all pairs to --text as text."""
     if arguments.workers < 1:
         raise DataError("--workers", f"is {arguments.workers}", "Use 1 or more.")
     given = given_settings(arguments)
     config = choose_config(arguments.config, **given)
+    if arguments.text:
+        if config.store:
+            do = "Give one; --store can be made from what --text has written."
+            raise DataError("prepare", "is given --text and --store", do)
+        write_splits(config, arguments.text, arguments.clean)
+        return 0
     src, tgt = config.train_src, config.train_tgt
     if not arguments.config and "bpe_size" not in given and src and tgt:
         bpe_size = fit_subwords(stream_parallel(src, tgt, arguments.clean))
@@ -207,7 +219,9 @@ def translate_command(arguments: Namespace) -> int:
     given: list[bytes] = []
     for sentence in arguments.sentences:
         if column_of(sentence) or os.path.isfile(sentence):
-            given += map(str.encode, stream_text(sentence))
+            # half a character is refused later, with the number of its line
+            texts = stream_text(sentence)
+            given += (text.encode(errors="surrogatepass") for text in texts)
         elif re.fullmatch(r"\S+\.[a-z]{2,5}", sentence):
             what = "looks like the name of a file, but there is no such file"
             raise DataError(sentence, what, "Check the name.")
@@ -250,10 +264,21 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
     if arguments.dataset:
         return load_pairs(TrainingConfig(arguments.dataset), arguments.split)
     if arguments.src and arguments.ref:
-        return read_pairs(arguments.src, arguments.ref)
+        return read_pairs(
+            arguments.src, arguments.ref, blank=arguments.command == "evaluate"
+        )
     given = arguments.src or arguments.ref
     what = "names only one file" if given else "there is nothing to evaluate on"
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")
+
+
+def _print_result(line: str) -> None:
+    """Write what took long to compute to standard output or, if that fails, say it."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        log(line)
+        raise
 
 
 TEST_2016 = {  # SHA-256 of the English and of the German sentences
@@ -274,10 +299,24 @@ def evaluate_command(arguments: Namespace) -> int:
         raise DataError(arguments.out, what, "Name another file with --out.")
     pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
-    result = evaluate(translator, pairs, tokenize=arguments.tokenize, out=arguments.out)
-    print(json.dumps(result, ensure_ascii=False))
+    if arguments.out:
+        check_writable(arguments.out)
+    try:
+        result = evaluate(
+            translator, pairs, tokenize=arguments.tokenize, out=arguments.out
+        )
+    except DataError as error:
+        for scores in getattr(error, "__notes__", ()):
+            _print_result(scores)
+        raise
+    _print_result(json.dumps(result, ensure_ascii=False))
     bleu, chrf = result["bleu"], result["chrf"]
-    if abs(bleu - chrf) > _APART:
+    if bleu == 0 < chrf:
+        log(
+            "BLEU is 0: no line shares a word with its reference, or all have fewer "
+            f"than the four words that BLEU looks at. chrF ({chrf}) says more."
+        )
+    elif abs(bleu - chrf) > _APART:
         log(
             f"BLEU {bleu} and chrF {chrf} are far apart: look at the translations "
             "(--out), and choose the tokenizer with --tokenize if words are not "
@@ -298,7 +337,10 @@ def evaluate_command(arguments: Namespace) -> int:
             "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
             "bleu": result["bleu"],
         }
-        append_line(results / "test_looks.jsonl", look)
+        try:
+            append_line(results / "test_looks.jsonl", look)
+        except DataError as error:
+            log(f"{error.where}: {error.what}, so this look at a test isn't counted")
     return 0
 
 
@@ -309,11 +351,12 @@ def _sha256(text: str) -> str:
 
 def calibrate_command(arguments: Namespace) -> int:
     """Write the threshold of a model to confidence.json in its folder."""
-    pairs = _pairs_to_judge(arguments)
-    result = calibrate(_load_model(arguments), pairs)
-    file = arguments.model / "confidence.json"
+    pairs, file = _pairs_to_judge(arguments), arguments.model / "confidence.json"
+    translator = _load_model(arguments)
+    check_writable(file)
+    result = calibrate(translator, pairs)
+    _print_result(json.dumps(result))
     write_json(file, result | describe_environment())
-    print(json.dumps(result))
     log(f"{file}: `translate` now notes a confidence below {result['threshold']}.")
     return 0
 
@@ -328,6 +371,7 @@ def attend_command(arguments: Namespace) -> int:
         what = "is not the name of a web page"
         raise DataError(arguments.out, what, "Let it end in .html.")
     translator = _load_model(arguments, needs_weights=True)
+    check_writable(arguments.out)
     _note_if_uncalibrated(arguments.model, translator)
     explanation = explain(translator, *sentences)
     explanation.save(arguments.out)

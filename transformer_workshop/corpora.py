@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import csv
+import functools
 import hashlib
 import json
 import os
-import sys
+import random
+import re
+import stat
 import tempfile
-import warnings
+import unicodedata
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from contextlib import suppress
+from itertools import islice, zip_longest
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import (
@@ -27,17 +29,17 @@ from annotated_transformer import (
     data_file,
     encode_pairs,
     load_tokenizers,
-    optional_import,
     prepare_text,
-    stream_lines,
 )
 from transformer_workshop.files import (
     atomic_folder,
     log,
     read_json,
     reported,
+    write_atomically,
     write_json,
 )
+from transformer_workshop.tables import column_of, datasets_library, stream_text
 
 if TYPE_CHECKING:
     from transformer_workshop.settings import TrainingConfig
@@ -77,94 +79,24 @@ def load_text(folder: str | Path) -> Text:
         return Text(source, target, bpe, bpe)
 
 
-_TABLES = (".tsv", ".csv", ".jsonl")
+def read_pairs(
+    src: str | Path, tgt: str | Path, blank: bool = False
+) -> list[tuple[str, str]]:
+    """Return the pairs that ``stream_parallel`` yields.
 
-
-def column_of(name: str | Path) -> tuple[str, str] | None:
-    """Return file and column of a name like text.csv:german; None for other names.
-
-    Raises DataError for a table without a column.
-    """
-    file, _, column = str(name).rpartition(":")
-    if file.removesuffix(".gz").endswith(_TABLES) or os.path.isdir(file):
-        return file, column
-    if str(name).removesuffix(".gz").endswith(_TABLES):
-        do = f"Name the column, too: {name}:1 is the first one."
-        raise DataError(name, "is a table", do)
-    return None
-
-
-def _text_in(file: str, number: int, row: Any, column: str) -> str:
-    """Return a row's text in a column; DataError if there is none."""
-    try:
-        text = [None, *row][int(column)] if isinstance(row, list) else row[column]
-    except (IndexError, KeyError, TypeError, ValueError):
-        text = None
-    if isinstance(text, str):
-        return " ".join(text.split("\n"))
-    names = ", ".join(row) if isinstance(row, dict) else f"1 to {len(row)}"
-    what = f"has no text in column {column!r} (columns: {names})"
-    raise DataError(f"{file}, row {number}", what, "Name another as FILE:COLUMN.")
-
-
-def stream_text(name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file, or the texts in a column of a table.
-
-    A column is FILE:COLUMN. The file is .tsv, .csv, or .jsonl, also .gz, or a folder
-    that Hugging Face's datasets wrote. Columns have the names in the first row, or
-    numbers from 1, which make the first row one like the others. Names may be between
-    semicolons. Raises DataError as ``stream_lines`` does, and for a row without text
-    in the column.
-    """
-    if (found := column_of(name)) is None:
-        yield from stream_lines(name)
-        return
-    file, column = found
-    kind = Path(file.removesuffix(".gz")).suffix
-    rows: Iterable[Any]
-    if kind == ".jsonl":
-        rows = (_parsed(file, i, line) for i, line in enumerate(stream_lines(file), 1))
-    elif kind in _TABLES:
-        lines: Iterator[str] = (f"{line}\n" for line in stream_lines(file))
-        tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}  # quotes mean nothing
-        options: dict[str, Any] = tabs if kind == ".tsv" else {}
-        named = not column.isdecimal()
-        if named and kind == ".csv":
-            first = next(lines, "")
-            if first.count(";") > first.count(","):
-                options = {"delimiter": ";"}
-            lines = chain([first], lines)
-        rows = table = csv.reader(lines, **options)  # a field may hold several lines
-        if named:
-            heads = islice(table, 1)
-            rows = (dict(zip(names, row)) for names in heads for row in table)
-    else:
-        with reported(
-            Exception, file, "can't be read ({})", "Name one split's folder."
-        ):
-            rows = _datasets().load_from_disk(file)
-    with reported(csv.Error, file, "can't be read ({})", "Close its quotation marks."):
-        for number, row in enumerate(rows, 1):
-            yield _text_in(file, number, row, column)
-
-
-def _parsed(file: str, number: int, line: str) -> Any:
-    """Return what a line of JSON holds; DataError if it holds none."""
-    with reported(
-        ValueError, f"{file}, line {number}", "is not JSON ({})", "Correct it."
-    ):
-        return json.loads(line)
-
-
-def read_pairs(src: str | Path, tgt: str | Path) -> list[tuple[str, str]]:
-    """Return the pairs of two text files or columns (``stream_text``), line by line.
-
-    Raises DataError as ``read_parallel`` does, and if the two are the same.
+    Raises DataError as it does, and if the two names are the same.
     """
     if os.path.abspath(src) == os.path.abspath(tgt):
         what = "is given for both languages"
         raise DataError(src, what, "Name the translations' file or column.")
-    return list(stream_parallel(src, tgt))
+    return list(stream_parallel(src, tgt, blank))
+
+
+def _is_pipe(name: str) -> bool:
+    """Return whether a name is that of a pipe, such as a shell's <(command)."""
+    with suppress(OSError, ValueError):  # who reads it will say why
+        return stat.S_ISFIFO(os.stat(name).st_mode)
+    return False
 
 
 def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
@@ -176,6 +108,9 @@ def load_pairs(config: TrainingConfig, split: str) -> list[tuple[str, str]]:
     src = getattr(config, f"{split}_src", None)
     tgt = getattr(config, f"{split}_tgt", None)
     if src and tgt:
+        for name in filter(_is_pipe, (src, tgt)):
+            what = "is a pipe, which can be read only once"
+            raise DataError(name, what, "Write its text to a file, and name that.")
         return read_pairs(src, tgt)
     if src or tgt or config.dataset == "files":
         what = "has no files" if src is tgt is None else "has one file instead of two"
@@ -259,33 +194,55 @@ def digest_of(examples: Iterable[Example]) -> str:
     return digest.hexdigest()
 
 
+_HALF = re.compile("[\ud800-\udfff]")  # of a character, as JSON can write it
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    """Write a message to standard error, however often the same text is read."""
+    log(message)
+
+
 def stream_parallel(
     src_file: str | Path, tgt_file: str | Path, blank: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of ``read_pairs`` one at a time, with the same errors.
+    """Yield the pairs of two text files or columns (``stream_text``), line by line.
 
-    blank: yield pairs with a blank side, too.
+    Pairs with a blank side are left out, and their numbers said; ``blank``: yield them,
+    too. Raises DataError as ``read_parallel`` does but for a blank line.
     """
-    files, number = (src_file, tgt_file), 0
+    files, number, left_out = (src_file, tgt_file), 0, list[int]()
+    place = "row" if any(map(column_of, files)) else "line"
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
         for file, line in zip(files, (src, tgt), strict=True):
-            if not (blank or line.strip()):
-                place, do = "line", "Remove this line from both files."
-                if column_of(file):
-                    place, do = "row", "Remove this row."
-                raise DataError(f"{file}, {place} {number}", "is blank", do)
-        yield src, tgt
+            if half := _HALF.search(line):
+                what = f"holds half a character ({half[0]!r})"
+                raise DataError(f"{file}, {place} {number}", what, "Correct it.")
+        if blank or (src.strip() and tgt.strip()):
+            yield src, tgt
+        else:
+            left_out.append(number)
     else:
-        if number:
+        if len(left_out) < number:
+            if left_out:
+                which = ", ".join(map(str, left_out[:5]))
+                which += ", …" if len(left_out) > 5 else ""
+                _say_once(
+                    f"{src_file}, {tgt_file}: left out {len(left_out)} of {number} "
+                    f"pairs, of which a side is blank ({place} {which})"
+                )
             return
     counts = [sum(1 for _ in stream_text(file)) for file in files]
     if 0 in counts:
         file = files[counts.index(0)]
         raise DataError(file, "is empty", "Give a file with sentences.")
-    what = f"have {counts[0]} and {counts[1]} lines, so they are not aligned"
-    raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
+    if len(left_out) == number:
+        what = f"hold no pair: in each {place}, one side is blank"
+        raise DataError(f"{src_file}, {tgt_file}", what, "Give files with sentences.")
+    what = f"have {counts[0]} and {counts[1]} {place}s, so they are not aligned"
+    raise DataError(f"{src_file}, {tgt_file}", what, f"Find the missing {place}.")
 
 
 class _StoredPairs(Sequence):
@@ -306,16 +263,6 @@ class _StoredPairs(Sequence):
             yield from zip(rows["src"], rows["tgt"], strict=True)
 
 
-def _datasets() -> ModuleType:
-    """Import Hugging Face's datasets; show its progress bars only in a terminal."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about progress bars for notebooks
-        datasets = optional_import("datasets")
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    return datasets
-
-
 def _encode_rows(rows: dict[str, list[str]], text: Text, max_tokens: int) -> dict:
     """Return two columns of text as ids, without the pairs that are too long."""
     pairs = zip(rows["src"], rows["tgt"], strict=True)
@@ -327,51 +274,150 @@ _LEARN_FROM = 1_000_000  # the most pairs to learn a vocabulary from
 
 
 _ODD = 3  # times the usual ratio of the two lengths
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]"
+)
+_MARKUP = re.compile(
+    r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[\dA-Fa-f]{1,6});|</?[A-Za-z][^<>]*>"
+)
+
+
+def as_seen(sentence: str) -> str:
+    """Return a sentence as it looks: no invisible characters, single blanks."""
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", sentence))
+    return " ".join(visible.split())
+
+
+def usual_ratio(pairs: Iterable[tuple[str, str]]) -> float:
+    """Return how many characters of the source there are for one of the target."""
+    lengths = [0, 0]
+    for pair in pairs:
+        lengths = [sum(both) for both in zip(lengths, map(len, pair))]
+    return lengths[0] / max(1, lengths[1])
+
+
+def with_faults(
+    pairs: Iterable[tuple[str, str]], usual: float, held_out: Iterable[str] = ()
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield each pair with the reason not to train on it, or "".
+
+    Reasons are a blank side, a pair that was there before, a side that is held out, two
+    equal sides, markup, and lengths in characters, 10 added to each, that differ more
+    than threefold from the ``usual`` ratio. Sentences are compared as they look.
+    """
+    seen, known = set[int](), set(map(as_seen, held_out))
+    for pair in pairs:
+        src, tgt = map(as_seen, pair)
+        ratio = (len(src) + 10) / (len(tgt) * usual + 10)
+        if not (src and tgt):
+            why = "blank"
+        elif (this := hash((src, tgt))) in seen:
+            why = "repeated"
+        elif not known.isdisjoint((src, tgt)):
+            why = "in validation"
+        elif src == tgt and any(map(str.isalpha, src)):
+            why = "untranslated"
+        elif any(map(_MARKUP.search, pair)):
+            why = "with markup"
+        elif not 1 / _ODD < ratio < _ODD:
+            why = "of odd length"
+        else:
+            why = ""
+            seen.add(this)
+        yield pair, why
 
 
 def cleaned(
-    config: TrainingConfig, pairs: Callable[[], Iterator[tuple[str, str]]]
+    pairs: Callable[[], Iterable[tuple[str, str]]],
+    held_out: Iterable[str] = (),
+    split: str = "train",
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs that one wants to train on; report how many were left out.
+    """Yield the pairs that have no fault; report how many were left out.
 
-    Left out are pairs with a blank side, pairs that were there before, pairs of which
-    one side is in the validation files, and pairs whose lengths in characters, 10 added
-    to each, differ more than threefold from the usual ratio. ``pairs`` is read twice.
-    Raises DataError if none is left.
+    ``pairs`` is called twice. Raises DataError if none is left.
     """
-    lengths = [0, 0]
-    for pair in pairs():
-        lengths = [sum(both) for both in zip(lengths, map(len, pair))]
-    usual, seen = lengths[0] / max(1, lengths[1]), set[int]()
-    valid = load_pairs(config, "valid") if config.valid_src else []
-    held_out = {sentence for pair in valid for sentence in pair}
     left_out, kept = Counter[str](), 0
-    for pair in pairs():
-        src, tgt = map(len, pair)
-        ratio = (src + 10) / (tgt * usual + 10)
-        if not all(map(str.strip, pair)):
-            left_out["blank"] += 1
-        elif (known := hash(pair)) in seen:
-            left_out["repeated"] += 1
-        elif not held_out.isdisjoint(pair):
-            left_out["in validation"] += 1
-        elif not 1 / _ODD < ratio < _ODD:
-            left_out["of odd length"] += 1
+    for pair, why in with_faults(pairs(), usual_ratio(pairs()), held_out):
+        if why:
+            left_out[why] += 1
         else:
             kept += 1
-            seen.add(known)
             yield pair
     counts = ", ".join(f"{count} {why}" for why, count in left_out.items())
     if not kept:
         raise DataError("--clean", f"leaves no pair ({counts})", "Look at the files.")
-    log(f"train: left out {counts or 'no pair'}")
+    log(f"{split}: left out {counts or 'no pair'}")
+
+
+def split_pairs(
+    pairs: Sequence[tuple[str, str]], seed: int = 0
+) -> dict[str, list[tuple[str, str]]]:
+    """Draw validation and test pairs, up to 1,000 each; the others are for training.
+
+    Pairs that share a sentence, as it looks, stay together. Raises DataError if then
+    there are none to draw.
+    """
+    group, first = list(range(len(pairs))), dict[tuple[int, str], int]()
+
+    def root(i: int) -> int:
+        while group[i] != i:
+            group[i] = i = group[group[i]]
+        return i
+
+    for i, pair in enumerate(pairs):
+        for side in enumerate(map(as_seen, pair)):
+            group[root(i)] = root(first.setdefault(side, i))
+    members = defaultdict[int, list[int]](list)
+    for i in range(len(pairs)):
+        members[root(i)].append(i)
+    parts: dict[str, list[int]] = {"valid": [], "test": [], "train": []}
+    size = min(1000, len(pairs) // 10)
+    for rows in random.Random(seed).sample(list(members.values()), len(members)):
+        fits = (n for n in ("valid", "test") if len(parts[n]) + len(rows) <= size)
+        parts[next(fits, "train")] += rows
+    if not all(parts.values()):
+        what = f"are too few, or too much alike, to keep some of {len(pairs)} apart"
+        raise DataError("the pairs", what, "Find more, or use --clean.")
+    return {name: [pairs[i] for i in sorted(rows)] for name, rows in parts.items()}
+
+
+def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> None:
+    """Write a configuration's pairs as text to a folder, none of them in two splits.
+
+    Splits are train and valid or, if only training files are named, also test
+    (``split_pairs``). clean: without the pairs that ``cleaned`` leaves out.
+    """
+    named = [s for s in ("valid", "train") if getattr(config, f"{s}_src")]
+    if not named:
+        what, do = "needs two files of text", "Give --train-src and --train-tgt."
+        raise DataError("prepare", what, do)
+    parts: dict[str, list[tuple[str, str]]] = {}
+    with atomic_folder(folder.absolute()) as place:
+        for split in named:
+            pairs_in_files = functools.partial(load_pairs, config, split)
+            held_out = {
+                sentence for pair in parts.get("valid", ()) for sentence in pair
+            }
+            if clean:
+                parts[split] = list(cleaned(pairs_in_files, held_out, split))
+            else:
+                judged = with_faults(pairs_in_files(), 1, held_out)
+                parts[split] = [p for p, why in judged if why != "in validation"]
+        if named == ["train"]:
+            parts = split_pairs(parts["train"], config.seed)
+        for split, pairs in parts.items():
+            for side, lines in zip(("src", "tgt"), zip(*pairs)):
+                text = "".join(f"{line}\n" for line in lines)
+                write_atomically(place / f"{split}.{side}", text.encode())
+    counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in parts.items())
+    log(f"{folder}: {counts} pairs, in files such as {next(iter(parts))}.src and .tgt.")
 
 
 def _write_examples(
     folder: Path, config: TrainingConfig, workers: int, clean: bool
 ) -> tuple[int, Text]:
     """Write the ids of the training pairs; return how many pairs, and their text."""
-    files, datasets = (str(config.train_src), str(config.train_tgt)), _datasets()
+    files, datasets = (str(config.train_src), str(config.train_tgt)), datasets_library()
     ids = datasets.List(datasets.Value("int32"))
     errors = OSError, RuntimeError, datasets.exceptions.DatasetsError
     what = "could not be prepared ({})"
@@ -381,7 +427,9 @@ def _write_examples(
         return stream_parallel(*files, blank=clean)
 
     def rows() -> Iterator[dict[str, str]]:
-        some = cleaned(config, pairs_in_files) if clean else pairs_in_files()
+        valid = load_pairs(config, "valid") if clean and config.valid_src else []
+        held_out = {sentence for pair in valid for sentence in pair}
+        some = cleaned(pairs_in_files, held_out) if clean else pairs_in_files()
         return ({"src": src, "tgt": tgt} for src, tgt in some)
 
     with (
@@ -404,20 +452,55 @@ def _write_examples(
     return len(examples), text
 
 
+def _digest_of_file(name: str) -> str:
+    """Return a SHA-256 of what a file holds, or of the files in a folder."""
+    file = Path(name)
+    digest, do = hashlib.sha256(), "Check its name and place."
+    with reported(OSError, file, "can't be read ({})", do):
+        files = [f for f in sorted(file.rglob("*")) if f.is_file()]
+        for each in files if file.is_dir() else [file]:
+            with open(each, "rb") as opened:
+                digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()
+
+
+_MADE_FROM = "train_src", "train_tgt", "valid_src", "valid_tgt"
+
+
+def _files_of(config: TrainingConfig) -> dict[str, str]:
+    """Return the files of text that a configuration names, without columns."""
+    named = {name: getattr(config, name) for name in _MADE_FROM}
+    return {n: (column_of(file) or [file])[0] for n, file in named.items() if file}
+
+
+def digests_of(config: TrainingConfig) -> dict[str, str]:
+    """Return the SHA-256 of each file of text, and of the store, that is there."""
+    files = _files_of(config)
+    if config.store:
+        files["store"] = str(Path(config.store, "store.json"))
+    there = {n: f for n, f in files.items() if os.path.isfile(f) or os.path.isdir(f)}
+    return {name: _digest_of_file(file) for name, file in there.items()}
+
+
+def changed(there: dict[str, str], config: TrainingConfig) -> str:
+    """Return which of a configuration's files aren't what they were, or ""."""
+    now = digests_of(config)
+    names = [name for name in there if now.get(name, there[name]) != there[name]]
+    return ", ".join(f"{name} ({getattr(config, name)})" for name in names)
+
+
 def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
-    """Return what determines a store's content, including the sizes of the files."""
+    """Return what determines a store's content, including that of the files."""
     if not (config.train_src and config.train_tgt and config.store):
-        do = "Give --train-src, --train-tgt and --store."
+        do = "Give --train-src, --train-tgt and --store (or --text)."
         raise DataError("prepare", "needs two files of text, and a folder", do)
-    sizes, do = [], "Check its name and place."
-    for file in (config.train_src, config.train_tgt):
-        with reported(OSError, file, "can't be read ({})", do):
-            sizes.append(os.path.getsize((column_of(file) or [file])[0]))
     names = ["train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"]
-    chosen = {"clean": True} if clean else {}
     names += ["valid_src", "valid_tgt"] if clean else []
     known = {name: getattr(config, name) for name in names}
-    return {**known, **chosen, "bytes": sizes}
+    chosen = {"clean": True} if clean else {}
+    files = {n: f for n, f in _files_of(config).items() if n in names}
+    sums = {name: _digest_of_file(file) for name, file in files.items()}
+    return {**known, **chosen, "sha256": sums}
 
 
 def _described_store(folder: Path) -> dict[str, Any]:
@@ -441,7 +524,10 @@ def prepare_store(config: TrainingConfig, workers: int = 1, clean: bool = False)
     if (folder / "store.json").exists():
         known = _described_store(folder)
         if known["settings"] != settings:
+            before = known["settings"].get("sha256", {})
+            files = changed(before, config) if before else ""
             what = "was made from other text, or by other settings"
+            what += f": the text of {files} has changed" if files else ""
             raise DataError(folder, what, "Choose another --store, or delete this one.")
         log(f"{folder}: is prepared already.")
         return known["pairs"]
@@ -468,10 +554,15 @@ def open_store(config: TrainingConfig, text: Text) -> Sequence[Example]:
         if wanted is not None and there[name] != wanted:
             what = f"was made with another {name} than this run's"
             raise DataError(folder, what, "Prepare one for it: `prepare`.")
+    made_from = known["settings"].get("sha256", {})
+    made_from = {name: made_from[name] for name in made_from if name[:5] == "train"}
+    if files := changed(made_from, config):
+        what = f"was made from another text: {files} has changed since"
+        raise DataError(folder, what, "Delete it and prepare it again.")
     do = "Delete it and prepare it again."
     # any error: datasets and Arrow have classes of their own
     with reported(Exception, folder, "is damaged ({})", do):
-        dataset = _datasets().load_from_disk(str(folder))
+        dataset = datasets_library().load_from_disk(str(folder))
         if len(dataset) != known["pairs"]:
             raise ValueError(f"{len(dataset)} of {known['pairs']} pairs")
     return _StoredPairs(dataset)

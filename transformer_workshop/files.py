@@ -5,11 +5,13 @@ Imports PyTorch and the textbook only where they are used: `--help` needs neithe
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 def log(message: object) -> None:
     """Write a message to standard error."""
-    print(message, file=sys.stderr, flush=True)
+    if sys.stderr:  # without it, print would write to standard output
+        print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -86,13 +89,53 @@ def _write_to_disk(path: Path, mode: str, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def _target(path: Path) -> Path:
+    """Return where a link leads, so that what is renamed doesn't replace it."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _written_through(path: Path) -> int | Path | None:
+    """Return what can't be renamed over: an open stream, a device; None for a file."""
+    try:
+        there = os.stat(path)
+    except OSError:
+        return None
+    for number in (1, 2):  # standard output and standard error
+        with suppress(OSError):
+            if os.path.samestat(there, os.fstat(number)):
+                return number
+    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else path
+
+
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a file so that it ends up complete or unchanged, never half written.
 
-    Creates its folder if needed; raises DataError if the file can't be written.
+    Creates its folder if needed. A link stays, and so does a device, which is written
+    to, as is a file that is standard output. Raises DataError if writing fails.
     """
-    with _renamed_at_the_end(Path(path)) as temporary:
+    if through := _written_through(Path(path)):
+        with report_unwritable(Path(path)):
+            with open(through, "wb", closefd=isinstance(through, Path)) as file:
+                file.write(data)
+        return
+    with _renamed_at_the_end(_target(Path(path))) as temporary:
         _write_to_disk(temporary, "wb", data)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise DataError if a file can't be written; make its folder if needed."""
+    path = Path(path)
+    with report_unwritable(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _written_through(path) is None:
+            file = _target(path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = file.with_name(file.name + ".tmp")
+            temporary.touch()
+            temporary.unlink()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextmanager
@@ -101,7 +144,7 @@ def atomic_folder(folder: str | Path) -> Iterator[Path]:
 
     Raises DataError if that name is taken or the folder can't be written.
     """
-    folder = Path(folder)
+    folder = _target(Path(folder))
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         from annotated_transformer import DataError
 

@@ -14,11 +14,10 @@ from annotated_transformer import (
     BytePairEncoding,
     Example,
     Text,
-    encode_pairs,
     lengths_of,
     score,
 )
-from transformer_workshop.corpora import report_left_out, show_pairs
+from transformer_workshop.corpora import show_pairs, usual_ratio, with_faults
 from transformer_workshop.files import log
 from transformer_workshop.settings import (
     SCALES,
@@ -27,33 +26,27 @@ from transformer_workshop.settings import (
 )
 from transformer_workshop.translator import GOOD_CHRF, Translator
 
-_SAMPLE = 2000  # pairs from which lengths are estimated
+_SAMPLE = 2000  # pairs to compare the two languages in
+_MANY = 0.02  # share of the training pairs with a fault
 _CHARACTERS = 20  # of training text for each subword, at least
 
 
 def fit_to_data(
-    config: TrainingConfig, given: dict[str, Any], text: Text, train: Sequence[Any]
+    config: TrainingConfig, given: dict[str, Any], text: Text, train: Sequence[Example]
 ) -> TrainingConfig:
     """Choose settings by the size of a text of one's own.
 
-    ``given``: settings that are fixed, among them the files. ``train``: the pairs or,
-    from a store, their ids. The rest comes from ``SCALES``. A scale's updates set the
-    epochs. The warm-up is a tenth of them, up to 400; the last fifth of the epochs, up
-    to five, is averaged.
+    ``given``: settings that are fixed, among them the files. ``train``: the pairs as
+    ids. The rest comes from ``SCALES``. A scale's updates set the epochs. The warm-up
+    is a tenth of them, up to 400; the last fifth of the epochs, up to five, is
+    averaged.
     """
-    count, bpe_size = len(train), config.bpe_size
+    scale, bpe_size = scale_for(len(train)), config.bpe_size
     if config.store:
-        sample = list(islice(train, _SAMPLE))
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
         bpe_size = len(text.vocab_src) if subwords else 0
-    else:
-        some = train[:: -(-count // _SAMPLE)]
-        sample, left_out = encode_pairs(some, text, config.max_tokens)
-        if not sample:
-            report_left_out("train", left_out, len(some), config.max_tokens)
-    scale = scale_for(count)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given
-    positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
+    positions = sum(map(max, lengths_of(train)))
     window = chosen["batch_tokens"] * given.get("accum_iter", 1)
     updates = max(1, math.ceil(positions / window))  # of an epoch
     epochs = chosen.setdefault("epochs", max(1, round(scale.updates / updates)))
@@ -61,7 +54,7 @@ def fit_to_data(
     chosen.setdefault("average", max(1, min(5, epochs // 5)))
     chosen.setdefault("tie", "all" if bpe_size else "none")
     chosen.setdefault("length_penalty", 1.0)
-    chosen.setdefault("longest", max((len(src) - 2 for src, _ in sample), default=0))
+    chosen.setdefault("longest", max(len(src) - 2 for src, _ in train))
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen)
 
@@ -73,6 +66,20 @@ def report_on_pairs(
     log(show_pairs(train))
     if _are_swapped(train[:_SAMPLE], valid[:_SAMPLE]):
         log("valid: its two languages look swapped; compare with the training pairs")
+    usual = usual_ratio(train)
+    faults = Counter(why for _, why in with_faults(train, usual))
+    many = [why for why in sorted(faults) if why and faults[why] > _MANY * len(train)]
+    if many:
+        counts = ", ".join(f"{faults[why]} {why}" for why in many)
+        log(
+            f"train: of {len(train)} pairs, {counts}: `prepare --clean` leaves them out"
+        )
+    if faults := Counter(why for _, why in with_faults(valid, usual) if why):
+        counts = ", ".join(f"{count} {why}" for why, count in faults.items())
+        log(
+            f"valid: of {len(valid)} pairs, {counts}: `prepare --clean --text FOLDER` "
+            "writes the files without them"
+        )
     known = set(valid).intersection(train)
     if copies := sum(pair in known for pair in valid):
         log(

@@ -42,7 +42,7 @@ from annotated_transformer import (
     shuffled_groups,
     token_budget_batches,
 )
-from transformer_workshop.corpora import digest_of, pack_text
+from transformer_workshop.corpora import changed, digest_of, digests_of, pack_text
 from transformer_workshop.engine import is_exported
 from transformer_workshop.files import (
     append_line,
@@ -126,6 +126,8 @@ def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
         what = "holds a run of another configuration: " + ", ".join(differ)
     elif not saved_steps(folder / "resume"):
         what = "holds weights, but no checkpoint to continue from"
+    elif texts := changed(settings.get("text", {}), config):
+        what = f"holds a run on another text: {texts} has changed since"
     else:
         return settings["starts"]
     do = "Choose another --run-dir, or delete that run with --restart."
@@ -145,7 +147,8 @@ def open_run_folder(
         path.unlink()
     now = describe_environment()
     starts = starts if now in starts[-1:] else [*starts, now]
-    write_json(folder / "config.json", {"config": asdict(config), "starts": starts})
+    about = {"config": asdict(config), "starts": starts, "text": digests_of(config)}
+    write_json(folder / "config.json", about)
 
 
 def is_finished(config: TrainingConfig) -> bool:

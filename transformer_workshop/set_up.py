@@ -75,9 +75,13 @@ def set_up(
         config = replace(config, bpe_size=fit_subwords(pairs))
     if text is None:
         text = load_text(config.run_dir) if starts else text_of(config, pairs)
-    stored = open_store(config, text) if config.store else None
+    train = (
+        open_store(config, text)
+        if config.store
+        else encode_split(config, "train", pairs, text)
+    )
     if given is not None:
-        config = fit_to_data(config, given, text, stored or pairs)
+        config = fit_to_data(config, given, text, train)
     valid_pairs = load_pairs(config, "valid")
     model = first_model(config, text, starts)
     if is_new and is_main_process():
@@ -85,6 +89,5 @@ def set_up(
             report_on_pairs(pairs, valid_pairs)
         if given is not None and (choices := list_choices(config, given)):
             log(choices)
-    train = stored or encode_split(config, "train", pairs, text)
     valid = encode_split(config, "valid", valid_pairs, text)
     return Setup(config, text, train, valid, device, starts, model)

@@ -143,14 +143,22 @@ def _command_line() -> _CommandLine:
     train.add_argument("--dry-run", action="store_true", help=about)
 
     more = "Takes the other flags of `train`, too, and ignores them."
-    prepare = add("prepare", "Write a corpus to disk as ids", more=more)
+    prepare = add("prepare", "Write a corpus to disk, as ids or split", more=more)
     prepare.usage = train.usage
     about = f"one of {', '.join(CONFIGS)} [small]"
     prepare.add_argument("--config", metavar="PRESET", help=about)
     _add_settings(prepare, _CORPUS, presets=["small"])
     _add_settings(prepare, [n for n in _FIELDS if n not in _CORPUS], hidden=True)
-    about = "leave out pairs that are blank, repeated, in validation, or of odd length"
+    about = (
+        "leave out pairs that are blank, repeated, in validation, untranslated, with "
+        "markup, or of odd length"
+    )
     prepare.add_argument("--clean", action="store_true", help=about)
+    about = (
+        "write text to this folder, not --store: training and validation pairs, none "
+        "in both; without --valid-src, split into train, valid, and test"
+    )
+    prepare.add_argument("--text", type=Path, metavar="FOLDER", help=about)
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
     more = (
@@ -186,18 +194,36 @@ def _command_line() -> _CommandLine:
     return parser
 
 
+_PRINTING = "translate", "evaluate", "calibrate", "attend"
+
+
+def _replace_closed_streams(arguments: argparse.Namespace) -> None:
+    """Refuse to work if a stream that is needed is closed; let others go nowhere."""
+    reading = arguments.command == "translate" and not arguments.sentences
+    if sys.stdin is None and reading:
+        raise _Refused("standard input: is closed. Give sentences or a file.")
+    if sys.stdout is None and arguments.command in _PRINTING:
+        raise _Refused("standard output: is closed. Direct it to a file: > FILE.")
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status (see chapter 91)."""
     try:
         arguments, unknown = _command_line().parse_known_args(argv)
         if unknown:
             arguments.parser.refuse(unknown)
+        _replace_closed_streams(arguments)
         from transformer_workshop.commands import run
 
         return run(arguments)
     except _Refused as error:
         line = str(error).replace("\n", " ")  # arguments can contain anything
-        print(f"error: {line}", file=sys.stderr)
+        if sys.stderr:  # without it, print would write to standard output
+            print(f"error: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

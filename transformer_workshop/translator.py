@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
 import math
 import re
 import time
@@ -44,6 +45,7 @@ from transformer_workshop.corpora import load_text, pack_text
 from transformer_workshop.files import (
     load_state,
     load_tensors,
+    log,
     read_json,
     reported,
     save_tensors,
@@ -451,26 +453,57 @@ def evaluate(
     ``tokenize`` names sacreBLEU's tokenizer; without it, ``choose_tokenizer`` does.
     ``out``: a file for the translations, one a line. Return what ``score`` returns,
     plus chrF against the sources, which shows what was only copied, and the seconds
-    spent translating. Raises DataError if a package is missing.
+    spent translating. A pair is named and not scored if a side is blank or the source
+    can't be translated. Raises DataError if none is left, if a package is missing,
+    and if ``out`` can't be written, with the scores in a note.
     """
     if tokenize and not _can_use(tokenize):
         do = f'Install it: pip install "sacrebleu[{tokenize[:2]}]".'
         raise DataError(f"tokenize={tokenize}", "needs a package that is missing", do)
     started = time.perf_counter()
-    sources = [src for src, _ in pairs]
-    translations = translator.translate(sources, beam_size, length_penalty)
+    encoded: dict[int, list[list[int]]] = {}  # by the number of the pair
+    refused = []
+    for number, (src, tgt) in enumerate(pairs, 1):
+        try:
+            rows = [translator.check(each) for each in translator.sentences(src)]
+            if rows and tgt.strip():
+                encoded[number] = rows
+            else:
+                refused.append(f"pair {number}: a side is blank. Not scored.")
+        except DataError as error:
+            refused.append(f"pair {number}: {error.what}. Not scored.")
+    if not encoded:
+        what = "there is no pair that can be scored"
+        raise DataError("evaluate", what, "Give sentences and their translations.")
+    for line in refused[:_SHOWN]:
+        log(line)
+    if len(refused) > _SHOWN:
+        log(f"{len(refused)} of {len(pairs)} pairs are not scored.")
+    found = translator.translate_ids([*encoded.values()], beam_size, length_penalty)
+    translations = [each.text for each in found]
     seconds = time.perf_counter() - started
+    failure = None  # to write: the scores come first
     if out is not None:
-        lines = (" ".join(line.split()) + "\n" for line in translations)
-        write_atomically(out, "".join(lines).encode())
-    references = [tgt for _, tgt in pairs]
+        lines = [""] * len(pairs)
+        for number, text in zip(encoded, translations, strict=True):
+            lines[number - 1] = " ".join(text.split())
+        try:
+            write_atomically(out, "".join(f"{line}\n" for line in lines).encode())
+        except DataError as error:
+            failure = error
+    sources, references = zip(*(pairs[number - 1] for number in encoded))
     scores = score(translations, references, tokenize or choose_tokenizer(references))
     copied = optional_import("sacrebleu").corpus_chrf(translations, [sources]).score
-    return {
+    result = {
         **scores, "chrf_source": round(copied, 2), "seconds": round(seconds, 1)
     }  # fmt: skip
+    if failure:
+        failure.add_note(json.dumps(result, ensure_ascii=False))
+        raise failure
+    return result
 
 
+_SHOWN = 10  # pairs that are not scored
 GOOD_CHRF = 30  # a model below it seldom translates a sentence right
 _PERFECT_CHRF = 99
 
