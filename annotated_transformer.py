@@ -970,9 +970,9 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def decode_line(where: object, number: int, line: bytes) -> str:
-    """Decode a line of text, dropping a carriage return at its end."""
+    """Decode a line of text, dropping carriage returns at its end."""
     try:
-        return line.removesuffix(b"\r").decode()
+        return line.rstrip(b"\r").decode()
     except UnicodeDecodeError as error:
         where = f"{where}, line {number}"
         what = f"is not UTF-8 (byte {line[error.start]:#04x})"

@@ -32,8 +32,9 @@ from transformer_workshop.settings import (
     TrainingConfig,
     choose_config,
 )
+from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import _command_line, main
-from transformer_workshop.translator import load_translator, respell, split_sentences
+from transformer_workshop.translator import load_translator
 
 MODULE = Path(at.__file__)
 CAPTIONS = MODULE.parent / CAPTIONS_MODEL

@@ -22,6 +22,7 @@ from transformer_workshop.corpora import (
 )
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.settings import SCALES, choose_config
+from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
     Translation,
@@ -29,8 +30,6 @@ from transformer_workshop.translator import (
     calibrate,
     choose_tokenizer,
     load_translator,
-    respell,
-    split_sentences,
 )
 
 

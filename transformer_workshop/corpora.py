@@ -38,6 +38,7 @@ from transformer_workshop.files import (
     reported,
     write_json,
 )
+from transformer_workshop.spelling import tidied
 
 if TYPE_CHECKING:
     from transformer_workshop.settings import TrainingConfig
@@ -94,6 +95,16 @@ def column_of(name: str | Path) -> tuple[str, str] | None:
     return None
 
 
+def is_text(name: str) -> bool:
+    """Return whether a file of this name exists, or a table's column: TABLE:COLUMN."""
+    file = name.rpartition(":")[0]
+    if file.removesuffix(".gz").endswith(_TABLES) and os.path.isfile(file):
+        return True
+    if os.path.exists(os.path.join(file, "state.json")) and file:  # of datasets
+        return True
+    return os.path.exists(name) and not os.path.isdir(name)
+
+
 def _text_in(file: str, number: int, row: Any, column: str) -> str:
     """Return a row's text in a column; DataError if there is none."""
     try:
@@ -107,6 +118,16 @@ def _text_in(file: str, number: int, row: Any, column: str) -> str:
     raise DataError(f"{file}, row {number}", what, "Name another as FILE:COLUMN.")
 
 
+def _lines(file: str | Path) -> Iterator[str]:
+    """Yield what ``stream_lines`` does; DataError if a file's lines end otherwise."""
+    lines = stream_lines(file)
+    begun = list(islice(lines, 2))
+    if len(begun) == 1 and "\r" in begun[0].strip("\r"):
+        what = "has lines that end with a carriage return alone (\\r)"
+        raise DataError(file, what, "Convert it: tr '\\r' '\\n' < FILE > NEW.")
+    yield from chain(begun, lines)
+
+
 def stream_text(name: str | Path) -> Iterator[str]:
     """Yield the lines of a text file, or the texts in a column of a table.
 
@@ -117,15 +138,15 @@ def stream_text(name: str | Path) -> Iterator[str]:
     in the column.
     """
     if (found := column_of(name)) is None:
-        yield from stream_lines(name)
+        yield from _lines(name)
         return
     file, column = found
     kind = Path(file.removesuffix(".gz")).suffix
     rows: Iterable[Any]
     if kind == ".jsonl":
-        rows = (_parsed(file, i, line) for i, line in enumerate(stream_lines(file), 1))
+        rows = (_parsed(file, i, line) for i, line in enumerate(_lines(file), 1))
     elif kind in _TABLES:
-        lines: Iterator[str] = (f"{line}\n" for line in stream_lines(file))
+        lines: Iterator[str] = (f"{line}\n" for line in _lines(file))
         tabs = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}  # quotes mean nothing
         options: dict[str, Any] = tabs if kind == ".tsv" else {}
         named = not column.isdecimal()
@@ -258,12 +279,14 @@ def stream_parallel(
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of ``read_pairs`` one at a time, with the same errors.
 
-    blank: yield pairs with a blank side, too.
+    Each sentence is ``tidied``, as what is translated later. blank: yield pairs with a
+    blank side, too.
     """
     files, number = (src_file, tgt_file), 0
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
+        src, tgt = tidied(src), tidied(tgt, target=True)
         for file, line in zip(files, (src, tgt), strict=True):
             if not (blank or line.strip()):
                 place, do = "line", "Remove this line from both files."

@@ -34,7 +34,7 @@ from transformer_workshop.settings import (
 )
 from transformer_workshop.translator import GOOD_CHRF, Translator
 
-_SAMPLE = 2000  # pairs from which lengths are estimated
+_SAMPLE = 2000  # pairs whose letters are compared
 _CHARACTERS = 20  # of training text for each subword, at least
 
 
@@ -49,7 +49,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     if config.store:
         text = text_of(config)
         stored = open_store(config, text)
-        count, sample = len(stored), list(islice(stored, _SAMPLE))
+        count, examples = len(stored), stored
         subwords = isinstance(text.tokenizer_src, BytePairEncoding)
         scale, bpe_size = scale_for(count), len(text.vocab_src) if subwords else 0
     else:
@@ -57,12 +57,12 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
         count, scale = len(pairs), scale_for(len(pairs))
         bpe_size = given["bpe_size"] if "bpe_size" in given else fit_subwords(pairs)
         text = text_of(replace(config, bpe_size=bpe_size), pairs)
-        some = pairs[:: -(-count // _SAMPLE)]
-        sample, left_out = encode_pairs(some, text, config.max_tokens)
-        if not sample:
-            report_left_out("train", left_out, len(some), config.max_tokens)
+        examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+        if not examples:
+            report_left_out("train", left_out, count, config.max_tokens)
     chosen = scale._asdict() | {"bpe_size": bpe_size} | given
-    positions = count * sum(map(max, lengths_of(sample))) / max(1, len(sample))
+    lengths = lengths_of(examples)
+    positions = sum(map(max, lengths))
     window = chosen["batch_tokens"] * given.get("accum_iter", 1)
     updates = max(1, math.ceil(positions / window))  # of an epoch
     epochs = chosen.setdefault("epochs", max(1, round(scale.updates / updates)))
@@ -70,7 +70,7 @@ def fit_to_data(given: dict[str, Any]) -> tuple[TrainingConfig, Text]:
     chosen.setdefault("average", max(1, min(5, epochs // 5)))
     chosen.setdefault("tie", "all" if bpe_size else "none")
     chosen.setdefault("length_penalty", 1.0)
-    chosen.setdefault("longest", max((len(src) - 2 for src, _ in sample), default=0))
+    chosen.setdefault("longest", max((src - 2 for src, _ in lengths), default=0))
     del chosen["pairs"], chosen["updates"]
     return replace(config, **chosen), text
 
