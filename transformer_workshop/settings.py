@@ -53,10 +53,10 @@ class TrainingConfig:
         None, "code of the source language, such as fr: for its sentence ends"
     )
     by_sentence: bool | None = _free(
-        None, "translate a line's sentences one by one [own text: no, else yes]"
+        None, "translate sentence by sentence; if not said: all but own text"
     )
     respell: bool | None = _free(
-        None, "mend capitals and ae for ä before translating [own text: no, else yes]"
+        None, "mend capitals, and ae for ä, first; if not said: all but own text"
     )
     bpe_size: int = _setting(0, "size of the subword vocabulary; 0: words", 0, 10**6)
     min_freq: int = _setting(2, "how often a word must occur to get an id", 1, 10**6)

@@ -111,7 +111,8 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
     If the sentence is all capitals, or has none, words get ordinary case. In German,
     umlauts and ß that were typed as ae, oe, ue, and ss come back. Words that the
     vocabulary knows as they are stay so, but for the first one's capital, and so does a
-    sentence that consists of them.
+    sentence that consists of them. (Only the case of subwords in a sentence that is all
+    capitals, or has none, goes by their frequency: they can be part of anything.)
     """
     tokenizer, words = text.tokenizer_src, re.findall(_WORD, sentence)
     whole = not isinstance(tokenizer, BytePairEncoding)  # a token is a whole word
@@ -133,7 +134,7 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
 
     def best(match: re.Match[str]) -> str:
         word = match[0]
-        if is_known(word):
+        if is_known(word) and (whole or not recase):
             return word
         cases = {word, word.lower(), word.capitalize()} if recase else {word}
         # if several cost the same, the word as typed

@@ -97,6 +97,11 @@ class _CommandLine(argparse.ArgumentParser):
         self.register("action", None, _Store)
         self.register("action", "store_true", _StoreTrue)
 
+    def parse_known_args(self, *given: Any) -> Any:
+        """Begin anew: no flag was there yet."""
+        self.given.clear()
+        return super().parse_known_args(*given)
+
     def take(self, flag: str | None, sets: str) -> None:
         """Refuse a flag that was there before: one of its values would be lost."""
         if flag and sets in self.given:
