@@ -364,6 +364,7 @@ def test_respelling(model):
         "eine graue katze", "eventuell ein tuell", "DER POET", "EINE AUTOMESSE",
         "zwei rot-graue jacken", "AKTUELLE POESIE", "virtuelle abenteuer",
         "michael isst eine reissuppe", "ein manuelles duell", "eine blaue statue",
+        "Ein Koeffizient",
     ],
 )  # fmt: skip
 def test_no_umlaut_appears_where_none_belongs(sentence):

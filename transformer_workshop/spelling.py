@@ -128,9 +128,11 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
 
     def can_be(word: str) -> bool:
         """Return whether each umlaut belongs to something that the model has seen."""
-        pieces = (tokenizer.detokenize([each]) for each in tokenizer.tokenize(word))
-        short = (len(piece) < 3 for piece in pieces if re.search("[äöüß]", piece, re.I))
-        return is_known(word) or not (whole or any(short))
+        pieces = [tokenizer.detokenize([each]) for each in tokenizer.tokenize(word)]
+        odd = (len(piece) < 3 for piece in pieces if re.search("[äöüß]", piece, re.I))
+        # Köffizient: K, öff, …
+        cut = (b[:1] in "äöü" and len(a) < 2 for a, b in zip(pieces, pieces[1:]))
+        return is_known(word) or not (whole or any(odd) or any(cut))
 
     def best(match: re.Match[str]) -> str:
         word = match[0]

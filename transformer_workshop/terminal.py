@@ -97,7 +97,7 @@ class _CommandLine(argparse.ArgumentParser):
         self.register("action", None, _Store)
         self.register("action", "store_true", _StoreTrue)
 
-    def parse_known_args(self, *given: Any) -> Any:
+    def parse_known_args(self, *given: Any) -> Any:  # type: ignore[override]
         """Begin anew: no flag was there yet."""
         self.given.clear()
         return super().parse_known_args(*given)
