@@ -11,6 +11,7 @@ import annotated_transformer as at
 from transformer_workshop.corpora import load_pairs
 from transformer_workshop.files import write_json
 from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.spelling import one_line, tidied
 
 ODD = [
     "",
@@ -96,13 +97,36 @@ def test_unknown_words_are_named_with_their_line(templates):
     assert translated(templates / "model", lines)[1] == []  # subwords know all words
 
 
-def test_nothing_is_normalised(templates):
-    one, two = (unicodedata.normalize(form, "schläft") for form in ("NFC", "NFD"))
-    assert one != two
-    for sentence in ("{}", "Ein Hund {}."):
-        lines = [sentence.format(word) for word in (one, two)]
-        notes = translated(templates / "words", lines)[1]
-        assert notes == [f"input, line 2: unknown words: '{two}'"]
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        (unicodedata.normalize("NFD", "schläft"), "schläft"),
+        ("Auf\u200clage", "Auflage"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # two parts of a Persian word
+        ("👩\u200d🚒", "👩\u200d🚒"),
+        ("\u202eDona\u00addampf\u200b\ufeff\u202c", "Donadampf"),
+        ("ein\tHund \u00a0 läuft\r", "ein Hund läuft"),
+        ("\u3000犬\u3000が", "犬 が"),
+        (" \u200b\t", ""),
+    ],
+)
+def test_what_looks_the_same_is_read_as_the_same(typed, read):
+    assert tidied(typed) == tidied(read) == read
+
+
+def test_no_break_spaces_are_kept_in_what_is_written():
+    line = "Il\ta 5\u00a0km\u202f!\u2028 Oui"
+    kept = "Il a 5\u00a0km\u202f! Oui"
+    assert tidied(line, target=True) == one_line(line) == one_line(kept) == kept
+    assert tidied(line) == "Il a 5 km ! Oui"
+
+
+def test_both_ways_to_write_a_letter_are_one_word(templates):
+    forms = [
+        unicodedata.normalize(form, "Ein Hund schläft.") for form in ("NFC", "NFD")
+    ]
+    _, notes, (one, two) = translated(templates / "words", forms)
+    assert notes == [] and one == two
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,9 @@ from transformer_workshop.settings import (
     TrainingConfig,
     choose_config,
 )
+from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import _command_line, main
-from transformer_workshop.translator import load_translator, respell, split_sentences
+from transformer_workshop.translator import load_translator
 
 MODULE = Path(at.__file__)
 CAPTIONS = MODULE.parent / CAPTIONS_MODEL
@@ -56,8 +57,13 @@ OWN = {"dataset": "files", "run_dir": "runs/files"}  # the data are one's own
 
 
 def small_run(folder, *changes):
-    """Return the flags of `train` for a run that takes a moment, without epochs."""
-    return [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run"), *changes]
+    """Return the flags of `train` for a run that takes a moment, without epochs.
+
+    ``changes`` are flags that replace or follow its own.
+    """
+    own = [*write_pairs(folder), *SMALL, "--run-dir", str(folder / "run")]
+    kept = [pair for pair in zip(own[::2], own[1::2]) if pair[0] not in changes]
+    return [*sum(kept, ()), *changes]
 
 
 def train(*flags):
@@ -215,7 +221,8 @@ def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capf
     for changes in ([], ["--average", "3"]):
         train(*flags, *changes)
         assert "finished" in capfd.readouterr().err
-    error = refused(capfd, "train", *flags, "--N", "2")
+    deeper = small_run(model.parent, "--epochs", "2", "--N", "2")
+    error = refused(capfd, "train", *deeper)
     assert "N (1 there, 2 now)" in error and "--restart" in error
     assert {path: path.read_bytes() for path in before} == before
 
@@ -227,7 +234,7 @@ def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capf
 )  # fmt: skip
 def test_a_restart_that_cannot_train_deletes_nothing(model, capfd, flag, wrong):
     before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
-    refused(capfd, "train", "--restart", *small_run(model.parent), flag, wrong)
+    refused(capfd, "train", "--restart", *small_run(model.parent, flag, wrong))
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -324,6 +331,10 @@ def test_a_line_is_as_trustworthy_as_its_least_certain_sentence(captions):
         (" \t", 0),
         ("Er liest. Sie schläft. \t", 2),
         ("." * 100_000, 1),  # in no time
+        ("Er sagt: „Ja.“ Sie geht. (Warum?) Er bleibt.", 4),
+        ("„Halt!“ ruft er. 3 Kinder lachen.", 1),
+        ("ein hund läuft. eine katze schläft.", 1),
+        ("Frau Dr. E. Weber wohnt in der Goethestr. Der Hund bellt.", 2),
     ],
 )
 def test_sentence_ends(line, count):
@@ -345,6 +356,31 @@ def test_respelling(model):
             assert respell(src, text) == src
     for odd in ("", "123", "…", "日本", "Neue DVD"):
         assert respell(odd, text) == odd
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "eine graue katze", "eventuell ein tuell", "DER POET", "EINE AUTOMESSE",
+        "zwei rot-graue jacken", "AKTUELLE POESIE", "virtuelle abenteuer",
+        "michael isst eine reissuppe", "ein manuelles duell", "eine blaue statue",
+        "Ein Koeffizient",
+    ],
+)  # fmt: skip
+def test_no_umlaut_appears_where_none_belongs(sentence):
+    found = respell(sentence, load_text(MODULE.parent / DEFAULT_MODEL))
+    assert found.lower() == sentence.lower()
+
+
+def test_words_that_are_known_stay():
+    """Train on words that differ in their capitals alone."""
+    pairs = [(line, line) for line in ("IT", "it", "I see it", "I see IT", "It is me")]
+    for size in (0, 400):
+        text = at.prepare_text(pairs * 9, size, 1)
+        for sentence in ("IT", "it", "see it", "I", "It is"):
+            assert respell(sentence, text, "en") == sentence
+        if not size:
+            assert respell("SEE IT ME", text, "en") == "see IT me"
 
 
 @pytest.mark.multi30k
@@ -476,8 +512,68 @@ def test_a_file_is_not_taken_for_a_sentence(tmp_path, capfd):
     assert main(["translate", *flags]) == 0
     first, second, blank, _ = capfd.readouterr().out.splitlines()
     assert first == second and blank == ""
-    error = refused(capfd, "translate", "--model", str(CAPTIONS), "six.de")
-    assert "six.de: looks like the name of a file" in error
+
+
+@pytest.mark.parametrize(
+    ("argument", "note"),
+    [
+        ("www.example.de", "www.example.de: is no file here"),
+        ("six.csv:de", "six.csv:de: is no file here"),
+        ("Öffnen Sie liste.csv", ""),
+        ("kinder: ein Hund", ""),
+        ("kinder", "kinder: is a folder"),
+        ("12:30", ""),
+    ],
+)
+def test_a_sentence_that_looks_like_a_file_is_a_sentence(
+    argument, note, tmp_path, capfd
+):
+    (tmp_path / "kinder").mkdir()
+    assert main(["translate", "--model", str(CAPTIONS), argument]) == 0
+    out, err = capfd.readouterr()
+    assert len(out.splitlines()) == 1
+    assert err.startswith(f"{note}, so it is" if note else "input, line 1: "), err
+
+
+def test_files_are_what_exists(tmp_path, feed, capfd):
+    (tmp_path / "Hund").write_text("Ein Kind.\nEin Hund.\n")
+    (tmp_path / "leer.de").write_text("")
+    flags = ["translate", "--model", str(CAPTIONS)]
+    assert main([*flags, "Hund", "leer.de"]) == 0
+    out, err = capfd.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.startswith("Hund: is a file here, so its lines are translated\n")
+    feed(b"Ein Hund.\n")
+    assert main([*flags, "leer.de"]) == 0  # and not standard input
+    assert capfd.readouterr().out == ""
+
+
+def test_a_hyphen_is_standard_input(feed, capfd):
+    lines = []
+    for arguments in ([], ["-"], ["-", "Ein Hund läuft."]):
+        feed("Eine Frau schläft.\nEin Kind lacht.\n".encode())
+        assert main(["translate", "--model", str(CAPTIONS), *arguments]) == 0
+        lines.append(capfd.readouterr().out.splitlines())
+    assert lines[0] == lines[1] == lines[2][:2] and len(lines[2]) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("train --train-src a --train-src b", "--train-src is given twice"),
+        ("train --seed 1 --seed=1", "--seed is given twice"),
+        ("train --restart --restart", "--restart is given twice"),
+        ("translate --respell --no-respell x", "--no-respell is given twice"),
+        ("evaluate --src a --ref b --ref c", "--ref is given twice"),
+        ("evaluate --src a --ref b --split test", "--split: is a part of a data set"),
+        ("train --h", "expected one argument (--h: attention heads"),
+        ("translate --h", "--h (did you mean --help?)"),
+        ("translate --beam 3 x", "--beam (did you mean --beam-size?)"),
+        ("--vers train", "--vers"),
+    ],
+)
+def test_no_flag_is_dropped_or_guessed(command, words, capfd):
+    assert words in refused(capfd, *command.split())
 
 
 def test_a_text_in_utf_16_is_refused_as_a_whole(model, feed, capfd):
@@ -504,7 +600,7 @@ def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
 
 
 def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
-    train(*small_run(tmp_path), "--epochs", "1", "--warmup", "99")
+    train(*small_run(tmp_path, "--epochs", "1", "--warmup", "99"))
     err = capfd.readouterr().err
     assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
     assert re.search(r"On validation: perplexity \d+\.\d\d ", err)
@@ -688,10 +784,10 @@ def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
 
 def test_words_of_the_validation_pairs_are_not_learnt(tmp_path):
     by_words = ["--bpe-size", "0", "--tie", "none", "--min-freq", "1"]
-    flags = small_run(tmp_path, *by_words, "--epochs", "1")
     (tmp_path / "valid").mkdir()
     german, english = write_text(tmp_path / "valid", [("Zebra .", "zebra .")] * 9)
-    train(*flags, "--valid-src", german, "--valid-tgt", english)
+    valid = ["--valid-src", german, "--valid-tgt", english]
+    train(*small_run(tmp_path, *by_words, "--epochs", "1", *valid))
     vocabulary = read_json(tmp_path / "run" / "vocabulary.json")
     assert "Hund" in vocabulary["source"] and "dog" in vocabulary["target"]
     assert "Zebra" not in vocabulary["source"] and "zebra" not in vocabulary["target"]

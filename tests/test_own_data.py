@@ -28,6 +28,7 @@ from transformer_workshop.corpora import (
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import SCALES, choose_config
+from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
     Translation,
@@ -35,8 +36,6 @@ from transformer_workshop.translator import (
     calibrate,
     choose_tokenizer,
     load_translator,
-    respell,
-    split_sentences,
 )
 
 
@@ -110,6 +109,43 @@ def test_a_larger_corpus_gets_no_smaller_model():
     for small, large in zip(SCALES, SCALES[1:], strict=False):
         for name in ("pairs", "bpe_size", "N", "d_model", "d_ff", "h", "updates"):
             assert getattr(small, name) <= getattr(large, name)
+
+
+@pytest.mark.parametrize("first", [4, 60])
+def test_settings_do_not_depend_on_the_order_of_the_pairs(tmp_path, first):
+    """Every second line is long: a sample would see the ones or the others."""
+    paths = [str(tmp_path / name) for name in ("src", "tgt")]
+    for path in paths:
+        counts = (first if i % 2 else 64 - first for i in range(2400))
+        lines = (f"{'Katze ' * count}{i}\n" for i, count in enumerate(counts))
+        (tmp_path / path).write_text("".join(lines))
+    config, _ = own_data.fit_to_data(dict(zip(("train_src", "train_tgt"), paths)))
+    assert config.longest > 60 and config.epochs == 24
+
+
+def test_heads_are_those_of_the_chosen_width(files, capsys):
+    shapes = {"h=6": (6, 96), "d_model=66,h=6": (6, 66), "d_model=100": (4, 100)}
+    for given, expected in shapes.items():
+        sizes = {k: int(v) for k, _, v in (x.partition("=") for x in given.split(","))}
+        config, _ = own_data.fit_to_data(files | sizes)
+        assert (config.h, config.d_model) == expected
+    assert main(["train", "--dry-run", "--h=5", *flags(files)]) == 2
+    error = capsys.readouterr().err
+    assert "h=5: does not divide d_model=96 into equal heads" in error
+
+
+def test_line_ends_of_other_systems(files, tmp_path, capsys):
+    source, path = files["train_src"], tmp_path / "text"
+    lines = at.read_lines(source)
+    path.write_bytes("".join(f"{line}\r\r\n" for line in lines).encode())
+    pairs = read_pairs(path, files["train_tgt"])
+    assert at.read_lines(path) == lines == [src for src, _ in pairs]
+    for name in ("text", "text.csv"):
+        (tmp_path / name).write_bytes("\r".join(["de", *lines]).encode())
+        column = "" if name == "text" else ":de"
+        wrong = files | {"train_src": f"{tmp_path}/{name}{column}"}
+        assert main(["train", "--dry-run", *flags(wrong)]) == 2
+        assert "end with a carriage return alone" in capsys.readouterr().err
 
 
 def test_a_dry_run_writes_nothing(files, tmp_path, capsys):
@@ -264,6 +300,70 @@ def test_sentences_end_by_the_language(line, language, parts):
     assert "".join("".join(found).split()) == "".join(line.split())
     if parts is not None:
         assert [part.strip() for part in found] == parts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Am 3. Mai 2020 kam er.", "No. 5 is alive.", "See Fig. 3 for details.",
+        "e.g. the first, i.e. this.", "Mr. Smith met Prof. Lee at 5 p.m. on Monday.",
+        "approx. 5 km", "1. Open the file.", "Error loading calendar. %s",
+        "user-defined locations, i.e. %s", "_Fattal et al. 2002...",
+        "J. R. R. Tolkien wrote it.", "Visit www.Example.com now.", "Ja... vielleicht.",
+        "was? ja! nein. doch.", "Wow!!1 Great", "«Oui!» dit-il.",
+        "Version 2. 3 is out.", "Он живёт на ул. мира.", "下雨。3点停。",
+    ],
+)  # fmt: skip
+def test_no_sentence_ends_before_what_continues_it(line):
+    for language in ("xx", "en", "de", "cs", "no-such-language"):
+        assert split_sentences(line, language) == [line]
+
+
+@pytest.mark.parametrize("dataset", ["files", "captions"])
+def test_own_text_is_read_as_it_is_unless_a_flag_says_otherwise(small, dataset):
+    line = "EIN HUND. Er schlaeft. IT"
+    own = replace(small, config=replace(small.config, dataset=dataset))
+    parts = ["EIN HUND.", "Er schlaeft.", "IT"]
+    spelled = ["Ein Hund.", "Er schläft.", "It"]
+    for by_sentence in (None, True, False):
+        for mend in (None, True, False):
+            chosen = {"by_sentence": by_sentence, "respell": mend}
+            chosen["source_language"] = "de"
+            one = replace(own, config=replace(own.config, **chosen))
+            ours = dataset != "files"
+            split, changed = (ours if x is None else x for x in (by_sentence, mend))
+            expected = parts if split else [line]
+            found = one.sentences(line)
+            if not changed:
+                assert found == expected
+            elif split:
+                assert found[:2] == spelled[:2]
+            else:
+                assert found == ["EIN HUND. Er schläft. IT"]
+
+
+def test_a_training_source_comes_out_as_it_went_in(files, tmp_path):
+    """Whatever its case and its blanks: the model gets the ids that it learned."""
+    odd = [
+        "IT",
+        "it",
+        "EIN HUND. Eine Katze.",
+        "Mae  ass\tgraue",
+        "e\u0301t\u00e9\u00a0!",
+    ]
+    given = {}
+    for side in ("src", "tgt"):
+        path = tmp_path / side
+        path.write_text("".join(f"{line}\n" for line in odd * 9), encoding="utf-8")
+        given |= {f"train_{side}": str(path), f"valid_{side}": str(path)}
+    (tmp_path / "tgt").write_text("".join(f"{line}!\n" for line in odd * 9))
+    for bpe_size in (0, 300):
+        setup = fitted(given | {"bpe_size": bpe_size})
+        learned = [src for src, _ in setup.train][:5]
+        german = replace(setup.config, source_language="de")
+        model = Translator(None, setup.text, german)
+        read = [[model.check(part) for part in model.sentences(line)] for line in odd]
+        assert read == [[ids] for ids in learned]
 
 
 def test_only_german_gets_umlauts():

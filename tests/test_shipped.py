@@ -11,6 +11,7 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop import corpora
 from transformer_workshop.corpora import load_pairs
 from transformer_workshop.files import (
     append_line,
@@ -175,7 +176,9 @@ def run(tmp_path, monkeypatch):
     pairs = list(zip(["Ein Mann.", "Zwei Hunde.", "Eine Frau.", "Ein Auto."], SAID))
     load = load_pairs
     monkeypatch.setattr(
-        at, "load_pairs", lambda c, split: load(c, split) if c.train_src else pairs
+        corpora,
+        "load_pairs",
+        lambda c, split: load(c, split) if c.train_src else pairs,
     )
     config = dataclasses.replace(
         CONFIGS["small"], run_dir="/somewhere/runs/mine", bpe_size=300, N=1,

@@ -59,12 +59,14 @@ from transformer_workshop.runs import (
 from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import (
     INSTALLED_MODEL,
+    SEARCH,
     SIZES,
     TrainingConfig,
     choose_config,
     load_config,
 )
 from transformer_workshop.speed import share_one_heap
+from transformer_workshop.spelling import one_line
 from transformer_workshop.tables import column_of, stream_text
 from transformer_workshop.translator import (
     Translator,
@@ -156,9 +158,11 @@ def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator
     translator = load(folder, arguments.device)
     if not exported and not (folder / "model.safetensors").exists():
         log(f"{folder}: training isn't finished; using its best model so far")
-    search = {"beam_size", "length_penalty", "source_language"} & vars(arguments).keys()
-    given = {name: getattr(arguments, name) for name in search}
+    given = {name: getattr(arguments, name) for name in SEARCH if name in arguments}
     translator.config = dataclasses.replace(translator.config, **given)
+    adapts = translator.adapts("by_sentence") or translator.adapts("respell")
+    if "source_language" in given and not adapts:
+        log("--source-language: changes nothing without --by-sentence or --respell")
     return translator
 
 
@@ -181,6 +185,11 @@ def read_available_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         begun += last
     if begun:
         yield [bytes(begun)]
+
+
+def standard_input() -> Iterator[list[bytes]]:
+    """Yield the lines of standard input as they arrive."""
+    return read_available_lines(sys.stdin.buffer)
 
 
 def encode_line(
@@ -210,6 +219,28 @@ _NOTES = 10  # about single lines; then they are only counted
 _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
 
 
+def lines_named(argument: str) -> list[bytes]:
+    """Return the lines that an argument stands for: a file's, or itself as a sentence.
+
+    Only what exists is a file or a table's column; "-" is standard input. A note says
+    what was taken for the other one of the two, if that is not obvious.
+    """
+    if argument == "-":
+        return sum(standard_input(), [])
+    column = column_of(argument)
+    is_file = os.path.exists(column[0] if column else argument)
+    if is_file and (column or not os.path.isdir(argument)):
+        if not re.search(r"[./\\:]", argument):
+            log(f"{argument}: is a file here, so its lines are translated")
+        # half a character is refused later, with the number of its line
+        texts = stream_text(argument)
+        return [text.encode(errors="surrogatepass") for text in texts]
+    if re.fullmatch(r"\S+\.[a-z]{2,5}(:\w+)?", argument) or os.path.isdir(argument):
+        what = "a folder" if os.path.isdir(argument) else "no file here"
+        log(f"{argument}: is {what}, so it is translated as a sentence")
+    return [os.fsencode(argument)]
+
+
 def translate_command(arguments: Namespace) -> int:
     """Translate the sentences or files in the arguments, or standard input.
 
@@ -217,16 +248,11 @@ def translate_command(arguments: Namespace) -> int:
     """
     share_one_heap()  # otherwise a long text would take more and more memory
     given: list[bytes] = []
-    for sentence in arguments.sentences:
-        if column_of(sentence) or os.path.isfile(sentence):
-            # half a character is refused later, with the number of its line
-            texts = stream_text(sentence)
-            given += (text.encode(errors="surrogatepass") for text in texts)
-        elif re.fullmatch(r"\S+\.[a-z]{2,5}", sentence):
-            what = "looks like the name of a file, but there is no such file"
-            raise DataError(sentence, what, "Check the name.")
-        else:
-            given.append(os.fsencode(sentence))
+    if arguments.sentences != ["-"]:  # line by line, as they arrive
+        for sentence in arguments.sentences:
+            given += lines_named(sentence)
+        if arguments.sentences and not given:
+            return 0  # from empty files
     translator = _load_model(arguments)
     if arguments.strict and translator.threshold is None:
         what = "is not calibrated, so --strict can't tell what not to rely on"
@@ -235,7 +261,7 @@ def translate_command(arguments: Namespace) -> int:
     search = translator.config.beam_size, translator.config.length_penalty
     number = doubtful = 0
     refused = False
-    for lines in [given] if given else read_available_lines(sys.stdin.buffer):
+    for lines in [given] if given else standard_input():
         if number == 0 and lines[0].startswith(_UTF16):
             do = "Save it as UTF-8, or pipe it through `iconv -f UTF-16 -t UTF-8`."
             raise DataError("input", "is UTF-16", do)
@@ -249,7 +275,7 @@ def translate_command(arguments: Namespace) -> int:
                 doubtful += 1
                 if doubtful <= _NOTES:
                     log(f"input, line {number}: {doubt}")
-            sys.stdout.buffer.write(" ".join(text.split()).encode() + b"\n")
+            sys.stdout.buffer.write(one_line(text).encode() + b"\n")
         sys.stdout.buffer.flush()
     if doubtful > _NOTES:
         log(f"input: don't rely on the translations of {doubtful} of {number} lines")
@@ -261,8 +287,12 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
     if arguments.dataset and (arguments.src or arguments.ref):
         what = "names a data set and files"
         raise DataError("command line", what, "Give --dataset, or --src and --ref.")
+    if arguments.split and not arguments.dataset:
+        do = "Leave it out, or give --dataset, too."
+        raise DataError("--split", "is a part of a data set, and none is named", do)
     if arguments.dataset:
-        return load_pairs(TrainingConfig(arguments.dataset), arguments.split)
+        config = TrainingConfig(arguments.dataset)
+        return load_pairs(config, arguments.split or "valid")
     if arguments.src and arguments.ref:
         return read_pairs(
             arguments.src, arguments.ref, blank=arguments.command == "evaluate"
@@ -363,10 +393,10 @@ def calibrate_command(arguments: Namespace) -> int:
 
 def attend_command(arguments: Namespace) -> int:
     """Write the page of ``explain`` for the sentences; print their translations."""
-    sentences = [
-        decode_line("sentence", number, os.fsencode(sentence))
-        for number, sentence in enumerate(arguments.sentences, 1)
-    ]
+    given: list[bytes] = []
+    for each in arguments.sentences:
+        given += sum(standard_input(), []) if each == "-" else [os.fsencode(each)]
+    sentences = [decode_line("sentence", i, line) for i, line in enumerate(given, 1)]
     if Path(arguments.out).suffix not in (".html", ".htm"):
         what = "is not the name of a web page"
         raise DataError(arguments.out, what, "Let it end in .html.")

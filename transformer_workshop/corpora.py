@@ -39,6 +39,7 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
+from transformer_workshop.spelling import tidied
 from transformer_workshop.tables import column_of, datasets_library, stream_text
 
 if TYPE_CHECKING:
@@ -208,14 +209,16 @@ def stream_parallel(
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of two text files or columns (``stream_text``), line by line.
 
-    Pairs with a blank side are left out, and their numbers said; ``blank``: yield them,
-    too. Raises DataError as ``read_parallel`` does but for a blank line.
+    Each sentence is ``tidied``, as what is translated later. Pairs with a blank side
+    are left out, and their numbers said; ``blank``: yield them, too. Raises DataError
+    as ``read_parallel`` does but for a blank line.
     """
     files, number, left_out = (src_file, tgt_file), 0, list[int]()
     place = "row" if any(map(column_of, files)) else "line"
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
+        src, tgt = tidied(src), tidied(tgt, target=True)
         for file, line in zip(files, (src, tgt), strict=True):
             if half := _HALF.search(line):
                 what = f"holds half a character ({half[0]!r})"

@@ -52,6 +52,12 @@ class TrainingConfig:
     source_language: str | None = _free(
         None, "code of the source language, such as fr: for its sentence ends"
     )
+    by_sentence: bool | None = _free(
+        None, "translate sentence by sentence; if not said: all but own text"
+    )
+    respell: bool | None = _free(
+        None, "mend capitals, and ae for ä, first; if not said: all but own text"
+    )
     bpe_size: int = _setting(0, "size of the subword vocabulary; 0: words", 0, 10**6)
     min_freq: int = _setting(2, "how often a word must occur to get an id", 1, 10**6)
     max_tokens: int = _setting(128, "longest sentence, with <s> and </s>", 3, 10**5)
@@ -272,6 +278,7 @@ SCALES = (
     Scale(float("inf"), 32000, 6, 512, 2048, 8, 0.1, 25000, 7e-4, 2, 100_000),
 )
 SIZES = "N d_model d_ff h norm_first positions tie block bpe_size max_tokens".split()
+SEARCH = "beam_size length_penalty source_language by_sentence respell".split()
 FILES = {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}
 
 
@@ -292,10 +299,14 @@ def choose_config(preset: str | None = None, **given: Any) -> TrainingConfig:
     toy = given.get("dataset", "captions") == "captions"
     name = preset or ("tiny" if toy else "small")
     config = TrainingConfig.of(name)
-    folder = f"runs/{given.get('dataset', config.dataset)}"
+    folder, sizes = f"runs/{given.get('dataset', config.dataset)}", {}
     if preset or given.get("dataset") != "files":
         folder += f"-{name}"
-    return dataclasses.replace(config, **{"run_dir": folder} | given)
+    elif "d_model" in given:
+        sizes = {"h": 1}  # until fit_to_data chooses it
+    elif isinstance(heads := given.get("h"), int):
+        sizes = {"d_model": max(1, heads)}  # likewise
+    return dataclasses.replace(config, **{"run_dir": folder} | sizes | given)
 
 
 def run_settings(folder: Path) -> dict[str, Any]:

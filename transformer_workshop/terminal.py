@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from transformer_workshop import __version__
-from transformer_workshop.settings import CONFIGS, SCALES, TrainingConfig, default_model
+from transformer_workshop.settings import (
+    CONFIGS,
+    SCALES,
+    SEARCH,
+    TrainingConfig,
+    default_model,
+)
 
 VERSION = __version__
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingConfig)}
@@ -65,7 +71,7 @@ def _add_settings(
     types = typing.get_type_hints(TrainingConfig)
     for name in names:
         kind = (typing.get_args(types[name]) or [types[name]])[0]  # str | None: str
-        options: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+        options: dict[str, Any] = {"action": _StoreEither}
         if kind is not bool:
             choices = _FIELDS[name].metadata["allowed"] if kind is str else ()
             options = {
@@ -83,9 +89,31 @@ class _Refused(Exception):
 
 
 class _CommandLine(argparse.ArgumentParser):
-    """A parser that raises its errors."""
+    """A parser that raises its errors, and takes each flag once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, allow_abbrev=False)
+        self.given: set[str] = set()  # what flags have set
+        self.register("action", None, _Store)
+        self.register("action", "store_true", _StoreTrue)
+
+    def parse_known_args(self, *given: Any) -> Any:  # type: ignore[override]
+        """Begin anew: no flag was there yet."""
+        self.given.clear()
+        return super().parse_known_args(*given)
+
+    def take(self, flag: str | None, sets: str) -> None:
+        """Refuse a flag that was there before: one of its values would be lost."""
+        if flag and sets in self.given:
+            self.error(f"{flag} is given twice: give it once, as only one counts")
+        self.given.add(sets)
 
     def error(self, message: str) -> typing.NoReturn:
+        about = {
+            flag: each.help for each in self._actions for flag in each.option_strings
+        }
+        if found := re.fullmatch("argument (--.*): expected one argument", message):
+            message += f" ({found[1]}: {about[found[1]]})"
         message = f"command line: {message}. See {self.prog} --help."
         raise _Refused(message)
 
@@ -99,6 +127,28 @@ class _CommandLine(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
+class _Once(argparse.Action):
+    """An action that refuses a flag that was there before."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: Any = None
+    ) -> None:
+        parser.take(option_string, self.dest)
+        super().__call__(parser, namespace, values, option_string)  # type: ignore[safe-super]
+
+
+class _Store(_Once, argparse._StoreAction):
+    """Store a flag's value."""
+
+
+class _StoreTrue(_Once, argparse._StoreTrueAction):
+    """Store that a flag is given."""
+
+
+class _StoreEither(_Once, argparse.BooleanOptionalAction):
+    """Store whether a flag is given with no- or without."""
+
+
 def _command_line() -> _CommandLine:
     """Return the parser for all commands."""
     parser = _CommandLine(prog="annotated-transformer")
@@ -107,9 +157,7 @@ def _command_line() -> _CommandLine:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
 
     def add(name: str, about: str, *parents: Any, more: str = "") -> _CommandLine:
-        command = commands.add_parser(
-            name, help=about, parents=parents, allow_abbrev=False
-        )
+        command = commands.add_parser(name, help=about, parents=parents)
         command.description = f"{about}. {more}"
         command.set_defaults(parser=command)
         return command
@@ -120,13 +168,13 @@ def _command_line() -> _CommandLine:
     model.add_argument("--model", type=Path, default=default_model(), help=about)
     model.set_defaults(device="auto")
     search = _CommandLine(add_help=False, parents=[model])
-    _add_settings(search, ["beam_size", "length_penalty", "source_language", "device"])
+    _add_settings(search, [*SEARCH, "device"])
     pairs = _CommandLine(add_help=False)
     pairs.add_argument("--src", help="file of sentences, one per line, or TABLE:COLUMN")
     pairs.add_argument("--ref", help="file of reference translations, line by line")
     pairs.add_argument("--dataset", help="multi30k or captions, instead of two files")
     splits, about = ("valid", "test"), "part of the dataset [valid]"
-    pairs.add_argument("--split", default="valid", choices=splits, help=about)
+    pairs.add_argument("--split", choices=splits, help=about)
 
     more = "[In brackets: the value that is used, by preset where these differ.]"
     train = add("train", "Train a model or resume a run", more=more)
@@ -162,11 +210,11 @@ def _command_line() -> _CommandLine:
     prepare.add_argument("--workers", type=int, default=1, help="processes [1]")
 
     more = (
-        "The default model can translate captions of pictures and little else; a note "
-        "names the lines whose translation not to rely on."
+        "The default model can translate captions of pictures and little else; notes "
+        "name the first ten lines whose translation not to rely on, then their number."
     )
     translate = add("translate", "Translate lines of text", search, more=more)
-    about = "sentences, files, or TABLE:COLUMN [standard input]"
+    about = "sentences, files, TABLE:COLUMN, or -: standard input [-]"
     translate.add_argument("sentences", nargs="*", help=about)
     about = "exit with status 1 if a translation is not to be relied on"
     translate.add_argument("--strict", action="store_true", help=about)
@@ -181,7 +229,7 @@ def _command_line() -> _CommandLine:
 
     attend = add("attend", "Draw what the model looks at", model)
     _add_settings(attend, ["device"])
-    attend.add_argument("sentences", nargs="+", help="one or more sentences")
+    attend.add_argument("sentences", nargs="+", help="sentences, or -: standard input")
     page = "attention.html"
     attend.add_argument("--out", default=page, help=f"file to write [{page}]")
 

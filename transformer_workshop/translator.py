@@ -25,7 +25,6 @@ from annotated_transformer import (
     END,
     PAD,
     START,
-    UNK,
     DataError,
     EncoderDecoder,
     LearnedPositions,
@@ -56,6 +55,7 @@ from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.modern import modern_model
 from transformer_workshop.settings import load_config
 from transformer_workshop.speed import map_in_threads, optimize_for_cpu
+from transformer_workshop.spelling import one_line, respell, split_sentences, tidied
 
 if TYPE_CHECKING:
     from transformer_workshop.settings import TrainingConfig
@@ -143,89 +143,6 @@ def build_model(
     return model
 
 
-@functools.cache
-def _sentencizer(language: str) -> Any:
-    """Return spaCy's rules for sentence ends; abbreviations don't end one."""
-    spacy = optional_import("spacy")
-    try:
-        rules = spacy.blank(language)
-    except ImportError:  # unknown, or it needs a package of its own
-        rules = spacy.blank("xx")  # for any language
-    rules.add_pipe("sentencizer")
-    return rules
-
-
-# A Chinese or Japanese sentence ends without a space, except before a closing bracket.
-_FULL_STOP = re.compile(r"(?<=[。！？])(?![。！？」』）”])")
-
-
-_TITLE = re.compile(r"\b[B-DF-HJ-NP-TV-Z][b-df-hj-np-tv-xz]{1,3}\.\s*$")  # Dr., Mrs.
-
-
-def split_sentences(line: str, language: str = "de") -> list[str]:
-    """Split a line at its sentence ends; a blank line has no sentences.
-
-    Ends are those of spaCy's rules for the language, but for titles without a vowel,
-    and 。！？ in any.
-    """
-    found: list[str] = []
-    for part in _FULL_STOP.split(line):
-        if re.search(r"[.!?…؟।॥۔።]\S{0,9}\s+\S", part):
-            opening = ""  # spaCy counts it among the marks that end the one before
-            for each in _sentencizer(language)(part).sents:
-                text = opening + each.text_with_ws
-                found.append("" if _TITLE.search(text) else text.rstrip(" ¿¡„«“‚‘(["))
-                opening = text[len(found[-1]) :].lstrip()
-            found[-1] = f"{found[-1]} {opening}".strip()
-        else:
-            found.append(part)
-    return [sentence for sentence in found if sentence.strip()]
-
-
-_TYPED = {"ae": "ä", "oe": "ö", "ue": "ü", "Ae": "Ä", "Oe": "Ö", "Ue": "Ü", "ss": "ß"}
-_WORD = r"[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # letters and combining marks
-
-
-def respell(sentence: str, text: Text, language: str = "de") -> str:
-    """Return a sentence in the spelling that the model's vocabulary knows best.
-
-    If the sentence is all capitals, or has none, each word gets ordinary case. In
-    German, umlauts and ß that were typed as ae, oe, ue, and ss come back. Whatever
-    the vocabulary knows as it is stays as it is.
-    """
-    typed_as = _TYPED if language == "de" else {}
-    recase = sentence.isupper() or sentence.islower()
-
-    def cost(word: str) -> tuple[int, int, int]:
-        ids = text.vocab_src(text.tokenizer_src.tokenize(word))
-        return ids.count(UNK), len(ids), ids[0]  # frequent tokens have low ids
-
-    def best(match: re.Match[str]) -> str:
-        word = match[0]
-        spellings = {word, word.lower(), word.capitalize()} if recase else {word}
-        for typed, letter in typed_as.items():
-            spellings |= {spelling.replace(typed, letter) for spelling in spellings}
-        if spellings == {word}:
-            return word
-        # if several cost the same, the word as typed
-        chosen = min(spellings, key=lambda each: (cost(each), each != word, each))
-        if recase:
-            return chosen
-        (unknown, tokens, _), (still_unknown, fewer, _) = cost(word), cost(chosen)
-        # one subword less can be chance (ritüllen for rituellen); a known word isn't
-        saved = 1 if fewer == 1 else 2
-        better = still_unknown < unknown or tokens - fewer >= saved
-        return chosen if better else word
-
-    found = re.sub(_WORD, best, sentence)
-    if recase and (first := re.search(_WORD, found)):
-        capital = first[0].capitalize()
-        unknown, tokens, _ = cost(capital)
-        if not unknown and tokens <= cost(first[0])[1]:
-            found = found.replace(first[0], capital, 1)
-    return found
-
-
 Decoded = tuple[list[int], float]  # a translation's ids and its confidence
 
 
@@ -271,7 +188,7 @@ class Translator:
 
         ``line`` is the number that the error mentions.
         """
-        ids = self.text.encode(sentence)
+        ids = self.text.encode(tidied(sentence))
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
             where = f"sentence {sentence[:30]!r}…"
@@ -304,9 +221,23 @@ class Translator:
         return self.translate_ids(encoded, beam_size, length_penalty)
 
     def sentences(self, line: str) -> list[str]:
-        """Split a line, and spell its sentences as the model knows them."""
-        parts = split_sentences(line, self.language)
-        return [respell(sentence, self.text, self.language) for sentence in parts]
+        """Return what the model reads of a line: its sentences, as it knows them.
+
+        A model of a text of one's own reads the whole line as it is, apart from what
+        ``tidied`` does to training text, too. The settings ``by_sentence`` and
+        ``respell`` change that.
+        """
+        found = [tidied(line)]
+        if self.adapts("by_sentence"):
+            found = split_sentences(found[0], self.language)
+        if self.adapts("respell"):
+            found = [respell(each, self.text, self.language) for each in found]
+        return [sentence for sentence in found if sentence]
+
+    def adapts(self, setting: str) -> bool:
+        """Return whether lines are changed by a setting, by_sentence or respell."""
+        chosen = getattr(self.config, setting)
+        return self.config.dataset != "files" if chosen is None else chosen
 
     def translate_ids(
         self, lines: Sequence[list[list[int]]],
@@ -322,7 +253,7 @@ class Translator:
         for line in lines:
             parts = list(islice(decoded, len(line)))
             text = " ".join(self.text.decode(ids) for ids, _ in parts)
-            text = re.sub("(?<=[。！？]) ", "", text)
+            text = unicodedata.normalize("NFC", re.sub("(?<=[。！？]) ", "", text))
             confidence = min((confidence for _, confidence in parts), default=1.0)
             faults = (
                 self.fault(row, ids) for row, (ids, _) in zip(line, parts, strict=True)
@@ -486,7 +417,7 @@ def evaluate(
     if out is not None:
         lines = [""] * len(pairs)
         for number, text in zip(encoded, translations, strict=True):
-            lines[number - 1] = " ".join(text.split())
+            lines[number - 1] = one_line(text)
         try:
             write_atomically(out, "".join(f"{line}\n" for line in lines).encode())
         except DataError as error:

@@ -28,6 +28,7 @@ from annotated_transformer import (
 )
 from transformer_workshop.files import log, write_atomically
 from transformer_workshop.pictures import CHART_COLORS, theme
+from transformer_workshop.spelling import tidied
 from transformer_workshop.translator import Translator, load_translator
 
 if TYPE_CHECKING:
@@ -376,7 +377,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         translator = load_translator(translator)
     found = Explanation(list(sentences), [], [])
     for number, sentence in enumerate(sentences, 1):
-        if not sentence.strip():
+        if not tidied(sentence):
             raise DataError("sentence", "is blank", "Give one with words.")
         ids = translator.check(sentence)
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
