@@ -24,6 +24,8 @@ from transformer_workshop.corpora import (
     load_pairs,
     prepare_store,
     read_pairs,
+    usual_ratio,
+    with_faults,
 )
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
@@ -808,6 +810,15 @@ def write_sides(folder, pairs):
         text = "".join(f"{line}\n" for line in lines)
         (folder / side).write_text(text, encoding="utf-8")
     return [str(folder / side) for side in "ab"]
+
+
+def test_odd_lengths_are_measured_by_the_usual_ratio():
+    """Where translations are three times as short, only another ratio is odd."""
+    words = [f"{i:0>3}" for i in range(50)]
+    pairs = [(" ".join([word] * 30), " ".join([word] * 10)) for word in words]
+    assert {why for _, why in with_faults(pairs, usual_ratio(pairs))} == {""}
+    [*_, (_, why)] = with_faults([*pairs, ("999", "9" * 120)], usual_ratio(pairs))
+    assert why == "of odd length"
 
 
 def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
