@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import annotated_transformer as at
 from transformer_workshop.files import read_json, save_tensors
 from transformer_workshop.runs import average_checkpoints
-from transformer_workshop.settings import CONFIGS
+from transformer_workshop.settings import CONFIGS, run_settings
 
 TEXTS = [
     "Ein Hund läuft über die Wiese.",
@@ -554,7 +554,7 @@ def stored(file, *runs):
 
 
 def configs(*runs):
-    return [settings["config"] for settings in stored("config.json", *runs)]
+    return [run_settings(RESULTS / run)["config"] for run in runs]
 
 
 def changed(one, other):
@@ -580,9 +580,8 @@ def test_the_runs_of_2026_differ_in_their_seed_alone():
     for runs in (SEEDS, ["multi30k-2026", "multi30k-2026-again"]):
         first, *others = configs(*runs)
         assert all(changed(each, first) == {"seed"} for each in others)
-    [recipe] = stored("config.json", "multi30k-2026")
-    preset = dataclasses.asdict(CONFIGS["2026"])
-    assert changed(recipe["config"], preset) == set()
+    [recipe] = configs("multi30k-2026")
+    assert changed(recipe, dataclasses.asdict(CONFIGS["2026"])) == set()
     for ours, older in zip(comparable(*SEEDS), comparable(*DIVERSIFIED), strict=True):
         assert min(x["bleu"] for x in ours) > max(x["bleu"] for x in older)
     bleu = [scores["bleu"] for scores in stored("evaluate.json", *SEEDS)]

@@ -54,7 +54,7 @@ def test_it_prints_a_translation_a_line_and_writes_the_page(tmp_path, monkeypatc
         ((SENTENCE, "--model", "nowhere"), "is not a folder"),
         ((SENTENCE, "--out", "/proc/page.html"), "can't be written"),
         ((SENTENCE, "--out", "page.pdf"), "Let it end in .html"),
-        (("Hund " * 200,), "has 203 tokens, the model takes 128"),
+        (("Hund " * 200,), "has 202 tokens, the model takes 128"),
         (("Hund \udcff",), "is not UTF-8"),
     ],
 )

@@ -307,18 +307,6 @@ def test_the_check_writes_nothing(built):
         (CHECK_FILE, "def check(", "def check(:", ["exercise_checks.py:22: "]),
         (ONE, "```console", "```bash", ["cell 5 (%%bash)", "```console"]),
         (ONE, "print(double(3))", "!ls", ["cell 4 (!ls)", "this would run"]),
-        (
-            TWO,
-            "    return double",
-            "    LOW = 0\n    return LOW + double",
-            ["02_second, cell 3 (import math)", "hides the exported `LOW`"],
-        ),
-        (
-            TWO,
-            "{circle(2):.3f}",
-            "{_SCALE}",
-            ["02_second, cell 5", "`_SCALE` is private to 01_first"],
-        ),
     ],
 )
 def test_an_edit_is_noticed(tree, file, old, new, words):
@@ -356,13 +344,13 @@ def test_what_ruff_and_mypy_find_is_said(tree):
     edit(tree / TWO, "return double(", "return 'a' + double(")
     tool(tree, "export_module")
     edit_cell(tree, lambda cell: cell.update(source="print(treble(3))"))
-    edit(tree / "tools/names.py", "import ast", "import ast, os")
+    edit(tree / "tools/links.py", "import re\n", "import re, json\n")
     done = tool(tree, "check", lint=True)
     for words in (
         (f"{MODULE}:", "`Path`", "F821"),
         (f"{MODULE}:", "[operator]"),
         ("notebooks/01_first.ipynb:cell 4:1:7: F821",),
-        ("tools/names.py:8:", "`os`"),
+        ("tools/links.py:", "`json`"),
     ):
         lines = done.stdout.splitlines()
         assert any(all(word in line for word in words) for line in lines), done.stdout
@@ -382,16 +370,6 @@ def test_notebooks_and_sources_come_in_pairs(tree):
     refused(tree, "01_first: not executed yet")
     refused(tree, "03_third: there is no .md")
     refused(tree, "solutions/01_first: there is no .md")
-
-
-def test_an_underscored_name_in_another_cell_or_program(tree):
-    edit(tree / TWO, "import double\n", "import double, _SCALE\n")
-    assert "is private" not in tool(tree, "check").stdout  # a cell may import it
-    (tree / "benchmarks").mkdir()
-    (tree / "benchmarks/speed.py").write_text(
-        "import annotated_transformer as at\n\nprint(at.double(1), at._SCALE)\n"
-    )
-    refused(tree, "benchmarks/speed.py: `_SCALE` is private")
 
 
 # What makes outputs stale: what the code uses, as the chapters export it now

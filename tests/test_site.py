@@ -71,7 +71,7 @@ def site(tmp_path_factory) -> Path:
 def test_a_site_without_solutions_has_none(site):
     """Gather its pages, without building them again."""
     root = site.parent.parent
-    program = "import build; print(build.gather('en', '', with_solutions=False))"
+    program = "import build; print(build.gather('en', with_solutions=False))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=root,

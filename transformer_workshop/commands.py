@@ -294,9 +294,14 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
         config = TrainingConfig(arguments.dataset)
         return load_pairs(config, arguments.split or "valid")
     if arguments.src and arguments.ref:
-        return read_pairs(
+        pairs = read_pairs(
             arguments.src, arguments.ref, blank=arguments.command == "evaluate"
         )
+        if not any(src.strip() and tgt.strip() for src, tgt in pairs):
+            what = "have no line with a sentence on both sides"
+            do = "Give sentences and their translations."
+            raise DataError(f"{arguments.src}, {arguments.ref}", what, do)
+        return pairs
     given = arguments.src or arguments.ref
     what = "names only one file" if given else "there is nothing to evaluate on"
     raise DataError("command line", what, "Give --src and --ref, or --dataset.")
