@@ -113,7 +113,7 @@ def averaging_chart(
     labels = pd.concat([level, usual]).query(f"epoch == {averaged[0]}")
     notes = alt.Chart(labels).mark_text(align="right", dx=-8)
     notes = notes.encode(x, y, text="label")
-    title = "Averaging beats the average checkpoint, but not the last one"
+    title = "The averaged weights beat their average checkpoint"
     return (dots + line + dashes + notes).properties(title=title)
 
 
