@@ -13,33 +13,23 @@ results/ablations.json.
 import argparse
 import copy
 import dataclasses
-import itertools
-import shutil
-import signal
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import sacrebleu
 import torch
 from torch import nn
-from tqdm import tqdm
 
 import annotated_transformer as at
+from transformer_workshop.comparison import compare
 from transformer_workshop.corpora import load_examples, load_pairs
-from transformer_workshop.files import log, read_json, write_atomically, write_json
+from transformer_workshop.files import read_json, write_atomically, write_json
 from transformer_workshop.machine import describe_environment
-from transformer_workshop.runs import raise_on_signal, schedule_of
 from transformer_workshop.settings import CONFIGS, TrainingConfig
-from transformer_workshop.speed import (
-    LeanLabelSmoothing,
-    autocast,
-    choose_precision,
-    keep_freed_memory,
-    optimize_for_cpu,
-)
+from transformer_workshop.side_by_side import compute
+from transformer_workshop.speed import LeanLabelSmoothing, autocast, choose_precision
+from transformer_workshop.tasks import Translation, encoded
 from transformer_workshop.translator import (
     Translator,
     build_model,
@@ -99,10 +89,11 @@ def settings_of(name: str, steps: int) -> dict[str, Any]:
     return settings | VARIANTS[name][1]
 
 
-def training_pairs(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return a share of the training pairs: the same few out of every ten."""
-    pairs = load_pairs(REFERENCE, "train")
-    return [p for i, p in enumerate(pairs) if i % 10 < 10 * settings["share"]]
+def task_of(settings: dict[str, Any]) -> Translation:
+    """Return what is learned, and how."""
+    names = [field.name for field in dataclasses.fields(Translation)]
+    task = Translation(**{name: settings[name] for name in names})
+    return dataclasses.replace(task, warmup=settings["warmup"] / settings["steps"])
 
 
 def train(settings: dict[str, Any]) -> tuple[Translator, list[nn.Module]]:
@@ -111,37 +102,21 @@ def train(settings: dict[str, Any]) -> tuple[Translator, list[nn.Module]]:
     known = {name: value for name, value in settings.items() if name in fields}
     blind = known["positions"] == "none"
     config = TrainingConfig(**known | ({"positions": "sinusoidal"} if blind else {}))
-    device, pairs = torch.device("cpu"), training_pairs(settings)
-    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
-    examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
+    task, steps = task_of(settings), settings["steps"]
+    text, _, _ = encoded(task)
     torch.manual_seed(config.seed)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     if blind:
         for embed in (model.src_embed, model.tgt_embed):
             embed[1].pe.zero_()
-    optimize_for_cpu(model)
-    steps = settings["steps"]
-    optimizer, scheduler = at.build_optimizer(model, schedule_of(config, steps))
-    criterion = LeanLabelSmoothing(len(text.vocab_tgt), at.PAD, config.smoothing)
-    loss = at.SimpleLossCompute(model.generator, criterion)
-    passes = (
-        at.batches(
-            examples, config.batch_tokens, at.epoch_draw(config.seed, epoch), device
-        )
-        for epoch in itertools.count()
-    )
-    stream = itertools.islice(itertools.chain.from_iterable(passes), steps)
+    ends = {(begun + 1) * steps // ROUNDS for begun in range(ROUNDS)}
     last: deque[nn.Module] = deque(maxlen=config.average)
-    with tqdm(stream, total=steps, unit="step", leave=False, disable=None) as bar:
-        batches = iter(bar)
-        for begun in range(ROUNDS):
-            length = (begun + 1) * steps // ROUNDS - begun * steps // ROUNDS
-            part = itertools.islice(batches, length)
-            with autocast(choose_precision(config.precision, device), device):
-                at.run_epoch(
-                    part, model, loss, optimizer, scheduler, max_norm=config.max_norm
-                )
-            last.append(copy.deepcopy(model))
+    device = torch.device("cpu")
+    with autocast(choose_precision(config.precision, device), device):
+        losses = task.train(model, config.base_lr, steps, config.seed)
+        for step, _ in enumerate(losses, 1):
+            if step in ends:
+                last.append(copy.deepcopy(model))
     return Translator(model, text, config), list(last)
 
 
@@ -169,52 +144,13 @@ def trained(name: str, steps: int, folder: Path) -> tuple[Translator, dict]:
     return translator, figures
 
 
-def compare(
-    translations: list[str], other: list[str], references: list[str]
-) -> dict[str, Any]:
-    """Measure how much better translations are than ``other``, on shared resamples.
-
-    ``difference`` is in BLEU, ``interval`` is the 95 % interval of its bootstrap, and
-    ``p`` is that of the paired bootstrap, as sacreBLEU computes it.
-    """
-    metric = sacrebleu.BLEU()
-    draws = np.random.default_rng(SEED).choice(
-        len(references), size=(RESAMPLES, len(references)), replace=True
-    )
-    now, resampled = [], []
-    for lines in (translations, other):
-        counts = np.array(metric._extract_corpus_statistics(lines, [references]))
-        now.append(metric.corpus_score(lines, [references]))
-        sums = (counts[draw].sum(0) for draw in draws)
-        resampled.append([metric._compute_score_from_stats(s).score for s in sums])
-    difference = now[0].score - now[1].score
-    apart = np.sort(np.subtract(*resampled))
-    size = np.abs(apart)
-    by_chance = (size - size.mean() > abs(difference)).sum().item()
-    cut = RESAMPLES // 40
-    return {
-        "bleu": round(now[0].score, 2),
-        "length": round(now[0].sys_len / now[0].ref_len, 4),
-        "difference": round(difference, 2),
-        "interval": [round(apart[i].item(), 2) for i in (cut, -cut - 1)],
-        "p": round((by_chance + 1) / (RESAMPLES + 1), 4),
-        "signature": str(metric.get_signature()),
-    }
-
-
-def is_done(folder: Path, settings: dict[str, Any]) -> bool:
-    """Return whether a folder holds the result of these settings."""
-    path = folder / "result.json"
-    return path.exists() and completed(read_json(path)["settings"]) == settings
-
-
 def completed(settings: dict[str, Any]) -> dict[str, Any]:
     """Return stored settings, with defaults for those that have been added since."""
     return dataclasses.asdict(TrainingConfig()) | settings
 
 
-def make(name: str, steps: int, runs: Path) -> None:
-    """Train or decode a variant, and write its folder in ``runs``, the result last."""
+def make(name: str, steps: int, runs: Path) -> dict[str, Any]:
+    """Train or decode a variant in its folder in ``runs``; return its figures."""
     folder, first = runs / name, runs / FIRST
     pairs = load_pairs(REFERENCE, "valid")
     sources, references = map(list, zip(*pairs, strict=True))
@@ -238,7 +174,7 @@ def make(name: str, steps: int, runs: Path) -> None:
     text = "".join(f"{line}\n" for line in lines)
     write_atomically(folder / "valid.en", text.encode())
     base = at.read_lines(first / "valid.en")
-    result = {
+    return {
         "variant": name,
         "group": VARIANTS[name][0],
         "changed": VARIANTS[name][1],
@@ -248,13 +184,22 @@ def make(name: str, steps: int, runs: Path) -> None:
         "commit": describe_environment()["commit"],
         "settings": settings,
     }
-    write_json(folder / "result.json", result)
+
+
+def finished(runs: Path, steps: int) -> dict[str, dict[str, Any]]:
+    """Return the figures of the variants that have been made with these settings."""
+    found = {}
+    for name in VARIANTS:
+        path = runs / name / "result.json"
+        record = read_json(path) if path.exists() else {"settings": {}}
+        if completed(record["settings"]) == settings_of(name, steps):
+            found[name] = record
+    return found
 
 
 def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:
     """Write the figures of all finished variants to one file, and return them."""
-    done = [n for n in VARIANTS if is_done(runs / n, settings_of(n, steps))]
-    records = [read_json(runs / name / "result.json") for name in done]
+    records = list(finished(runs, steps).values())
     reference, signature = records[0]["settings"], records[0]["signature"]
     for record in records:
         del record["settings"], record["signature"]
@@ -289,39 +234,31 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def run(names: list[str], steps: int, runs: Path, out: Path) -> None:
-    """Run each unfinished variant, and update the summary after each."""
-    for name in dict.fromkeys([FIRST, *names]):
-        folder = runs / name
-        if is_done(folder, settings_of(name, steps)):
-            continue
-        log(f"{name} …")
-        shutil.rmtree(folder, ignore_errors=True)  # from other settings, or interrupted
-        make(name, steps, runs)
-        sum_up(runs, steps, out)
-    print(table(sum_up(runs, steps, out)))
-
-
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     folder = at.project_folder()
     parser.add_argument("--only", nargs="+", choices=VARIANTS, metavar="NAME")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--runs", type=Path, default=folder / "runs" / "ablations")
-    out = folder / "results" / "ablations.json"
-    parser.add_argument("--out", type=Path, default=out)
+    parser.add_argument("--out", type=Path, help="[results/ablations.json, if all]")
     given = parser.parse_args()
     if given.steps < ROUNDS:
         parser.error(f"--steps must be at least {ROUNDS}, one step per round")
-    torch.set_num_threads(REFERENCE.threads)
-    keep_freed_memory()
-    try:
-        with raise_on_signal():
-            run(given.only or list(VARIANTS), given.steps, given.runs, given.out)
-    except KeyboardInterrupt as stop:
-        log("Stopped. Run the same command to continue; finished variants are kept.")
-        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
-    return 0
+    stored = folder / "results" / "ablations.json"
+    whole = not given.only and given.steps == STEPS
+    out = given.out or (stored if whole else given.runs / "ablations.json")
+
+    def wanted() -> dict[Path, tuple]:
+        done = finished(given.runs, given.steps)
+        names = given.only or VARIANTS if FIRST in done else [FIRST]
+        return {
+            given.runs / name / "result.json": (name, given.steps, given.runs)
+            for name in names
+            if name not in done
+        }
+
+    compute(wanted, make)
+    print(table(sum_up(given.runs, given.steps, out)))
 
 
 if __name__ == "__main__":

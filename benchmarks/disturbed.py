@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ablations import compare
 from challenge import MODELS
 
 import annotated_transformer as at
+from transformer_workshop.comparison import compare
 from transformer_workshop.corpora import load_pairs
 from transformer_workshop.files import fingerprint, write_atomically, write_json
 from transformer_workshop.machine import describe_environment

@@ -13,6 +13,7 @@ if the grammar that generated the captions could have produced it
 import argparse
 import contextlib
 import dataclasses
+import functools
 import itertools
 import sys
 import time
@@ -20,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 import annotated_transformer as at
 from annotated_transformer import END
+from transformer_workshop.experiments import experiment
 from transformer_workshop.files import (
     fingerprint,
     log,
@@ -33,6 +34,7 @@ from transformer_workshop.files import (
     write_json,
 )
 from transformer_workshop.machine import describe_environment
+from transformer_workshop.tasks import Continuation, english_captions
 
 FOLDER = at.project_folder()
 sys.path.insert(0, str(FOLDER / "data" / "captions"))
@@ -92,46 +94,24 @@ class OlderGPT(at.GPT):
 KINDS = {"2017": OlderGPT, "today": at.GPT}
 
 
-@dataclasses.dataclass
-class Captions:
-    """The stream to learn from, its words, and what is in it."""
-
-    stream: Tensor
-    vocab: at.Vocabulary
-    tokenizer: Any
-    training: set[str]
-    held_out: Tensor  # ids of the validation split
-
-
-def load_captions() -> Captions:
-    _, tokenizer = at.load_tokenizers()
-    lines, held_out = (
-        at.read_lines(at.data_file("captions", f"{split}.en"))
-        for split in ("train", "valid")
-    )
-    stream, vocab = at.token_stream(lines, tokenizer)
-    words = [[*vocab(tokenizer.tokenize(line)), END] for line in held_out]
-    ids = torch.tensor([END, *(i for line in words for i in line)])
-    return Captions(stream, vocab, tokenizer, set(lines), ids)
-
-
-def draw(model: at.GPT, captions: Captions, number: int, **dials: Any) -> list[str]:
+def draw(model: at.GPT, number: int, **dials: Any) -> list[str]:
     """Draw sentences, the same random numbers for any dials and any model."""
     prompt = torch.full((number, 1), END)
     dials["draw"] = torch.Generator().manual_seed(0)
     ids = at.generate(model, prompt, LONGEST, END, **dials)
     words = [[i for i in row if i != END] for row in ids[:, 1:].tolist()]
-    vocab, tokenizer = captions.vocab, captions.tokenizer
+    _, vocab, tokenizer, _ = english_captions()
     return [tokenizer.detokenize(vocab.tokens(row)) for row in words]
 
 
-def judge(samples: list[str], captions: Captions) -> dict[str, float]:
+def judge(samples: list[str]) -> dict[str, float]:
     """Return shares of samples, in percent; those that repeat another count once."""
     possible = {line for line in set(samples) if could_say(line)}
-    new = possible - captions.training
+    training = training_sentences()
+    new = possible - training
     shares = {
         "possible": sum(line in possible for line in samples),
-        "in the training set": sum(line in captions.training for line in samples),
+        "in the training set": sum(line in training for line in samples),
         "possible, new": sum(line in new for line in samples),
         "possible, new, distinct": len(new),
         "distinct": len(set(samples)),
@@ -139,20 +119,31 @@ def judge(samples: list[str], captions: Captions) -> dict[str, float]:
     return {name: round(100 * n / len(samples), 1) for name, n in shares.items()}
 
 
-def loss(model: at.GPT, ids: Tensor) -> float:
-    """Return the mean loss in nats, in windows of 64 tokens."""
-    whole = ids[: (len(ids) - 1) // 64 * 64 + 1]
-    with at.in_mode(model, training=False):
-        logits = model(whole[:-1].view(-1, 64)).flatten(0, 1)
-        return round(F.cross_entropy(logits, whole[1:]).item(), 3)
+@functools.cache
+def training_sentences() -> set[str]:
+    return set(at.read_lines(at.data_file("captions", "train.en")))
 
 
-def run(seed: int, captions: Captions) -> tuple[at.GPT, dict[str, Any]]:
+@dataclasses.dataclass(frozen=True)
+class Sentences(Continuation):
+    """A GPT is judged by what it says, too."""
+
+    def judge(self, model: at.GPT) -> dict[str, float]:
+        samples = draw(model, SAMPLES, temperature=0.5)
+        return super().judge(model) | judge(samples)
+
+
+def loss(model: at.GPT) -> float:
+    return round(Continuation().judge(model)[Continuation.unit], 3)
+
+
+def run(seed: int) -> tuple[at.GPT, dict[str, Any]]:
     """Train from a seed; return the model in 16 bits and what was measured."""
+    stream, vocab, *_ = english_captions()
     torch.manual_seed(seed)
-    model = at.GPT(len(captions.vocab), **SIZES)
+    model = at.GPT(len(vocab), **SIZES)
     started, spent = time.process_time(), 0.0
-    updates = at.train_gpt(model, captions.stream, UPDATES, seed=seed)
+    updates = at.train_gpt(model, stream, UPDATES, seed=seed)
     stages: list[dict[str, Any]] = []
     losses: list[float] = []
     result: dict[str, Any] = {"seed": seed, "weights": at.count_parameters(model)}
@@ -160,11 +151,11 @@ def run(seed: int, captions: Captions) -> tuple[at.GPT, dict[str, Any]]:
         while len(losses) < stage:
             losses.append(next(updates)[1])
         spent += time.process_time() - started
-        samples = draw(model, captions, SAMPLES, temperature=0.5)
+        samples = draw(model, SAMPLES, temperature=0.5)
         stages.append({
             "updates": stage, "training loss": round(losses[-1], 3) if losses else None,
-            "validation loss": loss(model, captions.held_out),
-            "first samples": samples[:5], **judge(samples, captions),
+            "validation loss": loss(model),
+            "first samples": samples[:5], **judge(samples),
         })  # fmt: skip
         started = time.process_time()
     for p in model.parameters():
@@ -172,31 +163,32 @@ def run(seed: int, captions: Captions) -> tuple[at.GPT, dict[str, Any]]:
     result |= {
         "cpu_seconds": round(spent), "stages": stages,
         "losses": [round(mean_of(losses, i), 3) for i in range(10, UPDATES + 1, 10)],
-        "validation loss in 16 bits": loss(model, captions.held_out),
+        "validation loss in 16 bits": loss(model),
     }  # fmt: skip
     result["dials"] = [
-        {"dial": name, **judge(draw(model, captions, SAMPLES, **dials), captions)}
+        {"dial": name, **judge(draw(model, SAMPLES, **dials))}
         for name, dials in DIALS.items()
     ]
     return model, result
 
 
-def samples_of_each(seeds: list[int], captions: Captions, path: Path) -> dict[str, Any]:
+def samples_of_each(seeds: list[int], path: Path) -> dict[str, Any]:
     """Train from each seed, keep the weights of the first, and judge all samples."""
     runs = []
     for seed in seeds:
-        model, result = run(seed, captions)
+        model, result = run(seed)
         runs.append(result)
         log(f"seed {seed}: {result['cpu_seconds']} CPU seconds of training")
         if len(runs) == 1:
             half = {name: p.half() for name, p in model.state_dict().items()}
             path.parent.mkdir(exist_ok=True)
             save_tensors(path, half)
+    stream, vocab, *_ = english_captions()
     return {
         "sizes": SIZES, "updates": UPDATES, "samples": SAMPLES,
-        "words": len(captions.vocab), "tokens": len(captions.stream),
+        "words": len(vocab), "tokens": len(stream),
         "weights": fingerprint(path.read_bytes()),
-        "training sentences repeated by the grammar": of_the_grammar(captions),
+        "training sentences repeated by the grammar": of_the_grammar(),
         "runs": runs,
     }  # fmt: skip
 
@@ -205,32 +197,31 @@ def mean_of(losses: list[float], end: int) -> float:
     return sum(losses[end - 10 : end]) / 10
 
 
-def compare(seeds: list[int], captions: Captions) -> list[dict[str, Any]]:
+def compare(seeds: list[int]) -> list[dict[str, Any]]:
     """Train GPTs of both kinds of block from each seed at each rate."""
+    builders = {name: functools.partial(kind, **SIZES) for name, kind in KINDS.items()}
+    found = experiment(
+        builders, Sentences(), updates=UPDATES, seeds=seeds, rates=RATES
+    ).results
     rows = []
-    for rate, (name, kind), seed in itertools.product(RATES, KINDS.items(), seeds):
-        torch.manual_seed(seed)
-        model = kind(len(captions.vocab), **SIZES)
-        for _ in at.train_gpt(model, captions.stream, UPDATES, peak=rate, seed=seed):
-            pass
+    for rate, name, seed in itertools.product(RATES, KINDS, seeds):
+        record = found[name][rate][seed]
+        nats, *shares = record["measured"].items()
         rows.append({
-            "block": name, "rate": rate, "seed": seed,
-            "weights": at.count_parameters(model),
-            "validation loss": loss(model, captions.held_out),
-            **judge(draw(model, captions, SAMPLES, temperature=0.5), captions),
+            "block": name, "rate": rate, "seed": seed, "weights": record["parameters"],
+            "validation loss": round(nats[1], 3), **dict(shares),
         })  # fmt: skip
-        log(f"{name}, rate {rate}, seed {seed}: {rows[-1]['validation loss']} nats")
     return rows
 
 
-def of_the_grammar(captions: Captions, number: int = 2000) -> float:
+def of_the_grammar(number: int = 2000) -> float:
     """Return how often the grammar itself repeats a training sentence, in percent."""
     chance = grammar.Chooser(1)
     lines = []
     while len(lines) < number:
         with contextlib.suppress(grammar.Unfit):
             lines.append(grammar.compose(chance).line("en"))
-    return round(100 * sum(line in captions.training for line in lines) / number, 1)
+    return round(100 * sum(line in training_sentences() for line in lines) / number, 1)
 
 
 def main() -> None:
@@ -243,13 +234,12 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=weights)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    captions = load_captions()
     summary = read_json(given.out) if given.out.exists() else {}
     summary |= describe_environment()
     if "samples" in given.part:
-        summary |= samples_of_each(given.seeds, captions, given.weights)
+        summary |= samples_of_each(given.seeds, given.weights)
     if "blocks" in given.part:
-        summary["blocks"] = compare(given.seeds, captions)
+        summary["blocks"] = compare(given.seeds)
     write_json(given.out, summary)
 
 

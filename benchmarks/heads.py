@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ablations import compare
 from tqdm import tqdm
 
 import annotated_transformer as at
+from transformer_workshop.comparison import compare
 from transformer_workshop.corpora import load_pairs
 from transformer_workshop.files import fingerprint, log, write_json
 from transformer_workshop.machine import describe_environment

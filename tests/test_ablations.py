@@ -1,24 +1,21 @@
 """benchmarks/ablations.py: what it compares, how, and that nothing is done twice."""
 
 import dataclasses
-import json
-import random
 
 import pytest
 import sacrebleu
 import torch
-from sacrebleu.significance import PairedTest
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop import corpora, tasks
 from transformer_workshop.corpora import load_pairs
-from transformer_workshop.files import read_json
+from transformer_workshop.files import read_json, write_json
 from transformer_workshop.runs import count_updates
 from transformer_workshop.settings import TrainingConfig
 
 ROOT = at.project_folder()
 PAIRS = load_pairs(TrainingConfig(), "train")[:400]
-TEXT = [english for _, english in PAIRS[:120]]
 STORED = ROOT / "results" / "ablations.json"
 
 
@@ -27,67 +24,17 @@ def ablations(monkeypatch):
     """Load the program with a tiny reference and a few captions."""
     module = program("benchmarks/ablations.py")
     tiny = dataclasses.replace(
-        module.REFERENCE, bpe_size=300, N=1, d_model=16, d_ff=16, h=2, max_tokens=60,
-        warmup=5, batch_tokens=400, beam_size=3,
+        module.REFERENCE, dataset="captions", bpe_size=300, N=1, d_model=16, d_ff=16,
+        h=2, max_tokens=60, warmup=5, batch_tokens=400, beam_size=3,
     )  # fmt: skip
     splits = {"train": PAIRS, "valid": PAIRS[:10]}  # a KeyError for the test split
     monkeypatch.setattr(module, "REFERENCE", tiny)
-    monkeypatch.setattr(module, "load_pairs", lambda config, split: splits[split])
-    return module
-
-
-@pytest.fixture
-def run(ablations, tmp_path, monkeypatch):
-    """Call the program; return its status and what it wrote, if anything."""
-
-    def call(*arguments: str) -> tuple[int, dict | None]:
-        out = tmp_path / "ablations.json"
-        places = ["--runs", str(tmp_path / "runs"), "--out", str(out)]
-        argv = ["ablations.py", *arguments, *places]
-        monkeypatch.setattr("sys.argv", argv)
-        with torch.random.fork_rng():
-            status = ablations.main()
-        return status, json.loads(out.read_text()) if out.exists() else None
-
-    return call
-
-
-def worse(lines: list[str], share: float) -> list[str]:
-    """Leave a word out of some of the lines."""
-    draw = random.Random(0)
-    return [
-        " ".join(line.split()[1:]) if draw.random() < share else line for line in lines
-    ]
-
-
-# --- the comparison -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shares", [(0.5, 0.1), (0.3, 0.35)])
-def test_the_paired_bootstrap_is_sacrebleus(ablations, shares):
-    one, two = (worse(TEXT, share) for share in shares)
-    found = ablations.compare(one, two, TEXT)
-    systems = [("base", two), ("system", one)]
-    _, scores = PairedTest(systems, {"BLEU": sacrebleu.BLEU()}, [TEXT], "bs")()
-    base, system = scores["BLEU"]
-    assert found["bleu"] == pytest.approx(system.score, abs=0.005)
-    assert found["difference"] == pytest.approx(system.score - base.score, abs=0.01)
-    assert found["p"] == pytest.approx(system.p_value, abs=2e-3)
-    low, high = found["interval"]
-    assert low < found["difference"] < high
-    back = ablations.compare(two, one, TEXT)
-    assert back["difference"] == -found["difference"] and back["p"] == found["p"]
-    assert back["interval"] == pytest.approx([-high, -low], abs=0.011)
-
-
-def test_a_clear_difference_is_seen_and_a_tiny_one_is_not(ablations):
-    same = ablations.compare(TEXT, TEXT, TEXT)
-    assert same["bleu"] == 100 and same["length"] == 1
-    assert same["difference"] == 0 and same["interval"] == [0, 0]
-    one_word = [TEXT[0].upper(), *TEXT[1:]]
-    assert ablations.compare(worse(TEXT, 0.9), TEXT, TEXT)["p"] < 0.01
-    low, high = ablations.compare(one_word, TEXT, TEXT)["interval"]
-    assert low <= 0 <= high + 1e-9
+    for place in (module, tasks, corpora):
+        read = lambda config, split: splits[split]  # noqa: E731
+        monkeypatch.setattr(place, "load_pairs", read)
+    tasks.encoded.cache_clear()
+    yield module
+    tasks.encoded.cache_clear()
 
 
 # --- the variants -------------------------------------------------------------------
@@ -106,11 +53,18 @@ def test_a_variant_differs_in_what_it_says_alone(ablations):
 
 
 def test_shares_of_the_data_are_nested(ablations):
-    tenth, third, whole = (
-        ablations.training_pairs({"share": share}) for share in (0.1, 0.3, 1.0)
-    )
-    assert (len(tenth), len(third), len(whole)) == (40, 120, 400)
-    assert set(tenth) <= set(third) <= set(whole)
+    examples = {}
+    for name in ("10 % of the data", "30 % of the data", "reference"):
+        task = ablations.task_of(ablations.settings_of(name, 600))
+        text, found, _ = tasks.encoded(dataclasses.replace(task, max_tokens=128))
+        decode = text.tokenizer_src.detokenize
+        lines = {
+            decode(text.vocab_src.tokens([i for i in ids if i > 3])) for ids, _ in found
+        }
+        examples[name] = lines
+        assert len(found) == 400 * task.share
+    tenth, third, whole = examples.values()
+    assert tenth < third < whole
 
 
 def test_without_positions_the_encoder_reads_a_bag_of_words(ablations):
@@ -152,48 +106,41 @@ def test_the_reference_sees_each_pair_about_once():
 # --- the program --------------------------------------------------------------------
 
 
-def names(found: dict) -> list[str]:
-    return [record["variant"] for record in found["variants"]]
-
-
-@pytest.mark.multi30k
-def test_it_goes_on_after_an_interruption_and_does_nothing_twice(
-    run, ablations, monkeypatch
-):
-    train, begun = ablations.train, []
-
-    def stopping(settings):
-        begun.append(settings["smoothing"])
-        if len(begun) == 2:
-            raise KeyboardInterrupt
-        return train(settings)
-
-    monkeypatch.setattr(ablations, "train", stopping)
-    command = ["--steps", "20", "--only", "greedy", "no smoothing"]
-    status, found = run(*command)
-    assert status == 130 and begun == [0.1, 0.0]
-    assert names(found) == ["reference", "greedy"]  # which is decoded otherwise only
-    status, found = run(*command)
-    assert status == 0 and begun == [0.1, 0.0, 0.0]
-    assert names(found) == ["reference", "greedy", "no smoothing"]
-    assert run(*command) == (0, found) and len(begun) == 3
-    _, other = run("--steps", "21", "--only", "greedy")
-    assert names(other) == ["reference", "greedy"] and len(begun) == 4
-    assert {"commit", "versions", "processor", "command"} <= found.keys()
-    assert found["split"] == "valid"
-    reference, *others = found["variants"]
+def test_variants_are_compared_with_the_reference_and_kept(ablations, tmp_path):
+    runs, out = tmp_path / "runs", tmp_path / "ablations.json"
+    for name in ("reference", "greedy", "no averaging", "no smoothing"):
+        record = ablations.make(name, 20, runs)
+        write_json(runs / name / "result.json", record)
+        lines = at.read_lines(runs / name / "valid.en")
+        references = [english for _, english in PAIRS[:10]]
+        bleu = sacrebleu.corpus_bleu(lines, [references]).score
+        assert record["bleu"] == pytest.approx(bleu, abs=0.005)
+    assert len(ablations.finished(runs, 20)) == 4
+    assert ablations.finished(runs, 21) == {}
+    reference, *others = ablations.sum_up(runs, 20, out)
     assert "difference" not in reference and "p" not in reference
     for record in others:
         low, high = record["interval"]
         assert low <= high and 0 < record["p"] <= 1
         difference = record["bleu"] - reference["bleu"]
         assert record["difference"] == pytest.approx(difference, abs=0.02)
+    found = read_json(out)
+    assert {"commit", "versions", "processor", "command"} <= found.keys()
+    assert found["split"] == "valid" and len(found["variants"]) == 4
 
 
-def test_a_wrong_name_is_refused_with_the_right_ones(run, capsys):
-    with pytest.raises(SystemExit):
-        run("--only", "no sense")
-    assert "no averaging" in capsys.readouterr().err
+@pytest.mark.parametrize("arguments", [["--only", "greedy"], ["--steps", "20"]])
+def test_a_try_writes_no_tracked_results(ablations, monkeypatch, tmp_path, arguments):
+    written = []
+    monkeypatch.setattr(ablations, "compute", lambda *_: None)
+    monkeypatch.setattr(ablations, "table", lambda _: "")
+    monkeypatch.setattr(ablations, "sum_up", lambda *a: written.append(a[-1]))
+    argv = ["ablations.py", "--runs", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", [*argv, *arguments])
+    ablations.main()
+    monkeypatch.setattr("sys.argv", argv)
+    ablations.main()
+    assert written == [tmp_path / "ablations.json", STORED]
 
 
 # --- the stored results ---------------------------------------------------------------

@@ -5,11 +5,13 @@
 Executes chapters from several seeds on each of four processors, two at a time, and
 stores the value of each `finding` in each run. Three of the processors are simulated:
 environment variables choose other kernels of PyTorch and MKL, which round differently.
-Replaces what is stored of a chapter when all its runs have ended.
+Each run is kept in runs/findings/ until the chapter changes, so that one goes on where
+it was stopped; what is stored of a chapter is replaced when all its runs have ended.
 """
 
 import argparse
 import asyncio
+import hashlib
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -17,6 +19,8 @@ from pathlib import Path
 import nbformat
 from chapters import ROOT, Refused, chapters, name, replace
 from run_notebooks import AT_ONCE, build, execute
+
+from transformer_workshop.side_by_side import compute
 
 RESULTS = ROOT / "results" / "findings.json"
 PROCESSORS = {
@@ -45,21 +49,29 @@ async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
     return json.loads(notebook.cells[-1].outputs[0].text)
 
 
-async def measure(source: Path, seeds: int) -> dict[str, dict]:
+def found_in(source: Path, processor: str, seed: int) -> list[dict]:
+    """Return what ``findings_of`` does; for a process of its own."""
+    return asyncio.run(findings_of(source, processor, seed))
+
+
+def measure(source: Path, seeds: int) -> dict[str, dict]:
     """Return each finding's bounds, and its values by processor and seed."""
-    turn = asyncio.Semaphore(AT_ONCE)
-
-    async def run(processor: str, seed: int) -> list[dict]:
-        async with turn:
-            found = await findings_of(source, processor, seed)
-        print(f"{name(source)}, {processor}, seed {seed}: {len(found)}", flush=True)
-        return found
-
-    runs = [(processor, seed) for processor in PROCESSORS for seed in range(seeds)]
-    all_found = await asyncio.gather(*(run(*each) for each in runs))
+    text = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    folder = ROOT / "runs" / "findings" / f"{name(source)}-{text}"
+    runs = {
+        folder / f"{processor}-{seed}.json": (source, processor, seed)
+        for processor in PROCESSORS
+        for seed in range(seeds)
+    }
+    compute(
+        lambda: {path: run for path, run in runs.items() if not path.exists()},
+        found_in,
+        AT_ONCE,
+        name(source),
+    )
     table: dict[str, dict] = {}
-    for (processor, _), found in zip(runs, all_found, strict=True):
-        for row in found:
+    for path, (_, processor, _) in runs.items():
+        for row in json.loads(path.read_text()):
             bounds = {key: row[key] for key in ("at_least", "at_most")}
             new = {**bounds, "values": defaultdict(list)}
             entry = table.setdefault(row["what"], new)
@@ -75,7 +87,7 @@ def main() -> None:
     with_findings = [path for path in chapters() if "finding(" in path.read_text()]
     for source in arguments.sources or with_findings:
         try:
-            table = asyncio.run(measure(source, arguments.seeds))
+            table = measure(source, arguments.seeds)
         except Refused as refusal:
             raise SystemExit(str(refusal)) from None
         stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -24,7 +24,9 @@ from annotated_transformer import (
     DataError,
     decode_line,
     project_folder,
+    score,
 )
+from transformer_workshop.comparison import report
 from transformer_workshop.corpora import (
     load_pairs,
     prepare_store,
@@ -71,6 +73,7 @@ from transformer_workshop.tables import column_of, stream_text
 from transformer_workshop.translator import (
     Translator,
     calibrate,
+    choose_tokenizer,
     evaluate,
     load_translator,
 )
@@ -295,7 +298,7 @@ def _pairs_to_judge(arguments: Namespace) -> list[tuple[str, str]]:
         return load_pairs(config, arguments.split or "valid")
     if arguments.src and arguments.ref:
         pairs = read_pairs(
-            arguments.src, arguments.ref, blank=arguments.command == "evaluate"
+            arguments.src, arguments.ref, blank=arguments.command != "calibrate"
         )
         if not any(src.strip() and tgt.strip() for src, tgt in pairs):
             what = "have no line with a sentence on both sides"
@@ -362,21 +365,64 @@ def evaluate_command(arguments: Namespace) -> int:
             f"The translations are more like the sources (chrF {copied}) than like the "
             f"references ({chrf}): are the two swapped?"
         )
+    _count_look(translator, arguments.model, pairs, bleu)
+    return 0
+
+
+def _count_look(
+    translator: Translator, folder: Path, pairs: list[tuple[str, str]], bleu: float
+) -> None:
+    """Note a look at Multi30k's test sentences, if these are they."""
     references = "\n".join(reference for _, reference in pairs)
     results = project_folder() / "results"  # not there if only the package is
-    if _sha256(references) in TEST_2016 and results.is_dir():
-        settings = dataclasses.asdict(translator.config)
-        look = {
-            "date": datetime.date.today().isoformat(),
-            "model": arguments.model.resolve().name,
-            "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
-            "bleu": result["bleu"],
-        }
-        try:
-            append_line(results / "test_looks.jsonl", look)
-        except DataError as error:
-            log(f"{error.where}: {error.what}, so this look at a test isn't counted")
+    if _sha256(references) not in TEST_2016 or not results.is_dir():
+        return
+    settings = dataclasses.asdict(translator.config)
+    look = {
+        "date": datetime.date.today().isoformat(),
+        "model": folder.resolve().name,
+        "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
+        "bleu": bleu,
+    }
+    try:
+        append_line(results / "test_looks.jsonl", look)
+    except DataError as error:
+        log(f"{error.where}: {error.what}, so this look at a test isn't counted")
+
+
+def compare_command(arguments: Namespace) -> int:
+    """Print how two models' translations of the same sentences differ."""
+    pairs = [pair for pair in _pairs_to_judge(arguments) if all(map(str.strip, pair))]
+    translators, given = [], list(pairs)
+    for folder in arguments.models:
+        arguments.model = folder
+        translators.append(_load_model(arguments))
+        pairs = [pair for pair in pairs if _can_translate(translators[-1], pair[0])]
+    if not pairs:
+        what = "there is no sentence that both can translate"
+        raise DataError("compare", what, "Give sentences and their translations.")
+    if len(pairs) < len(given):
+        log(f"{len(given) - len(pairs)} of {len(given)} sentences are too long for one")
+    sources, references = map(list, zip(*pairs, strict=True))
+    both = [
+        [one_line(text) for text in translator.translate(sources)]
+        for translator in translators
+    ]
+    tokenize = arguments.tokenize or choose_tokenizer(references)
+    names = [str(folder) for folder in arguments.models]
+    _print_result(report(names, pairs, both, tokenize, arguments.show))
+    for translator, folder, lines in zip(translators, names, both, strict=True):
+        bleu = score(lines, references, tokenize)["bleu"]
+        _count_look(translator, Path(folder), pairs, bleu)
     return 0
+
+
+def _can_translate(translator: Translator, source: str) -> bool:
+    """Return whether no sentence of a source is too long or has unknown characters."""
+    try:
+        return all([translator.check(each) for each in translator.sentences(source)])
+    except DataError:
+        return False
 
 
 def _sha256(text: str) -> str:
@@ -429,6 +475,7 @@ _COMMANDS = {
     "prepare": prepare_command,
     "translate": translate_command,
     "evaluate": evaluate_command,
+    "compare": compare_command,
     "calibrate": calibrate_command,
     "attend": attend_command,
     "export": export_command,

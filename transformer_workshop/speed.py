@@ -138,10 +138,12 @@ def optimize_for_cpu(model: nn.Module) -> None:
     """Install fused attention and cheap dropout in a model.
 
     Parameters and the keys of ``state_dict`` stay the same. ``.attn`` stays None
-    until chapter 5's ``plain_attention`` restores chapter 1's function.
+    until chapter 5's ``plain_attention`` restores chapter 1's function. An attention
+    function of one's own stays.
     """
     for module in list(model.modules()):
-        if isinstance(module, MultiHeadedAttention):
+        is_plain = getattr(module, "attention_function", None) is attention
+        if isinstance(module, MultiHeadedAttention) and is_plain:
             module.attention_function = fused_attention
         for name, child in module.named_children():
             if type(child) is nn.Dropout:

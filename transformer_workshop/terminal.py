@@ -224,6 +224,18 @@ def _command_line() -> _CommandLine:
     options: dict[str, Any] = {"metavar": "NAME", "choices": _TOKENIZERS}
     evaluate.add_argument("--tokenize", help=about, **options)
     evaluate.add_argument("--out", help="file for the translations, one a line")
+    more = (
+        "Give the sentences as for `evaluate`; prints BLEU, chrF, and the difference."
+    )
+    comparing = add("compare", "Compare two models", pairs, more=more)
+    _add_settings(comparing, [*SEARCH, "device"])
+    about = "the folders of two models"
+    comparing.add_argument("models", nargs=2, type=Path, metavar="MODEL", help=about)
+    about = f"sacreBLEU's: {', '.join(_TOKENIZERS)} [by the references' script]"
+    comparing.add_argument("--tokenize", help=about, **options)
+    about = "how many of the sentences that differ most [10]"
+    comparing.add_argument("--show", type=int, default=10, help=about, metavar="N")
+    comparing.set_defaults(device="auto")
     purpose = "Choose, with 100 pairs or more, when translate warns of a translation"
     add("calibrate", purpose, search, pairs)
 
@@ -242,7 +254,7 @@ def _command_line() -> _CommandLine:
     return parser
 
 
-_PRINTING = "translate", "evaluate", "calibrate", "attend"
+_PRINTING = "translate", "evaluate", "compare", "calibrate", "attend"
 
 
 def _replace_closed_streams(arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
+from transformer_workshop.pictures import experiments
 from transformer_workshop.pictures.controls import (
     BLUE,
     ORANGE,
@@ -23,42 +24,21 @@ if TYPE_CHECKING:
 
 def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     """Draw the loss over the learning rate: a line per variant, four of them named."""
-    alt = optional_import("altair")
-    shown = {
-        "2017": "#d55e00",
-        "all five": "#0072b2",
-        "without query-key norm": "#009e73",
-        "all five, norm in cross-attention": "#cc79a7",
-    }
-    rows = [
-        {"variant": row["name"], "rate": float(rate), "nats": nats}
+    kept = [
+        row
         for row in measured["variants"]
-        for rate, nats in row["by_rate"].items()
-        if nats is not None and not row["name"].endswith(("phase", "Muon"))
+        if not row["name"].endswith(("phase", "Muon"))
     ]
-    rates = sorted({row["rate"] for row in rows})
-    x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
-    base = alt.Chart(alt.Data(values=rows), width=400, height=320).encode(
-        x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
-        alt.Y("nats:Q", title="nats per sentence, one run each").scale(zero=False),
-        alt.Detail("variant:N"),
-        tooltip=["variant:N", "rate:Q", "nats:Q"],
-    )
-    named = base.transform_filter(alt.FieldOneOfPredicate("variant", list(shown)))
-    color = alt.Color("variant:N", legend=None)
-    color = color.scale(domain=list(shown), range=list(shown.values()))
-    ends = [
-        max((r for r in rows if r["variant"] == name), key=lambda r: r["rate"])
-        for name in shown
-    ]
-    labels = alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=8)
-    labels = labels.encode(
-        alt.X("rate:Q"), alt.Y("nats:Q"), alt.Text("variant:N"), color
-    )
-    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
-    lines = named.mark_line(point=True, strokeWidth=2.5).encode(color)
+    losses = {
+        row["name"]: {float(rate): nats for rate, nats in row["by_rate"].items()}
+        for row in kept
+    }
+    named = ["2017", "all five", "without query-key norm"]
+    named += ["all five, norm in cross-attention"]
     title = "Twice the rate helps today's block, and hurts the old one"
-    return (others + lines + labels).properties(title=title)
+    return experiments.rates_chart(losses, "nats per sentence", named).properties(
+        title=title
+    )
 
 
 def dials_chart(results: dict[str, Any]) -> altair.LayerChart:

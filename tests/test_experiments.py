@@ -1,0 +1,364 @@
+"""Experiments: what is trained, what is told apart, and that nothing is done twice."""
+
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+import sacrebleu
+import torch
+from sacrebleu.significance import PairedTest
+from torch import nn
+
+import annotated_transformer as at
+from transformer_workshop.comparison import compare, most_different
+from transformer_workshop.experiments import Experiment, _wanted, experiment, students_t
+from transformer_workshop.files import read_json
+from transformer_workshop.tasks import TASKS
+
+
+class Line:
+    """Learn to double a number; the noise is the seed's."""
+
+    unit = "squared error"
+
+    def sizes(self):
+        return (1,)
+
+    def train(self, model, rate, updates, seed, slower=1.0):
+        noise = torch.Generator().manual_seed(seed)
+        optimizer = torch.optim.SGD(model.parameters(), rate / slower)
+        for _ in range(updates):
+            x = torch.randn(8, 1, generator=noise)
+            target = 2 * x + 0.1 * torch.randn(8, 1, generator=noise)
+            loss = (model(x) - target).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+    def judge(self, model):
+        x = torch.linspace(-1, 1, 9).unsqueeze(1)
+        with torch.no_grad():
+            error = (model(x) - 2 * x).pow(2).mean().item()
+        return {self.unit: error, "slope": next(model.parameters()).item()}
+
+
+def straight(size):
+    return nn.Linear(size, 1)
+
+
+def bounded(size):
+    return nn.Sequential(nn.Linear(size, 1), nn.Tanh())
+
+
+def halved(size):
+    return nn.Sequential(nn.Linear(size, 1), nn.Identity())
+
+
+@pytest.fixture
+def run(tmp_path):
+    def call(variants, **options):
+        options = {"updates": 40, "rates": (0.2,), "folder": tmp_path} | options
+        return experiment(variants, Line(), workers=2, **options)
+
+    return call
+
+
+def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
+    found = run({"straight": straight, "bounded": bounded, "again": halved})
+    table = found.table
+    assert list(table.index) == ["straight", "bounded", "again"]
+    assert list(table["parameters"]) == [2, 2, 2] and (table["rate"] == 0.2).all()
+    worse, same = str(found).splitlines()
+    assert worse.startswith("bounded: +0.") and "): worse. It has as many" in worse
+    assert same.startswith("again: +0 squared error") and "can't be told apart" in same
+    assert len(list(tmp_path.glob("*.json"))) == 9
+    by_hand = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = straight(1)
+        list(Line().train(model, 0.2, 40, seed))
+        by_hand.append(Line().judge(model)[Line.unit])
+    assert found.losses("straight") == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, capsys):
+    def times():
+        return {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+    first = run({"a": straight})
+    before = times()
+    assert run({"a": straight}).results == first.results and times() == before
+    more = run({"a": straight}, seeds=4)
+    assert len(more.losses("a")) == 4
+    assert {name: times()[name] for name in before} == before
+    assert capsys.readouterr().err == ""
+    run({"a": bounded})  # another model of this name
+    assert "a: has changed since it was trained" in capsys.readouterr().err
+    assert all(times()[name] != before[name] for name in before)
+    assert run({"a": (bounded, {"slower": 2.0})}).losses("a") != first.losses("a")
+
+
+def test_an_option_reaches_the_training_and_train_replaces_it(run):
+    def scale_of_seed(task, model, rate, updates, seed):
+        with torch.no_grad():
+            model.weight.fill_(seed + rate)
+            model.bias.zero_()
+        yield from [0.0] * updates
+
+    found = run({
+        "a": straight, "slow": (straight, {"slower": 1e9}),
+        "own": (straight, {"train": scale_of_seed}),
+    })  # fmt: skip
+    torch.manual_seed(0)
+    untrained = Line().judge(straight(1))[Line.unit]
+    assert found.losses("slow")[0] == pytest.approx(untrained, rel=1e-4)
+    assert found.table.loc["own", "slope"] == pytest.approx(1.2)
+
+
+def test_a_training_that_diverges_is_said_to(run):
+    found = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
+    assert found.losses("wild") == [math.inf] * 3
+    assert str(found) == "wild and a: can't be compared, wild diverged."
+    assert math.isfinite(found.half_interval)
+    found.chart().to_dict()
+
+
+@pytest.mark.parametrize(
+    "variants, options, error, words",
+    [
+        ({"a": straight}, {"seeds": 2}, ValueError, "three or more"),
+        ({"a": straight}, {"seeds": [1, 1, 2]}, ValueError, "different"),
+        ({}, {}, ValueError, "variants"),
+        ({"a": straight}, {"rates": (0.0,)}, ValueError, "positive rates"),
+        ({"a": lambda size: None}, {}, TypeError, "returned NoneType, not a model"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(run, variants, options, error, words):
+    with pytest.raises(error, match=words):
+        run(variants, **options)
+
+
+def test_an_unknown_task_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="use captions, multi30k, sentences"):
+        experiment({"a": straight}, "caption")
+
+
+def of_rates(losses):
+    """Return an experiment whose variant "a" has these losses, from the first seed."""
+    rates = {
+        rate: {0: {"measured": None if loss is None else {"nats": loss}}}
+        for rate, loss in losses.items()
+    }
+    return Experiment("nats", [0, 1, 2], {"a": rates})
+
+
+@pytest.mark.parametrize("losses, wanted", [
+    ({}, [(0.003, 0), (0.006, 0)]),
+    ({0.003: 5.0}, [(0.006, 0)]),
+    ({0.003: 5.0, 0.006: 4.0}, [(0.012, 0)]),
+    ({0.003: 4.0, 0.006: 5.0}, [(0.0015, 0)]),
+    ({0.003: 4.0, 0.006: None}, [(0.0015, 0)]),
+    ({0.003: None, 0.006: None}, [(0.0015, 0)]),
+    ({0.003: 5.0, 0.006: 4.0, 0.012: 3.0}, [(0.024, 0)]),
+    ({0.003: 5.0, 0.006: 4.0, 0.012: 4.5}, [(0.006, 1), (0.006, 2)]),
+    ({0.0015: 5.0, 0.003: 4.0, 0.006: None}, [(0.003, 1), (0.003, 2)]),
+])  # fmt: skip
+def test_rates_are_added_until_the_best_is_between_two_then_seeds(losses, wanted):
+    found = of_rates(losses)
+    assert _wanted(found, "a", ()) == wanted
+    if len(wanted) == 2 and losses:
+        best, worse = wanted[0][0], {"measured": {"nats": 9.0}}
+        found.results["a"][best] |= {1: worse, 2: worse}
+        assert found.rate("a") == best and _wanted(found, "a", ()) == []
+
+
+def test_intervals_are_students_with_the_pooled_spread():
+    tables = {  # of any statistics book
+        0.975: {4: 2.776, 10: 2.228, 24: 2.064, 32: 2.037},
+        0.8: {4: 0.941, 10: 0.879, 30: 0.854},
+    }
+    for share, table in tables.items():
+        for freedom, t in table.items():
+            assert students_t(freedom, share) == pytest.approx(t, rel=0.003)
+    rows = {"a": [1.0, 2.0, 3.0], "b": [4.0, 4.0, 7.0]}
+    results = {
+        name: {0.1: {i: {"measured": {"nats": x}} for i, x in enumerate(row)}}
+        for name, row in rows.items()
+    }
+    found = Experiment("nats", range(3), results)
+    assert found.spread == (math.sqrt((2 + 6) / 4), 4)
+    apart = found.spread[0] * math.sqrt(2 / 3)
+    assert found.half_interval == pytest.approx(2.776 * apart, rel=0.003)
+    assert found.detectable == pytest.approx((2.776 + 0.941) * apart, rel=0.003)
+
+
+def test_true_differences_are_found_as_often_as_is_said():
+    """Simulate it: an interval covers 95 %, ``detectable`` is found in 80 %."""
+    draw = torch.Generator().manual_seed(0)
+    covered = detected = 0
+    half = (students_t(4, 0.975)) * math.sqrt(2 / 3)
+    power = half + students_t(4, 0.8) * math.sqrt(2 / 3)
+    for _ in range(4000):
+        a, b = torch.randn(2, 3, generator=draw).tolist()
+        squares = 2 * statistics.variance(a) + 2 * statistics.variance(b)
+        deviation = math.sqrt(squares / 4)
+        difference = statistics.mean(a) - statistics.mean(b)
+        covered += abs(difference) < half * deviation
+        detected += difference + power > half * deviation
+    assert 0.935 < covered / 4000 < 0.965
+    assert 0.75 < detected / 4000 < 0.9
+
+
+KILLED = """
+import torch
+from test_experiments import Line, straight
+from transformer_workshop.experiments import experiment
+
+class Slow(Line):
+    def train(self, model, rate, updates, seed):
+        import time
+        for loss in super().train(model, rate, updates, seed):
+            time.sleep(0.02 if seed else 0)
+            yield loss
+
+experiment({"a": straight}, Slow(), updates=500, rates=(0.2,), folder=FOLDER, workers=1)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_experiment_keeps_its_results_and_leaves_no_process(tmp_path):
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    program = KILLED.replace("FOLDER", repr(str(tmp_path / "runs")))
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": path},
+        start_new_session=True,
+    )
+    while not (done := list((tmp_path / "runs").glob("*.json"))):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for _ in range(60):
+        time.sleep(0.5)
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+    else:
+        pytest.fail("a worker goes on")
+    assert [path.name for path in done] == ["a-500-0.2-0.json"]
+    assert read_json(done[0])["settings"]["seed"] == 0
+
+
+# --- the tasks ------------------------------------------------------------------------
+
+
+def small(src, tgt):
+    return at.make_model(src, tgt, 1, 16, 16, 2, 0.0)
+
+
+def test_a_translator_and_a_gpt_learn_their_tasks():
+    for name, build, rate in (
+        ("captions", small, 0.01),
+        ("sentences", lambda vocab: at.GPT(vocab, 1, 16, 16, 2, 1), 0.01),
+    ):
+        task = TASKS[name]
+        torch.manual_seed(0)
+        model = build(*task.sizes())
+        before = task.judge(model)[task.unit]
+        losses = list(task.train(model, rate, 30, 0))
+        assert len(losses) == 30 and losses[-1] < losses[0]
+        assert task.judge(model)[task.unit] < before
+
+
+def test_a_schedule_is_asked_with_update_peak_and_number_of_updates():
+    asked = []
+
+    def schedule(step, peak, updates):
+        asked.append((step, peak, updates))
+        return 0.0
+
+    torch.manual_seed(0)
+    task = TASKS["captions"]
+    model = small(*task.sizes())
+    before = [p.clone() for p in model.parameters()]
+    list(task.train(model, 0.5, 2, 0, schedule=schedule))
+    assert asked[:2] == [(1, 0.5, 2), (2, 0.5, 2)]
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters()))
+
+
+def test_an_attention_of_ones_own_is_trained():
+    """What makes training faster must not put its own function in place."""
+
+    def looking_nowhere(query, key, value, mask=None, dropout=None):
+        return torch.zeros_like(query), None
+
+    torch.manual_seed(0)
+    task = TASKS["captions"]
+    model = small(*task.sizes())
+    for layer in model.encoder.layers:
+        layer.self_attn.attention_function = looking_nowhere
+    next(task.train(model, 0.01, 2, 0))
+    attn = model.encoder.layers[0].self_attn
+    assert attn.attention_function is looking_nowhere
+    assert attn.linears[0].weight.grad is None
+
+
+# --- two translators ------------------------------------------------------------------
+
+TEXT = at.read_lines(at.data_file("captions", "train.en"))[:120]
+
+
+def worse(lines, every):
+    """Leave the first word of some lines out."""
+    return [
+        " ".join(line.split()[1:]) if i % every == 0 else line
+        for i, line in enumerate(lines)
+    ]
+
+
+@pytest.mark.parametrize("every", [(2, 10), (3, 4)])
+@pytest.mark.parametrize("kind", [sacrebleu.BLEU, sacrebleu.CHRF])
+def test_the_paired_bootstrap_is_sacrebleus(kind, every):
+    one, two = (worse(TEXT, n) for n in every)
+    found = compare(one, two, TEXT, kind())
+    systems = [("base", two), ("system", one)]
+    name = kind.__name__
+    _, scores = PairedTest(systems, {name: kind()}, [TEXT], "bs")()
+    base, system = scores[sorted(scores.keys() - {"System"})[0]]
+    assert found[name.lower()] == pytest.approx(system.score, abs=0.005)
+    assert found["difference"] == pytest.approx(system.score - base.score, abs=0.01)
+    assert found["p"] == pytest.approx(system.p_value, abs=2e-3)
+    low, high = found["interval"]
+    assert low < found["difference"] < high
+    back = compare(two, one, TEXT, kind())
+    assert back["difference"] == -found["difference"] and back["p"] == found["p"]
+    assert back["interval"] == pytest.approx([-high, -low], abs=0.011)
+
+
+def test_a_clear_difference_is_seen_and_a_tiny_one_is_not():
+    same = compare(TEXT, TEXT, TEXT)
+    assert same["bleu"] == 100 and same["length"] == 1
+    assert same["difference"] == 0 and same["interval"] == [0, 0]
+    one_word = [TEXT[0].upper(), *TEXT[1:]]
+    assert compare(worse(TEXT, 1), TEXT, TEXT)["p"] < 0.01
+    low, high = compare(one_word, TEXT, TEXT)["interval"]
+    assert low <= 0 <= high + 1e-9
+
+
+def test_sentences_that_differ_most_come_first():
+    pairs = [("eins", "one two three"), ("zwei", "four five"), ("drei", "six")]
+    a = ["one two three", "four five", "six"]
+    b = ["one two three", "four fife", "nothing"]
+    first, second = most_different(pairs, a, b)
+    assert (first.number, second.number) == (3, 2)
+    assert first.source == "drei" and first.translations == ["six", "nothing"]
+    assert first.chrf[0] == pytest.approx(100) and first.chrf[1] < 10
+    assert most_different(pairs, a, b, 1) == [first]

@@ -1,0 +1,353 @@
+"""Is my idea better?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from annotated_transformer import count_parameters, optional_import, project_folder
+from transformer_workshop.files import log, read_json
+from transformer_workshop.side_by_side import compute
+from transformer_workshop.tasks import TASKS, Task
+
+if TYPE_CHECKING:
+    import altair
+    import pandas
+
+Builder = Callable[..., nn.Module]
+FIRST_RATES = (0.003, 0.006)  # a search begins with these
+_FIRST_LOSSES = 3  # by which a training is recognized
+
+Record = dict[str, Any]  # of a training
+Results = dict[str, dict[float, dict[int, Record]]]  # variant -> rate -> seed -> record
+
+
+def _started(
+    task: Task, build: Builder, changed: Mapping, rate: float, updates: int, seed: int
+) -> tuple[nn.Module, Iterator[float]]:
+    """Return a fresh model, and the losses of its training, which begins with them."""
+    torch.manual_seed(seed)
+    model = build(*task.sizes())
+    if not isinstance(model, nn.Module):
+        kind = type(model).__name__
+        raise TypeError(f"{build.__name__} returned {kind}, not a model (nn.Module)")
+    options = dict(changed)
+    train = options.pop("train", type(task).train)
+    return model, iter(train(task, model, rate, updates, seed, **options))
+
+
+def _train(task: Task, build: Builder, changed: Mapping, settings: Record) -> Record:
+    """Train a model; return what was measured, None if it diverged."""
+    begun = time.process_time()
+    rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
+    model, steps = _started(task, build, changed, rate, updates, seed)
+    losses = list(itertools.takewhile(math.isfinite, steps))
+    spent = time.process_time() - begun
+    measured = task.judge(model) if len(losses) == updates else None
+    if measured and not math.isfinite(measured[task.unit]):
+        measured = None
+    return {
+        "settings": settings,
+        "first losses": losses[:_FIRST_LOSSES],
+        "parameters": count_parameters(model),
+        "milliseconds": round(1000 * spent / updates, 1),
+        "measured": measured,
+    }
+
+
+def _described(value: Any) -> str:
+    """Return what an option does, as far as its text or a function's code says it."""
+    code = getattr(value, "__code__", None)
+    return f"{code.co_code.hex()} {code.co_consts}" if code else repr(value)
+
+
+def students_t(freedom: int, share: float) -> float:
+    """Return a quantile of Student's t, within 0.3 % from 4 degrees of freedom on.
+
+    The first terms of its expansion about the normal quantile (Abramowitz and Stegun,
+    26.7.5).
+    """
+    z = statistics.NormalDist().inv_cdf(share)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
+@dataclass
+class Experiment:
+    """What was measured: of each variant at each rate from each seed.
+
+    The first variant is the baseline. Each counts at its own best rate, the one with
+    the lowest loss from the first seed. The spread between seeds is pooled over the
+    variants, and intervals cover 95 % each: of twenty ideas that change nothing, one
+    is told apart by chance.
+    """
+
+    unit: str
+    seeds: Sequence[int]
+    results: Results
+
+    def loss(self, name: str, rate: float, seed: int) -> float:
+        """Return what was measured first, infinity if the training diverged."""
+        measured = self.results[name][rate][seed]["measured"]
+        return math.inf if measured is None else measured[self.unit]
+
+    def rate(self, name: str) -> float:
+        """Return a variant's best rate."""
+        rates = sorted(self.results[name])
+        return min(rates, key=lambda rate: self.loss(name, rate, self.seeds[0]))
+
+    def losses(self, name: str) -> list[float]:
+        """Return a variant's losses at its best rate, one from each seed."""
+        return [self.loss(name, self.rate(name), seed) for seed in self.seeds]
+
+    @property
+    def spread(self) -> tuple[float, int]:
+        """The standard deviation between seeds, and its degrees of freedom."""
+        rows = [row for row in map(self.losses, self.results) if math.inf not in row]
+        squares = sum((x - statistics.mean(row)) ** 2 for row in rows for x in row)
+        freedom = sum(len(row) - 1 for row in rows)
+        return math.sqrt(squares / freedom) if rows else math.nan, freedom
+
+    def _apart(self, *shares: float) -> float:
+        """Return the sum of quantiles of a difference between two means of seeds."""
+        deviation, freedom = self.spread
+        if not freedom:
+            return math.nan
+        quantiles = sum(students_t(freedom, share) for share in shares)
+        return quantiles * deviation * math.sqrt(2 / len(self.seeds))
+
+    @property
+    def half_interval(self) -> float:
+        """Half of the 95 % interval of a difference between two variants."""
+        return self._apart(0.975)
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that four of five such experiments would tell apart."""
+        return self._apart(0.975, 0.8)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each variant, at its best rate: what ``table`` shows."""
+        baseline, *_ = self.results
+        rows = []
+        for name, by_rate in self.results.items():
+            records = list(by_rate[self.rate(name)].values())
+            mean = statistics.mean(self.losses(name))
+            row = {"variant": name, "rate": self.rate(name), self.unit: mean}
+            if name != baseline:
+                difference = mean - statistics.mean(self.losses(baseline))
+                low, high = (difference + i * self.half_interval for i in (-1, 1))
+                row |= {"difference": difference, "from": low, "to": high}
+            for key in list(records[0]["measured"] or {})[1:]:
+                row[key] = statistics.mean(r["measured"][key] for r in records)
+            spent = (r["milliseconds"] for rs in by_rate.values() for r in rs.values())
+            row |= {
+                "parameters": records[0]["parameters"],
+                "ms per update": statistics.median(spent),
+            }
+            rows.append(row)
+        return rows
+
+    @property
+    def table(self) -> pandas.DataFrame:
+        """The rows as a data frame."""
+        pd = optional_import("pandas")
+        table = pd.DataFrame(self.rows).set_index("variant")
+        return table.round({name: 3 for name in table if name != "rate"})
+
+    def chart(self) -> altair.HConcatChart:
+        """Draw loss over rate, and each difference with its interval."""
+        from transformer_workshop.pictures.experiments import experiment_chart
+
+        losses = {
+            name: {rate: self.loss(name, rate, self.seeds[0]) for rate in sorted(rates)}
+            for name, rates in self.results.items()
+        }
+        return experiment_chart(losses, self.rows, self.unit)
+
+    def __str__(self) -> str:
+        baseline, *others = self.rows
+        return "\n".join(self._sentence(row, baseline) for row in others)
+
+    def _sentence(self, row: dict[str, Any], baseline: dict[str, Any]) -> str:
+        """Say whether a variant is told apart from the baseline, and what it costs."""
+        name, other = row["variant"], baseline["variant"]
+        difference, low, high = row["difference"], row["from"], row["to"]
+        if not math.isfinite(difference):
+            worst = name if difference > 0 else other
+            return f"{name} and {other}: can't be compared, {worst} diverged."
+        words = "worse" if difference > 0 else "better"
+        text = f"{name}: {difference:+.3g} {self.unit} against {other}"
+        text += f" (95 % from {low:+.3g} to {high:+.3g}): "
+        if low <= 0 <= high:
+            text += (
+                "can't be told apart. (With as many seeds, a true difference of "
+                f"{self.detectable:.2g} would be, four times in five.)"
+            )
+        else:
+            text += f"{words}."
+        costs = row["ms per update"] / baseline["ms per update"] - 1
+        more = row["parameters"] - baseline["parameters"]
+        size = f"{more:+,} parameters" if more else "as many parameters"
+        text += f" It has {size}, and an update takes {costs:+.0%} CPU time."
+        for variant in (name, other):
+            rates = sorted(self.results[variant])
+            if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
+                end = "lowest" if self.rate(variant) == rates[0] else "highest"
+                text += f" The best rate of {variant} is the {end} that was tried."
+        return text
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display(self.table, self.chart())
+        print(self)
+
+
+def _wanted(experiment: Experiment, name: str, given: Sequence[float]) -> list:
+    """Return the rates and seeds that a variant still needs, as far as one can tell."""
+    by_rate, seeds = experiment.results[name], experiment.seeds
+    first = seeds[0]
+
+    def missing(rates: Sequence[float], seeds: Sequence[int]) -> list:
+        pairs = itertools.product(rates, seeds)
+        return [(rate, s) for rate, s in pairs if s not in by_rate.get(rate, {})]
+
+    if given:
+        return missing(given, seeds)
+    if begun := missing(FIRST_RATES, [first]):
+        return begun
+    best = experiment.rate(name)
+    if best == max(by_rate):
+        return [(2 * best, first)]
+    if best == min(by_rate):
+        return [(best / 2, first)]
+    return missing([best], seeds)
+
+
+def experiment(
+    variants: Mapping[str, Builder | tuple[Builder, Mapping[str, Any]]],
+    task: str | Task = "captions",
+    *,
+    updates: int = 300,
+    seeds: int | Sequence[int] = 3,
+    rates: Sequence[float] = (),
+    workers: int | None = None,
+    folder: str | Path | None = None,
+) -> Experiment:
+    """Train each variant at several rates and from several seeds, and compare them.
+
+    variants: by name, a function that returns a model with fresh weights, or such a
+    function and options for the task's training, for example::
+
+        experiment({
+            "2017": base,
+            "GELU": with_gelu,
+            "cosine": (base, {"schedule": cosine}),
+        })
+
+    The first is the baseline. The functions may be those of a notebook. For the tasks
+    "captions" and "multi30k" they get the numbers of source and target tokens, for
+    "sentences" (a GPT) the number of words. An option ``train`` replaces the task's
+    training: a function of task, model, rate, updates and seed that yields losses.
+    task: one of these names, or a Task of your own.
+    seeds: how many, or which; three or more, as two can't show how they differ.
+    rates: which are tried, with all seeds. Without them, a variant is trained at 0.003,
+    at 0.006 and at twice or half of that until its best rate has one on each side;
+    then from the other seeds.
+    workers: trainings at a time, each with one thread; None: one for each core.
+    folder: keeps the results [runs/experiments]; what is there, and is still the same
+    (settings, and the losses of the first updates), isn't trained again.
+
+    Only validation data is looked at. Raises ValueError and TypeError for variants,
+    seeds or rates that can't be used.
+    """
+    task = _task_of(task)
+    seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if len(set(seeds)) < max(len(seeds), 3):
+        raise ValueError(f"seeds={seeds}: use three or more different ones")
+    if not variants or updates < 1 or not all(rate > 0 for rate in rates):
+        raise ValueError("variants, positive updates and positive rates are needed")
+    folder = Path(folder or project_folder() / "runs" / "experiments")
+    rows = {n: v if isinstance(v, tuple) else (v, {}) for n, v in variants.items()}
+    done = Experiment(task.unit, seeds, {name: {} for name in rows})
+    outdated: list[Record] = []
+
+    def settings_of(name: str, rate: float, seed: int) -> Record:
+        options = {key: _described(value) for key, value in rows[name][1].items()}
+        what = f"{type(task).__qualname__} {vars(task)}"
+        fixed = {"task": what, "updates": updates, "options": options}
+        return {"variant": name, **fixed, "rate": rate, "seed": seed}
+
+    def file_of(settings: Record) -> Path:
+        kind = re.sub(r"\W+", "_", settings["variant"])
+        end = f"{updates}-{settings['rate']:g}-{settings['seed']}.json"
+        return folder / f"{kind}-{end}"
+
+    def stored(name: str) -> Iterator[Record]:
+        """Yield what is known of a variant, as far as this experiment asks for it."""
+        for path in sorted(folder.glob("*.json")):
+            record = read_json(path)
+            rate, seed = record["settings"]["rate"], record["settings"]["seed"]
+            is_asked = rate in rates if rates else _is_searched(rate)
+            settings = settings_of(name, rate, seed)
+            if is_asked and seed in seeds and record["settings"] == settings:
+                if path == file_of(settings) and record not in outdated:
+                    yield record
+
+    for name in rows:
+        records = list(stored(name))
+        if records and not _is_same(task, *rows[name], records[0]):
+            log(f"{name}: has changed since it was trained; it is trained again")
+            outdated += records
+
+    def wanted() -> dict[Path, tuple]:
+        missing = {}
+        for name, (build, changed) in rows.items():
+            for record in stored(name):
+                settings = record["settings"]
+                by_seed = done.results[name].setdefault(settings["rate"], {})
+                by_seed[settings["seed"]] = record
+            for rate, seed in _wanted(done, name, rates):
+                settings = settings_of(name, rate, seed)
+                missing[file_of(settings)] = task, build, changed, settings
+        return missing
+
+    compute(wanted, _train, workers)
+    return done
+
+
+def _is_searched(rate: float) -> bool:
+    """Return whether a search can come to this rate."""
+    return math.log2(rate / FIRST_RATES[0]).is_integer()
+
+
+def _is_same(task: Task, build: Builder, changed: Mapping, record: Record) -> bool:
+    """Train a few updates anew: do they come out as they did?"""
+    rate, updates, seed = (record["settings"][k] for k in ("rate", "updates", "seed"))
+    with torch.random.fork_rng():
+        _, losses = _started(task, build, changed, rate, updates, seed)
+        pairs = list(zip(record["first losses"], losses, strict=False))
+    return all(math.isclose(*pair, rel_tol=1e-3) for pair in pairs)
+
+
+def _task_of(task: str | Task) -> Task:
+    """Return a task by its name."""
+    if not isinstance(task, str):
+        return task
+    if task not in TASKS:
+        raise ValueError(f"task={task!r} is unknown: use {', '.join(TASKS)}")
+    return TASKS[task]

@@ -1,0 +1,84 @@
+"""Charts of experiments: loss over rate, and differences with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from annotated_transformer import optional_import
+from transformer_workshop.pictures.controls import BLUE, ORANGE
+
+if TYPE_CHECKING:
+    import altair
+
+_COLORS = (ORANGE, BLUE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+def rates_chart(
+    losses: Mapping[str, Mapping[float, float | None]],
+    unit: str,
+    named: Sequence[str] = (),
+    width: int = 400,
+) -> altair.LayerChart:
+    """Draw the loss over the learning rate: a line per variant, the ``named`` in color.
+
+    losses: by variant and rate; what is missing or infinite is left out.
+    """
+    alt = optional_import("altair")
+    named = list(named or losses)
+
+    def finite(by_rate: Mapping[float, float | None]) -> dict[float, float]:
+        kept = {rate: x for rate, x in by_rate.items() if x is not None}
+        return {rate: x for rate, x in kept.items() if math.isfinite(x)}
+
+    rows: list[dict[str, Any]] = [
+        {"variant": name, "rate": rate, "loss": loss}
+        for name, by_rate in losses.items()
+        for rate, loss in finite(by_rate).items()
+    ]
+    rates = sorted({row["rate"] for row in rows})
+    x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
+    base = alt.Chart(alt.Data(values=rows), width=width, height=320).encode(
+        x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
+        alt.Y("loss:Q", title=f"{unit}, one run each").scale(zero=False),
+        alt.Detail("variant:N"),
+        tooltip=["variant:N", "rate:Q", "loss:Q"],
+    )
+    shown = base.transform_filter(alt.FieldOneOfPredicate("variant", named))
+    color = alt.Color("variant:N", legend=None)
+    colors = [_COLORS[i % len(_COLORS)] for i in range(len(named))]
+    color = color.scale(domain=named, range=colors)
+    ends = [row for row in rows if row["rate"] == max(finite(losses[row["variant"]]))]
+    ends = [row for row in ends if row["variant"] in named]
+    labels = alt.Chart(alt.Data(values=ends)).mark_text(align="left", dx=8)
+    labels = labels.encode(
+        alt.X("rate:Q"), alt.Y("loss:Q"), alt.Text("variant:N"), color
+    )
+    others = base.mark_line(color="#bbbbbb", strokeWidth=1)
+    return others + shown.mark_line(point=True, strokeWidth=2.5).encode(color) + labels
+
+
+def experiment_chart(
+    losses: Mapping[str, Mapping[float, float | None]],
+    rows: Sequence[Mapping[str, Any]],
+    unit: str,
+) -> altair.HConcatChart:
+    """Draw loss over rate, and each difference to the baseline with its interval.
+
+    rows: those of ``Experiment.rows``, the baseline first.
+    """
+    alt = optional_import("altair")
+    left = rates_chart(losses, unit, width=300).properties(title="One run at each rate")
+    compared = [dict(row) for row in rows[1:] if math.isfinite(row["difference"])]
+    bars = alt.Chart(alt.Data(values=compared), width=300, height=alt.Step(40)).encode(
+        alt.Y("variant:N", title=None, sort=None)
+    )
+    across = alt.X("from:Q", title=f"{unit}, against {rows[0]['variant']}")
+    intervals = bars.mark_rule(strokeWidth=3).encode(across, alt.X2("to:Q"))
+    points = bars.mark_point(filled=True, size=80, opacity=1).encode(
+        alt.X("difference:Q"), tooltip=["variant:N", "difference:Q", "from:Q", "to:Q"]
+    )
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3])
+    right = zero.encode(alt.X("zero:Q")) + intervals + points
+    return left | right.properties(title="Difference, with its 95 % interval")

@@ -1,0 +1,184 @@
+"""What can be learned in an experiment, and how is it judged?"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from annotated_transformer import (
+    END,
+    PAD,
+    Example,
+    SimpleLossCompute,
+    Text,
+    Vocabulary,
+    batches,
+    data_file,
+    encode_pairs,
+    epoch_draw,
+    in_mode,
+    linear_rate,
+    load_tokenizers,
+    prepare_text,
+    read_lines,
+    run_epoch,
+    token_stream,
+    train_gpt,
+)
+from transformer_workshop.corpora import load_pairs
+from transformer_workshop.recipes import build_optimizers
+from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.speed import LeanLabelSmoothing, optimize_for_cpu
+
+Schedule = Callable[[int, float, int], float]  # update, peak, updates -> rate
+
+
+class Task(Protocol):
+    """What is learned, and how. Write one of your own to measure something else."""
+
+    unit: str  # of what is measured first; less is better
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the arguments of the functions that build a model."""
+
+    def train(self, model: Any, *args: Any, **options: Any) -> Iterator[float]:
+        """Train: model, rate, updates and seed are given. Yield each update's loss."""
+
+    def judge(self, model: Any) -> dict[str, float]:
+        """Measure a trained model on data that it wasn't trained on, ``unit`` first."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Translate German. Models are built from the numbers of German and English tokens.
+
+    The fields are settings of a training, as in TrainingConfig; how large a model is,
+    its builder says. Options: ``schedule``, a function of the update, the peak and the
+    number of updates that returns the rate; ``optimizer``, "adam" or "muon".
+    """
+
+    dataset: str
+    share: float = 1.0  # of the training pairs; each smaller one is part of a larger
+    bpe_size: int = 0  # 0: words
+    min_freq: int = 2
+    max_tokens: int = 128
+    batch_tokens: int = 1000
+    warmup: float = 0.1  # share of the updates
+    smoothing: float = 0.1
+    max_norm: float = 1.0
+    unit = "nats per sentence"
+
+    def sizes(self) -> tuple[int, int]:
+        """Return the numbers of source and target tokens."""
+        text, _, _ = encoded(self)
+        return len(text.vocab_src), len(text.vocab_tgt)
+
+    def train(
+        self,
+        model: Any,
+        rate: float,
+        updates: int,
+        seed: int,
+        schedule: Schedule | None = None,
+        optimizer: str = "adam",
+    ) -> Iterator[float]:
+        """Train with the paper's loss and optimizer; yield each update's loss."""
+        text, examples, _ = encoded(self)
+        optimize_for_cpu(model)
+        criterion = LeanLabelSmoothing(len(text.vocab_tgt), PAD, self.smoothing)
+        loss = SimpleLossCompute(model.generator, criterion)
+
+        def rate_of(step: int) -> float:
+            if schedule is not None:
+                return schedule(step, rate, updates)
+            warmup = max(round(self.warmup * updates), 1)
+            return linear_rate(step, rate, warmup, updates)
+
+        steps = build_optimizers(model, rate_of, optimizer)
+        passes = (
+            batches(examples, self.batch_tokens, epoch_draw(seed, epoch), "cpu")
+            for epoch in itertools.count()
+        )
+        stream = itertools.chain.from_iterable(passes)
+        for batch in itertools.islice(stream, updates):
+            yield run_epoch([batch], model, loss, *steps, max_norm=self.max_norm)[0]
+
+    def judge(self, model: Any) -> dict[str, float]:
+        """Return the loss of the validation sentences, without smoothing."""
+        text, _, judged = encoded(self)
+        loss = SimpleLossCompute(
+            model.generator, LeanLabelSmoothing(len(text.vocab_tgt), PAD)
+        )
+        stream = batches(judged, self.batch_tokens)
+        nll, state = run_epoch(stream, model, loss, None, None, "eval")
+        return {self.unit: nll * state.tokens / len(judged)}
+
+
+@functools.cache
+def encoded(task: Translation) -> tuple[Text, list[Example], list[Example]]:
+    """Return text, training and validation examples."""
+    config = TrainingConfig(task.dataset)
+    pairs, valid = load_pairs(config, "train"), load_pairs(config, "valid")
+    pairs = [pair for i, pair in enumerate(pairs) if i % 10 < 10 * task.share]
+    text = prepare_text(pairs, task.bpe_size, task.min_freq)
+    train, _ = encode_pairs(pairs, text, task.max_tokens)
+    judged, _ = encode_pairs(valid, text, task.max_tokens)
+    return text, train, judged
+
+
+@functools.cache
+def english_captions() -> tuple[Tensor, Vocabulary, Any, Tensor]:
+    """Return the stream to learn from, its words, tokenizer, and held-out ids."""
+    _, tokenizer = load_tokenizers()
+    lines, held_out = (
+        read_lines(data_file("captions", f"{split}.en")) for split in ("train", "valid")
+    )
+    stream, vocab = token_stream(lines, tokenizer)
+    words = [[*vocab(tokenizer.tokenize(line)), END] for line in held_out]
+    ids = torch.tensor([END, *itertools.chain.from_iterable(words)])
+    return stream, vocab, tokenizer, ids
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """Continue English captions, as a GPT. Models are built from the number of words.
+
+    The options are those of ``train_gpt``: ``rows`` and ``length`` of the windows.
+    """
+
+    length: int = 64  # of the windows in which a model is judged
+    unit = "nats per token"
+
+    def sizes(self) -> tuple[int]:
+        """Return the number of words."""
+        return (len(english_captions()[1]),)
+
+    def train(
+        self, model: Any, rate: float, updates: int, seed: int, **options: Any
+    ) -> Iterator[float]:
+        """Train as chapter 6 does; yield each update's loss."""
+        stream = english_captions()[0]
+        steps = train_gpt(model, stream, updates, peak=rate, seed=seed, **options)
+        return (loss for _, loss in steps)
+
+    def judge(self, model: Any) -> dict[str, float]:
+        """Return the loss of the validation sentences, in whole windows."""
+        ids = english_captions()[3]
+        whole = ids[: (len(ids) - 1) // self.length * self.length + 1]
+        with in_mode(model, training=False):
+            logits = model(whole[:-1].view(-1, self.length)).flatten(0, 1)
+        return {self.unit: F.cross_entropy(logits, whole[1:]).item()}
+
+
+TASKS: dict[str, Task] = {
+    "captions": Translation("captions"),
+    "multi30k": Translation("multi30k", bpe_size=4000),
+    "sentences": Continuation(),
+}
