@@ -95,7 +95,7 @@ def report(
     lines = [f"A  {names[0]}", f"B  {names[1]}", ""]
     signatures = []
     for metric in (sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()):
-        title = type(metric).__name__
+        title = {"BLEU": "BLEU", "CHRF": "chrF"}[type(metric).__name__]
         first = metric.corpus_score(a, [references]).score
         found = compare(b, a, references, metric)
         low, high = found["interval"]

@@ -109,7 +109,7 @@ def _weights_in(folder: Path) -> Path:
     if found := next(filter(Path.exists, files), None):
         return found
     what = "holds no trained model" if folder.is_dir() else "is not a folder"
-    do = "Train one with `train --run-dir`, or name its folder with --model."
+    do = "Train one with `train --run-dir`, or name the folder of one that is."
     if others := sorted(folder.parent.glob("*/model.safetensors")):
         do += f" There are {', '.join(str(path.parent) for path in others)}."
     if (folder / "model.bin").exists():
