@@ -5,8 +5,9 @@
 Executes chapters from several seeds on each of four processors, two at a time, and
 stores the value of each `finding` in each run. Three of the processors are simulated:
 environment variables choose other kernels of PyTorch and MKL, which round differently.
-Each run is kept in runs/findings/ until the chapter changes, so that one goes on where
-it was stopped; what is stored of a chapter is replaced when all its runs have ended.
+Each run is kept in runs/findings/ until the chapter's code changes, so that the program
+goes on where it was stopped. What is stored of a chapter is replaced when all its runs
+have ended.
 """
 
 import argparse
@@ -34,11 +35,17 @@ from transformer_workshop.findings import seen
 print(json.dumps(seen))"""
 
 
-async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
-    """Return what a chapter finds, executed from another seed."""
+def until_the_last_finding(source: Path) -> nbformat.NotebookNode:
+    """Return a chapter's notebook without the cells that come after."""
     notebook = build(source)
     ends = [i for i, cell in enumerate(notebook.cells, 1) if "finding(" in cell.source]
-    notebook.cells[max(ends) :] = [nbformat.v4.new_code_cell(ASK)]  # no more is needed
+    notebook.cells[max(ends) :] = [nbformat.v4.new_code_cell(ASK)]
+    return notebook
+
+
+async def findings_of(source: Path, processor: str, seed: int) -> list[dict]:
+    """Return what a chapter finds, executed from another seed."""
+    notebook = until_the_last_finding(source)
     await execute(
         source,
         notebook,
@@ -56,8 +63,10 @@ def found_in(source: Path, processor: str, seed: int) -> list[dict]:
 
 def measure(source: Path, seeds: int) -> dict[str, dict]:
     """Return each finding's bounds, and its values by processor and seed."""
-    text = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    folder = ROOT / "runs" / "findings" / f"{name(source)}-{text}"
+    cells = until_the_last_finding(source).cells
+    code = "".join(cell.source for cell in cells if cell.cell_type == "code")
+    digest = hashlib.sha256(code.encode()).hexdigest()[:12]
+    folder = ROOT / "runs" / "findings" / f"{name(source)}-{digest}"
     runs = {
         folder / f"{processor}-{seed}.json": (source, processor, seed)
         for processor in PROCESSORS

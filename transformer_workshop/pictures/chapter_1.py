@@ -29,28 +29,78 @@ if TYPE_CHECKING:
     import pandas
 
 
-def scaling_chart(measured: list[dict]) -> altair.HConcatChart:
+def scaling_chart(measured: list[dict]) -> altair.LayerChart:
     """Draw what the division by √d_k does: a line with, one without it.
 
-    Keys: d_k, scores (its name), largest weight (of 16), typical gradient (the
-    median length, divided by the mean).
+    Keys: d_k, scores (its name), largest weight (of 16).
     """
     alt = optional_import("altair")
     color = alt.Color("scores:N", title=None).legend(orient="top")
-    data = alt.Data(values=measured)
-    base = alt.Chart(data, width=240, height=200).encode(
+    base = alt.Chart(alt.Data(values=measured), width=320, height=200).encode(
         alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
+        alt.Y("largest weight:Q", title="mean weight"),
         color,
     )
-    largest = alt.Y("largest weight:Q", title="mean weight")
-    typical = alt.Y("typical gradient:Q", title="median / mean").scale(domain=(0, 1))
     even = alt.Chart().encode(y=alt.datum(1 / 16))
     label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
-    weights = base.mark_line(point=True).encode(largest)
-    gradient = base.mark_line(point=True).encode(typical)
-    return (weights + even.mark_rule(strokeDash=[5, 4]) + label).properties(
-        title="The weight of the best of sixteen keys"
-    ) | gradient.properties(title="Typical gradient, relative to the mean")
+    chart = base.mark_line(point=True) + even.mark_rule(strokeDash=[5, 4]) + label
+    return chart.properties(title="The weight of the best of sixteen keys")
+
+
+def ladder_chart(steps: dict[str, tuple[float, list[float]]]) -> altair.LayerChart:
+    """Draw the score of each step: a dot for this run, a line for the stored ones."""
+    alt = optional_import("altair")
+    rows = [
+        {"step": step, "right": now, "low": min(runs), "high": max(runs)}
+        for step, (now, runs) in steps.items()
+    ]
+    base = alt.Chart(alt.Data(values=rows), width=360, height=alt.Step(24)).encode(
+        alt.Y("step:N", title=None, sort=None).axis(labelLimit=280),
+        tooltip=["step:N", "right:Q", "low:Q", "high:Q"],
+    )
+    x = alt.X("low:Q", title="share of held-out sentences that are right")
+    ranges = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
+        x.scale(domain=(0, 1)), alt.X2("high:Q")
+    )
+    dots = base.mark_point(filled=True, size=70, opacity=1).encode(alt.X("right:Q"))
+    return ranges + dots
+
+
+def looks_chart(maps: dict[str, Tensor]) -> altair.VConcatChart:
+    """Draw where models look in sentences: weights (models, words) by sentence."""
+    alt = optional_import("altair")
+    panels = []
+    for sentence, weights in maps.items():
+        words = sentence.split()
+        cells = [
+            {
+                "model": i + 1,
+                "place": j,
+                "word": word,
+                "weight": round(row[j].item(), 2),
+            }
+            for i, row in enumerate(weights)
+            for j, word in enumerate(words)
+        ]
+        names = " : ".join(f"datum.value == {j} ? '{w}'" for j, w in enumerate(words))
+        base = alt.Chart(alt.Data(values=cells), width=620, height=90).encode(
+            alt.X("place:O", title=None).axis(labelExpr=f"{names} : ''", labelAngle=0),
+            alt.Y("model:O", title="model"),
+        )
+        color = alt.Color("weight:Q").scale(domain=(0, 1))
+        tooltip = ["model:O", "word:N", "weight:Q"]
+        numbers = (
+            base.transform_filter("datum.weight >= 0.1")
+            .mark_text()
+            .encode(
+                text=alt.Text("weight:Q", format=".2f"),
+                color=alt.condition(
+                    "datum.weight > 0.5", alt.value("white"), alt.value("black")
+                ),
+            )
+        )
+        panels.append(base.mark_rect().encode(color, tooltip=tooltip) + numbers)
+    return alt.vconcat(*panels)
 
 
 def _sentence_with_arcs(
@@ -106,17 +156,22 @@ def _sentence_with_arcs(
     )
 
 
-def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConcatChart:
+def arcs(
+    heard: dict[str, dict[str, float]], query: str | list[str] = "it"
+) -> altair.VConcatChart:
     """Draw sentences with arcs from one word to others, wider for a larger weight.
 
     Each sentence has its weights by word: {"The dog …": {"dog": 0.1, "soup": 0.8}}. A
-    word is found where it first occurs.
+    word is found where it first occurs. ``query`` is the word in all sentences, or one
+    for each.
     """
-    panels = (_sentence_with_arcs(each, heard[each], query) for each in heard)
+    asking = [query] * len(heard) if isinstance(query, str) else query
+    rows = [(*row, word) for row, word in zip(heard.items(), asking, strict=True)]
+    panels = (_sentence_with_arcs(*row) for row in rows)
     says = "; ".join(
-        f"{each} {query}: "
-        + ", ".join(f"{word} {w:.2f}" for word, w in weights.items())
-        for each, weights in heard.items()
+        f"{sentence} {word}: "
+        + ", ".join(f"{other} {w:.2f}" for other, w in weights.items())
+        for sentence, weights, word in rows
     )
     alt = optional_import("altair")
     return alt.vconcat(*panels, spacing=8, description=says, usermeta=KEEPS_WIDTH)
