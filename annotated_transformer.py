@@ -124,15 +124,20 @@ def attention(
 def for_all_heads(mask: Tensor | None) -> Tensor | None:
     """Return a mask (B, 1 or L, S) as a boolean one, (B, 1, 1 or L, S).
 
-    Raises ValueError for a mask to be added to the scores.
+    Raises ValueError for other shapes, and for a mask to be added to the scores.
     """
     if mask is None:
         return None
-    if mask.is_floating_point() and (mask < 0).any():
-        raise ValueError(
-            "the mask has negative numbers, as if it were to be added to the scores; "
-            "here, a mask is True (or 1) where attention is allowed: mask == 0"
-        )
+    if mask.dim() != 3:
+        shape = tuple(mask.shape)
+        raise ValueError(f"the mask is {shape}; it must be (B, 1, S) or (B, L, S)")
+    if mask.is_floating_point() and not torch.compiler.is_compiling():
+        if (mask < 0).any() or not mask.any():
+            raise ValueError(
+                "the mask has nothing above 0, or numbers below it, as if it were to be "
+                "added to the scores; here, a mask is 1 (or True) where attention is "
+                "allowed, and 0 where it isn't: pass mask == 0"
+            )
     return (mask != 0).unsqueeze(1)
 
 
@@ -368,27 +373,25 @@ class PositionalEncoding(nn.Module):
     """Add sinusoids of the position, then dropout (paper, section 3.5).
 
     Raises ValueError for an odd ``d_model`` and for more than ``max_len``
-    positions. The table is computed, not learned, and not saved.
+    positions. The table is computed, in 32 bits, and neither learned nor saved.
     """
-
-    pe: Tensor
 
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         if d_model % 2:
             raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
-        position = torch.arange(max_len).unsqueeze(1)  # (max_len, 1)
-        angle = position / 10000 ** (torch.arange(0, d_model, 2) / d_model)
-        pe = torch.empty(1, max_len, d_model)
-        pe[0, :, 0::2] = angle.sin()
-        pe[0, :, 1::2] = angle.cos()
-        self.register_buffer("pe", pe, persistent=False)
+        exact = {"dtype": torch.float32, "device": "cpu"}  # whatever is the default
+        position = torch.arange(max_len, **exact).unsqueeze(1)  # (max_len, 1)
+        angle = position / 10000 ** (torch.arange(0, d_model, 2, **exact) / d_model)
+        self.pe = torch.empty(1, max_len, d_model, **exact)
+        self.pe[0, :, 0::2] = angle.sin()
+        self.pe[0, :, 1::2] = angle.cos()
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the first L positions to x (B, L, d_model)."""
         check_length(x.size(1), self.pe.size(1))
-        return self.dropout(x + self.pe[:, : x.size(1)])
+        return self.dropout(x + self.pe[:, : x.size(1)].type_as(x))
 
 
 class Generator(nn.Module):
@@ -649,9 +652,9 @@ def run_epoch(
 def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     """Return the learning rate of update ``step``, from 1 (paper, equation 3).
 
-    ``rate(0)`` returns ``rate(1)`` instead of dividing by zero.
+    Update 0 counts as 1, and so does a ``warmup`` of 0.
     """
-    step = max(step, 1)
+    step, warmup = max(step, 1), max(warmup, 1)
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -666,7 +669,7 @@ def linear_rate(
     falling = min(total + 1 - warmup, decay * total)
     # the inner max avoids a division by zero in a run shorter than its warm-up
     down = (total + 1 - step) / max(falling, 1)
-    return peak * max(min(step / warmup, 1.0, down), 0.0)
+    return peak * max(min(step / max(warmup, 1), 1.0, down), 0.0)
 
 
 def greedy_decode(
@@ -719,12 +722,18 @@ class LabelSmoothing(nn.Module):
     target gives the correct word 1 - smoothing, padding nothing, and the other
     words equal shares of the rest. A position whose target is padding adds
     nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
+    Raises ValueError for fewer than three words, and for a padding id outside them.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
         if not 0 <= smoothing < 1:
             raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
+        if size < 3 or padding_idx not in range(size):
+            raise ValueError(
+                f"padding_idx={padding_idx} is not the id of one of size={size} words, "
+                "of which there must be three or more"
+            )
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
@@ -741,7 +750,7 @@ class LabelSmoothing(nn.Module):
         true_dist[:, self.padding_idx] = 0
         true_dist[target == self.padding_idx] = 0
         self.true_dist = true_dist
-        return F.kl_div(x, true_dist, reduction="sum")
+        return F.kl_div(x.masked_fill(true_dist == 0, 0), true_dist, reduction="sum")
 
 
 # -----------------------------------------------------------------------------
