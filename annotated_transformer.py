@@ -134,9 +134,9 @@ def for_all_heads(mask: Tensor | None) -> Tensor | None:
     if mask.is_floating_point() and not torch.compiler.is_compiling():
         if (mask < 0).any() or not mask.any():
             raise ValueError(
-                "the mask has nothing above 0, or numbers below it, as if it were to be "
-                "added to the scores; here, a mask is 1 (or True) where attention is "
-                "allowed, and 0 where it isn't: pass mask == 0"
+                "the mask has nothing above 0, or numbers below it, as if it were to "
+                "be added to the scores; here, a mask is 1 (or True) where attention "
+                "is allowed, and 0 where it isn't: pass mask == 0"
             )
     return (mask != 0).unsqueeze(1)
 
@@ -381,12 +381,11 @@ class PositionalEncoding(nn.Module):
         if d_model % 2:
             raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
-        exact = {"dtype": torch.float32, "device": "cpu"}  # whatever is the default
-        position = torch.arange(max_len, **exact).unsqueeze(1)  # (max_len, 1)
-        angle = position / 10000 ** (torch.arange(0, d_model, 2, **exact) / d_model)
-        self.pe = torch.empty(1, max_len, d_model, **exact)
-        self.pe[0, :, 0::2] = angle.sin()
-        self.pe[0, :, 1::2] = angle.cos()
+        numbers = torch.arange(max_len + d_model, dtype=torch.float32, device="cpu")
+        position = numbers[:max_len].unsqueeze(1)  # (max_len, 1)
+        angle = position / 10000 ** (numbers[:d_model:2] / d_model)
+        waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # side by side
+        self.pe = waves.flatten(1).unsqueeze(0)  # (1, max_len, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the first L positions to x (B, L, d_model)."""
