@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 import sacrebleu
@@ -16,8 +17,14 @@ from torch import nn
 
 import annotated_transformer as at
 from transformer_workshop.comparison import compare, most_different
-from transformer_workshop.experiments import Experiment, _wanted, experiment, students_t
-from transformer_workshop.files import read_json
+from transformer_workshop.experiments import (
+    Experiment,
+    _described,
+    _wanted,
+    experiment,
+    students_t,
+)
+from transformer_workshop.files import read_json, write_json
 from transformer_workshop.tasks import TASKS
 
 
@@ -75,8 +82,8 @@ def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
     assert list(table.index) == ["straight", "bounded", "again"]
     assert list(table["parameters"]) == [2, 2, 2] and (table["rate"] == 0.2).all()
     worse, same = str(found).splitlines()
-    assert worse.startswith("bounded: +0.") and "): worse. It has as many" in worse
-    assert same.startswith("again: +0 squared error") and "can't be told apart" in same
+    assert "): bounded is worse after 40 updates, from 3 seeds. It has as m" in worse
+    assert "can't be told apart after 40 updates, from 3 seeds. (A true" in same
     assert len(list(tmp_path.glob("*.json"))) == 9
     by_hand = []
     for seed in range(3):
@@ -97,11 +104,51 @@ def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, 
     more = run({"a": straight}, seeds=4)
     assert len(more.losses("a")) == 4
     assert {name: times()[name] for name in before} == before
-    assert capsys.readouterr().err == ""
     run({"a": bounded})  # another model of this name
-    assert "a: has changed since it was trained" in capsys.readouterr().err
-    assert all(times()[name] != before[name] for name in before)
+    changed = times()
+    assert all(changed[name] != before[name] for name in before)
     assert run({"a": (bounded, {"slower": 2.0})}).losses("a") != first.losses("a")
+    assert capsys.readouterr().err == ""
+    run({"a": straight})
+    path = tmp_path / "a-40-0.2-0.json"  # as if what the model imports had changed
+    write_json(path, read_json(path) | {"first losses": [1.0, 1.0, 1.0]})
+    before = times()
+    run({"a": straight})
+    assert "a: trains differently than before" in capsys.readouterr().err
+    assert all(times()[f"a-40-0.2-{seed}.json"] != before[path.name] for seed in (0, 1))
+
+
+factor = 1.0
+
+
+def scaled(x):
+    return factor * x
+
+
+def outer(size):
+    power = 2
+
+    def inner():
+        return scaled(power)
+
+    return inner
+
+
+class Judging(Line):
+    def judge(self, model):
+        return {self.unit: 0.0}
+
+
+def test_a_description_changes_with_what_the_code_names(monkeypatch):
+    before = _described(outer), _described(outer(1))
+    assert before == (_described(outer), _described(outer(1)))
+    monkeypatch.setitem(globals(), "factor", 2.0)
+    assert _described(outer) != before[0] and _described(outer(1)) != before[1]
+    monkeypatch.setitem(globals(), "scaled", straight)
+    assert "nn" not in _described(outer)
+    assert _described(Line) != _described(Judging)
+    assert _described(partial(outer, 1)) != _described(partial(outer, 2))
+    assert _described([1, {"a": 2.0}]) != _described([1, {"a": 3.0}])
 
 
 def test_an_option_reaches_the_training_and_train_replaces_it(run):
@@ -134,14 +181,28 @@ def test_a_training_that_diverges_is_said_to(run):
     [
         ({"a": straight}, {"seeds": 2}, ValueError, "three or more"),
         ({"a": straight}, {"seeds": [1, 1, 2]}, ValueError, "different"),
-        ({}, {}, ValueError, "variants"),
-        ({"a": straight}, {"rates": (0.0,)}, ValueError, "positive rates"),
+        ({}, {}, TypeError, "dictionary"),
+        ([straight], {}, TypeError, "dictionary"),
+        ({"a": nn.Linear(1, 1)}, {}, TypeError, "'a' must be a function"),
+        ({"a": straight}, {"rates": (0.0,)}, ValueError, "positive numbers"),
+        ({"a": straight}, {"rates": 0.2}, ValueError, "positive numbers"),
+        ({"a": straight}, {"updates": 0}, ValueError, "updates=0"),
         ({"a": lambda size: None}, {}, TypeError, "returned NoneType, not a model"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(run, variants, options, error, words):
     with pytest.raises(error, match=words):
         run(variants, **options)
+
+
+def test_a_mistake_shows_before_anything_is_trained(run, tmp_path):
+    with pytest.raises(TypeError) as caught:
+        run({"good": straight, "bad": lambda: straight(1)})
+    told = " ".join(caught.value.__notes__)
+    assert "The task calls the variant's function with (1)." in told
+    assert "This is the variant 'bad'." in told and not list(tmp_path.iterdir())
+    with pytest.raises(TypeError, match=r"Line\(\), not a class"):
+        experiment({"a": straight}, Line)
 
 
 def test_an_unknown_task_is_refused_with_the_known_ones():

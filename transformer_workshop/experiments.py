@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import re
@@ -9,7 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,11 +39,17 @@ def _started(
     task: Task, build: Builder, changed: Mapping, rate: float, updates: int, seed: int
 ) -> tuple[nn.Module, Iterator[float]]:
     """Return a fresh model, and the losses of its training, which begins with them."""
+    sizes = task.sizes()
     torch.manual_seed(seed)
-    model = build(*task.sizes())
+    try:
+        model = build(*sizes)
+    except Exception as error:
+        numbers = ", ".join(map(str, sizes))
+        error.add_note(f"The task calls the variant's function with ({numbers}).")
+        raise
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
-        raise TypeError(f"{build.__name__} returned {kind}, not a model (nn.Module)")
+        raise TypeError(f"the function returned {kind}, not a model (nn.Module)")
     options = dict(changed)
     train = options.pop("train", type(task).train)
     return model, iter(train(task, model, rate, updates, seed, **options))
@@ -65,10 +74,52 @@ def _train(task: Task, build: Builder, changed: Mapping, settings: Record) -> Re
     }
 
 
-def _described(value: Any) -> str:
-    """Return what an option does, as far as its text or a function's code says it."""
-    code = getattr(value, "__code__", None)
-    return f"{code.co_code.hex()} {code.co_consts}" if code else repr(value)
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code, and that of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _described(thing: Any, seen: set[int] | None = None) -> str:
+    """Return a text that changes with a value, or with the code of a function or class.
+
+    It includes what these name in their own module, as far as that is code or plain
+    data, but not what they import.
+    """
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return ""
+    parts: list[Any]
+    if isinstance(thing, partial):
+        text, parts = "partial", [thing.func, thing.args, thing.keywords]
+    elif isinstance(thing, type):
+        text, parts = thing.__qualname__, [*vars(thing).values(), *thing.__bases__]
+        parts = [p for p in parts if getattr(p, "__module__", "") == thing.__module__]
+    elif isinstance(thing, FunctionType):
+        codes = list(_codes(thing.__code__))
+        text = " ".join(code.co_code.hex() for code in codes)
+        parts = [cell.cell_contents for cell in thing.__closure__ or ()]
+        parts += [thing.__defaults__, thing.__kwdefaults__]
+        for code in codes:
+            parts += [c for c in code.co_consts if not isinstance(c, CodeType)]
+            named = [thing.__globals__.get(name) for name in code.co_names]
+            parts += [
+                value
+                for value in named
+                if isinstance(value, bool | int | float | str | tuple)
+                or getattr(value, "__module__", "") == thing.__module__
+            ]
+    elif isinstance(thing, Mapping):
+        text, parts = "", list(thing.items())
+    elif isinstance(thing, list | tuple):
+        text, parts = "", list(thing)
+    else:
+        plain = isinstance(thing, bool | int | float | str | None)
+        return repr(thing) if plain else type(thing).__qualname__
+    seen.add(id(thing))
+    return f"({text} {' '.join(_described(part, seen) for part in parts)})"
 
 
 def students_t(freedom: int, share: float) -> float:
@@ -88,15 +139,18 @@ def students_t(freedom: int, share: float) -> float:
 class Experiment:
     """What was measured: of each variant at each rate from each seed.
 
-    The first variant is the baseline. Each counts at its own best rate, the one with
-    the lowest loss from the first seed. The spread between seeds is pooled over the
-    variants, and intervals cover 95 % each: of twenty ideas that change nothing, one
-    is told apart by chance.
+    Print it, or show ``table`` (a data frame) and ``chart()``. The first variant is the
+    baseline. Each counts at its own best rate, the one with the lowest loss from the
+    first seed. The spread between seeds is pooled over the variants, and intervals
+    cover 95 % each: of twenty ideas that change nothing, one is told apart by chance.
+    That one seed gives all variants the same batches is left out of account, which
+    makes intervals wider, not narrower. Times are rough if the machine is busy.
     """
 
     unit: str
     seeds: Sequence[int]
     results: Results
+    updates: int = 0
 
     def loss(self, name: str, rate: float, seed: int) -> float:
         """Return what was measured first, infinity if the training diverged."""
@@ -172,10 +226,17 @@ class Experiment:
         """Draw loss over rate, and each difference with its interval."""
         from transformer_workshop.pictures.experiments import experiment_chart
 
-        losses = {
-            name: {rate: self.loss(name, rate, self.seeds[0]) for rate in sorted(rates)}
-            for name, rates in self.results.items()
-        }
+        losses = [
+            {
+                name: {
+                    rate: self.loss(name, rate, seed)
+                    for rate in sorted(rates)
+                    if seed in rates[rate]
+                }
+                for name, rates in self.results.items()
+            }
+            for seed in self.seeds
+        ]
         return experiment_chart(losses, self.rows, self.unit)
 
     def __str__(self) -> str:
@@ -189,20 +250,24 @@ class Experiment:
         if not math.isfinite(difference):
             worst = name if difference > 0 else other
             return f"{name} and {other}: can't be compared, {worst} diverged."
-        words = "worse" if difference > 0 else "better"
-        text = f"{name}: {difference:+.3g} {self.unit} against {other}"
-        text += f" (95 % from {low:+.3g} to {high:+.3g}): "
+        digits = max(2 - math.floor(math.log10(self.half_interval or 1)), 0)
+        before, after = (f"{r[self.unit]:.{digits}f}" for r in (baseline, row))
+        apart = f"{difference:+.{digits}f}, 95 % from {low:+.{digits}f} to"
+        text = f"{name}: {after} {self.unit}, {other}: {before} "
+        text += f"({apart} {high:+.{digits}f}): "
         if low <= 0 <= high:
-            text += (
-                "can't be told apart. (With as many seeds, a true difference of "
-                f"{self.detectable:.2g} would be, four times in five.)"
-            )
+            text += "can't be told apart"
         else:
-            text += f"{words}."
+            text += f"{name} is {'worse' if difference > 0 else 'better'}"
+        text += f" after {self.updates} updates, from {len(self.seeds)} seeds."
+        if low <= 0 <= high:
+            text += f" (A true difference of {self.detectable:.{digits}f} would be told"
+            text += " apart four times in five.)"
         costs = row["ms per update"] / baseline["ms per update"] - 1
         more = row["parameters"] - baseline["parameters"]
         size = f"{more:+,} parameters" if more else "as many parameters"
-        text += f" It has {size}, and an update takes {costs:+.0%} CPU time."
+        time = "as much" if abs(costs) < 0.1 else f"{costs:+.0%}"
+        text += f" It has {size}, and an update takes about {time} CPU time."
         for variant in (name, other):
             rates = sorted(self.results[variant])
             if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
@@ -261,35 +326,48 @@ def experiment(
 
     The first is the baseline. The functions may be those of a notebook. For the tasks
     "captions" and "multi30k" they get the numbers of source and target tokens, for
-    "sentences" (a GPT) the number of words. An option ``train`` replaces the task's
-    training: a function of task, model, rate, updates and seed that yields losses.
+    "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64, d_ff=128,
+    h=4, groups=4)``) the number of words. Options are those of the task's training
+    (help(Translation.train)); an option ``train`` replaces it by a function of task,
+    model, rate, updates and seed that yields losses.
     task: one of these names, or a Task of your own.
     seeds: how many, or which; three or more, as two can't show how they differ.
     rates: which are tried, with all seeds. Without them, a variant is trained at 0.003,
     at 0.006 and at twice or half of that until its best rate has one on each side;
     then from the other seeds.
     workers: trainings at a time, each with one thread; None: one for each core.
-    folder: keeps the results [runs/experiments]; what is there, and is still the same
-    (settings, and the losses of the first updates), isn't trained again.
+    folder: keeps the results [runs/experiments]. What is there isn't trained again, if
+    the settings, the code of the variants, and the losses of the first updates are
+    still the same; a change of code that they import may stay unnoticed. Another
+    folder, or another name, begins anew.
 
-    Only validation data is looked at. Raises ValueError and TypeError for variants,
-    seeds or rates that can't be used.
+    Only validation data is looked at. Before anything is trained, each variant makes a
+    few updates here, so that mistakes show. Raises ValueError and TypeError for
+    variants, tasks, seeds, or rates that can't be used.
     """
     task = _task_of(task)
+    if not isinstance(variants, Mapping) or not variants:
+        raise TypeError("variants must be a dictionary: name -> function")
+    rows = {n: v if isinstance(v, tuple) else (v, {}) for n, v in variants.items()}
+    for name, (build, _) in rows.items():
+        if isinstance(build, nn.Module) or not callable(build):
+            raise TypeError(f"{name!r} must be a function that returns a model")
     seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if len(set(seeds)) < max(len(seeds), 3):
         raise ValueError(f"seeds={seeds}: use three or more different ones")
-    if not variants or updates < 1 or not all(rate > 0 for rate in rates):
-        raise ValueError("variants, positive updates and positive rates are needed")
+    if updates < 1:
+        raise ValueError(f"updates={updates}: use 1 or more")
+    if not isinstance(rates, Sequence) or not all(rate > 0 for rate in rates):
+        raise ValueError(f"rates={rates}: use positive numbers, as in (0.003, 0.006)")
     folder = Path(folder or project_folder() / "runs" / "experiments")
-    rows = {n: v if isinstance(v, tuple) else (v, {}) for n, v in variants.items()}
-    done = Experiment(task.unit, seeds, {name: {} for name in rows})
+    done = Experiment(task.unit, seeds, {name: {} for name in rows}, updates)
     outdated: list[Record] = []
 
     def settings_of(name: str, rate: float, seed: int) -> Record:
-        options = {key: _described(value) for key, value in rows[name][1].items()}
         what = f"{type(task).__qualname__} {vars(task)}"
-        fixed = {"task": what, "updates": updates, "options": options}
+        code = _described([type(task), *rows[name]])
+        digest = hashlib.sha256(code.encode()).hexdigest()[:16]
+        fixed = {"task": what, "updates": updates, "code": digest}
         return {"variant": name, **fixed, "rate": rate, "seed": seed}
 
     def file_of(settings: Record) -> Path:
@@ -308,11 +386,20 @@ def experiment(
                 if path == file_of(settings) and record not in outdated:
                     yield record
 
-    for name in rows:
+    for name, row in rows.items():
         records = list(stored(name))
-        if records and not _is_same(task, *rows[name], records[0]):
-            log(f"{name}: has changed since it was trained; it is trained again")
-            outdated += records
+        first = (rates or FIRST_RATES)[0], seeds[0]
+        settings = records[0]["settings"] if records else settings_of(name, *first)
+        try:
+            losses = _first_losses(task, *row, settings)
+        except Exception as error:
+            error.add_note(f"This is the variant {name!r}.")
+            raise
+        for record in records[:1]:
+            before = record["first losses"]
+            if not all(map(partial(math.isclose, rel_tol=1e-3), before, losses)):
+                log(f"{name}: trains differently than before; it is trained again")
+                outdated += records
 
     def wanted() -> dict[Path, tuple]:
         missing = {}
@@ -335,17 +422,20 @@ def _is_searched(rate: float) -> bool:
     return math.log2(rate / FIRST_RATES[0]).is_integer()
 
 
-def _is_same(task: Task, build: Builder, changed: Mapping, record: Record) -> bool:
-    """Train a few updates anew: do they come out as they did?"""
-    rate, updates, seed = (record["settings"][k] for k in ("rate", "updates", "seed"))
+def _first_losses(
+    task: Task, build: Builder, changed: Mapping, settings: Record
+) -> list:
+    """Make the first updates of a training here, and return their losses."""
+    rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
     with torch.random.fork_rng():
         _, losses = _started(task, build, changed, rate, updates, seed)
-        pairs = list(zip(record["first losses"], losses, strict=False))
-    return all(math.isclose(*pair, rel_tol=1e-3) for pair in pairs)
+        return list(itertools.islice(losses, _FIRST_LOSSES))
 
 
 def _task_of(task: str | Task) -> Task:
     """Return a task by its name."""
+    if isinstance(task, type):
+        raise TypeError(f"task must be an object: {task.__name__}(), not a class")
     if not isinstance(task, str):
         return task
     if task not in TASKS:

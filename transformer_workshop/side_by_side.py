@@ -16,7 +16,7 @@ import loky
 import torch
 from tqdm import tqdm
 
-from transformer_workshop.files import write_json
+from transformer_workshop.files import log, write_json
 from transformer_workshop.speed import keep_freed_memory
 
 
@@ -46,6 +46,8 @@ def compute(
     workers: processes with a thread each; None: one for each core. The function may
     come from a notebook. What is in a file outlives Ctrl-C and kills.
     """
+    if not wanted():
+        return
     going: dict[Future, Path] = {}
     pool = loky.ProcessPoolExecutor(
         workers or loky.cpu_count(), initializer=_begin, initargs=(os.getpid(),)
@@ -66,6 +68,9 @@ def compute(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_json(path, future.result())
                 bar.update()
+    except KeyboardInterrupt:
+        log("Stopped; what has been computed is kept, and isn't computed again.")
+        raise
     finally:
         bar.close()
         pool.shutdown(kill_workers=True)

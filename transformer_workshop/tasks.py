@@ -52,7 +52,10 @@ class Task(Protocol):
         """Train: model, rate, updates and seed are given. Yield each update's loss."""
 
     def judge(self, model: Any) -> dict[str, float]:
-        """Measure a trained model on data that it wasn't trained on, ``unit`` first."""
+        """Measure a model on data that it wasn't trained on: {unit: …, others: …}.
+
+        The model comes as ``train`` left it; put it into evaluation mode if it matters.
+        """
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,7 @@ class Translation:
     """Translate German. Models are built from the numbers of German and English tokens.
 
     The fields are settings of a training, as in TrainingConfig; how large a model is,
-    its builder says. Options: ``schedule``, a function of the update, the peak and the
-    number of updates that returns the rate; ``optimizer``, "adam" or "muon".
+    its builder says.
     """
 
     dataset: str
@@ -89,7 +91,12 @@ class Translation:
         schedule: Schedule | None = None,
         optimizer: str = "adam",
     ) -> Iterator[float]:
-        """Train with the paper's loss and optimizer; yield each update's loss."""
+        """Train with the paper's loss and optimizer; yield each update's loss.
+
+        schedule: a function of the update (from 1), the peak and the number of updates
+        that returns the rate; without it, the rate rises to the peak in a tenth of the
+        updates, and falls to zero in a straight line. optimizer: "adam" or "muon".
+        """
         text, examples, _ = encoded(self)
         optimize_for_cpu(model)
         criterion = LeanLabelSmoothing(len(text.vocab_tgt), PAD, self.smoothing)

@@ -36,9 +36,9 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     named = ["2017", "all five", "without query-key norm"]
     named += ["all five, norm in cross-attention"]
     title = "Twice the rate helps today's block, and hurts the old one"
-    return experiments.rates_chart(losses, "nats per sentence", named).properties(
-        title=title
-    )
+    return experiments.rates_chart(
+        losses, "nats per sentence, one run each", named
+    ).properties(title=title)
 
 
 def dials_chart(results: dict[str, Any]) -> altair.LayerChart:

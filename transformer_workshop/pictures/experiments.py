@@ -41,7 +41,7 @@ def rates_chart(
     x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
     base = alt.Chart(alt.Data(values=rows), width=width, height=320).encode(
         x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
-        alt.Y("loss:Q", title=f"{unit}, one run each").scale(zero=False),
+        alt.Y("loss:Q", title=unit).scale(zero=False),
         alt.Detail("variant:N"),
         tooltip=["variant:N", "rate:Q", "loss:Q"],
     )
@@ -60,16 +60,32 @@ def rates_chart(
 
 
 def experiment_chart(
-    losses: Mapping[str, Mapping[float, float | None]],
+    losses: Sequence[Mapping[str, Mapping[float, float | None]]],
     rows: Sequence[Mapping[str, Any]],
     unit: str,
 ) -> altair.HConcatChart:
     """Draw loss over rate, and each difference to the baseline with its interval.
 
-    rows: those of ``Experiment.rows``, the baseline first.
+    losses: by variant and rate, from each seed. rows: those of ``Experiment.rows``, the
+    baseline first.
     """
     alt = optional_import("altair")
-    left = rates_chart(losses, unit, width=300).properties(title="One run at each rate")
+    first, *others = losses
+    left = rates_chart(first, unit, width=300)
+    more = [
+        {"variant": name, "rate": rate, "loss": loss}
+        for of_seed in others
+        for name, by_rate in of_seed.items()
+        for rate, loss in by_rate.items()
+        if loss is not None and math.isfinite(loss)
+    ]
+    dots = (
+        alt.Chart(alt.Data(values=more))
+        .mark_point(opacity=0.6)
+        .encode(alt.X("rate:Q"), alt.Y("loss:Q"), alt.Color("variant:N", legend=None))
+    )
+    title = "Lines: the first seed; circles: the others"
+    left = (left + dots).properties(title=title)
     compared = [dict(row) for row in rows[1:] if math.isfinite(row["difference"])]
     bars = alt.Chart(alt.Data(values=compared), width=300, height=alt.Step(40)).encode(
         alt.Y("variant:N", title=None, sort=None)
