@@ -159,9 +159,9 @@ def _number(title: str) -> str:
 
 
 def _section(link: str) -> tuple[str, str]:
-    """Return a link's file and the number of its section."""
+    """Return the name of a link's file and the number of its section."""
     name, _, title = link.partition("#")
-    return name, _number(title)
+    return name if ":" in name else Path(name).name, _number(title)
 
 
 def aligned(path: Path, english: Path, words: wording.Words) -> Page:
@@ -275,58 +275,43 @@ class Language:
         return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
 
     def target(self, link: str, page: Page) -> str:
-        """Return where a link of the English page leads in the translation.
-
-        A link that leads there already stays as it is.
-        """
-        if re.match(r"[a-z]+:", link):
-            return link
+        """Return where a link of the English page leads in the translation."""
         name, _, mark = link.partition("#")
         if not name:
             return "#" + self.anchor(page.english, mark)
-        places = [page.english.parent / name, page.path.parent / name]
-        places = [Path(os.path.normpath(place)) for place in places]
-        here, mapped = (
-            place.is_relative_to(self.root)
-            and (place.exists() or place.with_suffix(".md").exists())
-            for place in places
-        )
-        own = self.images / places[0].name
-        drawn = {place.parent for place in places} & {self.images.parent, self.images}
-        if own in self.figures and drawn:
-            there = own
-        elif here and places[0].is_relative_to(self.folder):
-            there = page.english  # the English names its translation, and that, it
-        elif here or mapped and places[1].parent == self.root / "notebooks":
-            there = places[0] if here else places[1]
-            source = there.with_suffix(".md")
-            if source in self.pages:
-                there = self.pages[source].path.with_suffix(there.suffix)
-                mark = self.anchor(source, mark)
-            elif there.is_dir() and (self.folder / there.name).is_dir():
-                there = self.folder / there.name
-        else:
+        there = Path(os.path.normpath(page.english.parent / name))
+        source = there.with_suffix(".md")
+        if not (
+            there.is_relative_to(self.root) and (there.exists() or source.exists())
+        ):
             return link
+        if self.images / there.name in self.figures and there.parent.name == "images":
+            there = self.images / there.name
+        elif there.is_relative_to(self.folder):
+            there = page.english  # the English names its translation, and that, it
+        elif source in self.pages:
+            there = self.pages[source].path.with_suffix(there.suffix)
+            mark = self.anchor(source, mark)
+        elif there.is_dir() and (self.folder / there.name).is_dir():
+            there = self.folder / there.name
         to = Path(os.path.relpath(there, page.path.parent)).as_posix()
         return to + "/" * name.endswith("/") + (f"#{mark}" if mark else "")
 
     def relinked(self, text: str, page: Page, source: str) -> str:
         """Return a text with its links mapped; source is the English cell.
 
-        A link to a heading that has been translated differently since follows it.
+        A link to a page or a heading that has been translated since follows it.
         """
-
-        should = {self.target(link, page) for link in links(source)}
-        lost = should - {self.target(link, page) for link in links(text)}
+        targets = {link: self.target(link, page) for link in links(source)}
+        lost = set(targets.values()) - set(links(text))
 
         def mapped(link: re.Match) -> str:
-            if not link["to"]:
+            to = link["to"]
+            if not to or to in targets.values():
                 return link[0]
-            to = self.target(link["to"], page)
             same = [x for x in lost if _section(x) == _section(to)]
-            if to not in should and "#" in to and len(same) == 1:
-                [to] = same
-            return link[0][: -len(link["to"]) - 1] + to + ")"
+            new = targets.get(to) or (same[0] if len(same) == 1 else to)
+            return link[0][: -len(to) - 1] + new + ")"
 
         return LINK.sub(mapped, text)
 
@@ -353,23 +338,23 @@ class Language:
         """
         found = dict(self.figures)
         for page in self.pages.values():
-            source = {i: self.source(page, *rest) for i, *rest in page.prose()}
-            new = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
-            for number, cell in enumerate(new):
+            texts = {i: self.source(page, *rest) for i, *rest in page.prose()}
+            cells = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
+            for number, cell in enumerate(cells):
                 if cell.cell_type == "code":
-                    source[number] = worded(cell, self.words)
-                cell.source = source.get(number, cell.source)
-            found[page.path] = written(page.path, new)
+                    texts[number] = worded(cell, self.words)
+                cell.source = texts.get(number, "")
+            found[page.path] = written(page.path, cells)
             if page.path.name[0].isdigit():
                 path = pair(page.english)
                 executed = nbformat.read(path, 4) if path.exists() else None
-                cells = executed.cells if executed else []
-                if [c.source for c in cells] != [c.source for c in page.theirs]:
+                theirs = executed.cells if executed else []
+                if [c.source for c in theirs] != [c.source for c in page.theirs]:
                     raise Refused(f"{path.name} isn't that of today's {path.stem}.md; "
                                   "run `make notebooks`")  # fmt: skip
                 pictures = stored_pictures(pair(page.path))
-                for number, cell in enumerate(cells):
-                    cell.source = source.get(number, cell.source)
+                for number, cell in enumerate(theirs):
+                    cell.source = texts.get(number, "")
                     for output in cell.get("outputs", ()):
                         self.translate(output, pictures)
                 found[pair(page.path)] = nbformat.writes(executed) + "\n"

@@ -69,13 +69,11 @@ def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
     if data or key in (*LISTS, "value"):
         return words.find("charts", spec, needed=False)
     if key in ("expr", "calculate", "test", "filter", "labelExpr"):
-        return QUOTED.sub(lambda m: f"'{_quoted(m[1], words)}'", spec)
+        # formats and names of fields have no blank
+        return QUOTED.sub(
+            lambda it: f"'{words.find('charts', it[1], ' ' in it[1].strip())}'", spec
+        )
     return words.find("charts", spec) if key in SHOWN else spec
-
-
-def _quoted(text: str, words: Words) -> str:
-    """Replace a literal of an expression; formats and names of fields have no blank."""
-    return words.find("charts", text, needed=" " in text.strip())
 
 
 def figure(svg: str, words: Words) -> str:
