@@ -13,7 +13,7 @@ hidden ones. How a file or a cell came about takes no points; where it must, the
 and the end of the output say why.
 
 What has been graded is kept: after an interruption, the same command goes on. It grades
-anew whatever has changed, the course included. It needs Linux or macOS.
+anew whatever has changed, the course and the checks included. It needs Linux or macOS.
 """
 
 import argparse
@@ -52,7 +52,7 @@ import sandbox  # noqa: E402
 import torch  # noqa: E402
 from chapters import replace  # noqa: E402
 from exercise_checks import UNANSWERED, Answer  # noqa: E402
-from exercises import by_number  # noqa: E402
+from exercises import FOLDER, by_number  # noqa: E402
 from hidden_checks import judged  # noqa: E402
 from homework import decoded, one_form, stub_of  # noqa: E402
 from tqdm import tqdm  # noqa: E402
@@ -64,7 +64,7 @@ NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.I)  # as browsers store the
 MOODLE = re.compile(r"_(\d+)_assignsubmission_.*")  # what it adds to a name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(\S*)")
 NO_CELL = "there is no cell of this exercise in the notebook."
-HEADING = re.compile(r"^#+ Exercise (\d+\.\d+)\b", re.M)
+HEADING = re.compile(r"^ *#+[^\w\n]+Exercise (\d+\.\d+)\b", re.M | re.I)
 PAGE = """\
 <!doctype html>
 <meta charset="utf-8">
@@ -219,15 +219,16 @@ class Submission(NamedTuple):
 
 def part_of(cell: Any) -> str:
     """Return the name that the homework gave a cell, or ""."""
-    return str((cell.get("metadata", {}).get("nbgrader") or {}).get("grade_id", ""))
+    metadata = cell.get("metadata") or {}
+    return str((metadata.get("nbgrader") or {}).get("grade_id", ""))
 
 
 def exercise_of(cell: Any) -> str | None:
-    """Return the exercise whose heading or name a cell has."""
+    """Return the exercise whose name or (last) heading a cell has."""
     if found := re.fullmatch(r"[a-z]+-(\d+)-(\d+)", part_of(cell)):
         return ".".join(found.groups())
-    found = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
-    return found and found[1]
+    found = HEADING.findall(cell.source) if cell.cell_type == "markdown" else []
+    return found[-1] if found else None
 
 
 def student_of(place: Path, known: Iterable[str]) -> str:
@@ -300,10 +301,8 @@ def submission(student: str, path: Path) -> Submission:
         made = json.loads(decoded(path.read_bytes()))
         if "worksheets" in made:  # of 2014
             made = nbformat.reads(json.dumps(made), as_version=4)
-        released, current = (
-            False,
-            "",
-        )  # what stands before the first exercise is for all of them
+        released = False
+        current = ""  # what stands before the first exercise is for all of them
         for cell in nbformat.from_dict(made).cells:
             source = cell.source = sendable("".join(cell.get("source") or ""))
             current, part = exercise_of(cell) or current, part_of(cell)
@@ -370,6 +369,14 @@ def moment(text: str) -> datetime.datetime:
             f"{text!r} is not a time; write it as in 2027-01-31T23:59, with a zone as "
             "in 2027-01-31T23:59+01:00"
         ) from None
+
+
+def positive(text: str) -> float:
+    """Return a number of seconds."""
+    with suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
 
 
 def noted(text: str) -> datetime.datetime | None:
@@ -572,6 +579,7 @@ def grade(
     into.mkdir(parents=True, exist_ok=True)
     known = {name for each in course["exercises"] for name in each["numbers"] if name}
     places = students_in(folder, known)
+    checks = [path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))]
     every, all_marks = [], []
     for student in tqdm(sorted(places), unit=" students", disable=None):
         works = submissions(student, places[student])
@@ -584,7 +592,7 @@ def grade(
                 note += f", in {work.path.name}, the best of {len(works)} notebooks"
             notes.append(note)
         read = [[w.cells, w.answers, w.why, w.fault] for w in works]
-        of = json.dumps([course, seconds, notes, read]).encode()
+        of = json.dumps([course, checks, seconds, notes, read]).encode()
         digest = hashlib.sha256(of).hexdigest()
         kept = into / f"{student}.json"
         if kept.exists() and (old := json.loads(kept.read_text()))["of"] == digest:
@@ -616,7 +624,9 @@ def main() -> int:
     parser.add_argument("--course", type=Path)
     parser.add_argument("--into", type=Path)
     parser.add_argument("--due", type=moment)
-    parser.add_argument("--seconds", type=float, default=60, help="for each exercise")
+    parser.add_argument(
+        "--seconds", type=positive, default=60, help="for each exercise"
+    )
     given = parser.parse_args()
     build = root / "build"
     given.course = given.course or build / "homework" / given.name / "course.json"
@@ -628,12 +638,18 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    if not given.course.exists():
-        print(f"error: {given.course}: there is no such course", file=sys.stderr)
+    try:
+        course = json.loads(given.course.read_bytes())
+        course["seed"], course["exercises"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        print(
+            f"error: {given.course} is not the course.json that `make homework` wrote "
+            f"({error}); name that by --course",
+            file=sys.stderr,
+        )
         return 2
     torch.set_num_threads(1)
     start = time.monotonic()
-    course = json.loads(given.course.read_bytes())
     with Server() as server:
         marks = grade(
             server, given.folder, course, given.into, given.seconds, given.due

@@ -200,6 +200,40 @@ def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
     assert "checking.py defines `near`, too" in [*faults()][0]
 
 
+ONE = """\
+### Exercise 9.1 · One
+
+*Recall · 10 minutes · level 2*
+
+```python
+check("9.1", one)
+```
+
+"""
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (ONE * 2, "exercise 9.1: another one has this number"),
+        (ONE.replace("check(", "  check("), 'one line `check("9.1", …)` must end'),
+        (ONE.replace('"9.1"', '"9.2"'), 'one line `check("9.1", …)` must end'),
+        (
+            ONE.replace("check", "print") + ONE.replace("9.1", "9.2"),
+            "exercise 9.1: one",
+        ),
+        ("# 9 · Nine\n", "1.1.py: no chapter has this exercise"),
+    ],
+)
+def test_an_exercise_has_one_check_and_one_file(tmp_path, monkeypatch, text, says):
+    path = tmp_path / "09_nine.md"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr("exercises.chapters", lambda: [path])
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": files()["1.1"]})
+    [fault] = faults()
+    assert says in fault
+
+
 def test_lists_that_differ_are_named(monkeypatch):
     monkeypatch.setattr("exercises.tests", lambda number: "something else")
     known = by_number()

@@ -31,6 +31,7 @@ from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import SCALES, choose_config
 from transformer_workshop.spelling import respell, split_sentences
+from transformer_workshop.tables import stream_text
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
     Translation,
@@ -682,6 +683,10 @@ OBJECTS = [{"de": de, "en": en} for de, en in PLAIN]
         ("text.json", json.dumps(OBJECTS, indent=1)),
         ("text.jsonl", json.dumps(OBJECTS)),
         ("text.jsonl", "\n".join(map(json.dumps, OBJECTS)) + "\n\n"),
+        ("text.txt", "\n".join(map(json.dumps, OBJECTS))),
+        ("text.txt", json.dumps(OBJECTS)),
+        ("text.json", "\n \n" + json.dumps(OBJECTS)),
+        ("text.csv", "SEP=;\n" + SEMICOLONS),
     ],
 )  # fmt: skip
 def test_a_table_is_read_whatever_wrote_it(tmp_path, name, text):
@@ -690,6 +695,21 @@ def test_a_table_is_read_whatever_wrote_it(tmp_path, name, text):
     assert read_pairs(f"{path}:de", f"{path}:en") == PLAIN
     by_number = read_pairs(f"{path}:1", f"{path}:2")
     assert by_number[-len(PLAIN) :] == PLAIN  # names may be a row, too
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("text.csv:en", "de,en\na,b\n  \nc,d\n", ["b", "", "d"]),  # a blank row
+        ("text.json:1", '["a", "b"]', ["a", "b"]),  # a list of texts, on one line
+        ("text.json:1", '[\n"a",\n"b"\n]', ["a", "b"]),
+        ("text.json:1", "[]", []),
+        ("text.jsonl:de", '\n{"de": "a"}', ["", "a"]),
+    ],
+)
+def test_no_row_is_lost(tmp_path, name, text, expected):
+    (tmp_path / name.split(":")[0]).write_text(text, encoding="utf-8")
+    assert list(stream_text(tmp_path / name)) == expected
 
 
 def test_quotation_marks_between_tabs(tmp_path):
@@ -714,6 +734,58 @@ msgstr "Content-Type: text/plain; charset=UTF-8\\n"
 msgid "vielleicht"
 msgstr "perhaps"
 """
+
+
+UNITS = TMX.format(
+    '<tu><tuv xml:lang="de-DE"><seg>a</seg></tuv></tu>'
+    '<tu><tuv xml:lang="EN-US"><seg>B</seg></tuv><tuv lang="de"><seg>b</seg></tuv></tu>'
+    '<tu><tuv xml:lang="en-us"><seg>C</seg></tuv></tu>'
+)
+TARGETS = (
+    "<trans-unit><source>a</source><target>A</target></trans-unit>"
+    '<trans-unit><source>b</source><target state="new">b</target></trans-unit>'
+)
+SEGMENTS = (
+    '<xliff srcLang="de" trgLang="en"><segment><source>a</source><target>A</target>'
+    '</segment><segment state="initial"><source>b</source><target>b</target>'
+    "</segment></xliff>"
+)
+WITHOUT_BLANK_LINES = """\
+#, fuzzy
+msgctxt "menu"
+msgid "z"
+msgstr "Z"
+# about a
+msgid "a"
+msgid_plural "as"
+msgstr[0] "A"
+msgstr[1] "As"
+msgid "b"
+
+msgstr ""
+"B"
+#~ msgid "old"
+#~ msgstr "OLD"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "first", "second"),
+    [
+        ("a.tmx", UNITS, ("de", ["a", "b", ""]), ("en", ["", "B", "C"])),
+        ("a.gz", gzip.compress(UNITS.encode()), ("1", ["a", "b", ""]),
+         ("EN-US", ["", "B", "C"])),
+        ("a.xlf", XLIFF.format(TARGETS), ("de", ["a", "b", "neu"]),
+         ("target", ["A", "", ""])),
+        ("a.xliff", SEGMENTS, ("de", ["a", "b"]), ("en", ["A", ""])),
+        ("a.po", WITHOUT_BLANK_LINES, ("msgid", ["a", "b"]), ("2", ["A", "B"])),
+    ],
+)  # fmt: skip
+def test_units_as_other_programs_write_them(tmp_path, name, data, first, second):
+    """What is marked as not translated yet has no translation."""
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    for column, texts in (first, second):
+        assert list(stream_text(f"{tmp_path / name}:{column}")) == texts
 
 
 def compiled(pairs):
@@ -770,6 +842,10 @@ def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
         ("a.xml", b"<?xml version='1.0'?><TS/>", "is a table. Name the column"),
         ("a.xml:1", b"<?xml version='1.0'?><TS/>", "is XML of another kind .<TS>"),
         ("a.json:1", b'{\n"data": []}', "one object of JSON, not a list"),
+        ("a.json:1", b'{"a": 1}{"a": 2}', "not JSON .* an object on each line"),
+        ("a.json:-1", b'["a", "b"]', "row 1: has no text in column '-1'"),
+        ("a.tsv:1", b"a" * 200_000 + b"\tb", "limit .*. Cut that text into sentences"),
+        ("a.po:1", b'msgid "a\nmsgstr "b"\n', 'msgid "a has no msgstr, or a quotation'),
         ("a.jsonl:de", b'{"de": "\\ud83d"}', "row 1: holds half a character"),
     ],
 )

@@ -465,6 +465,11 @@ def without_names(cells, at):
         cell.metadata.clear()
 
 
+def other_heading(cells, at):
+    cells[at - 1].source = "### Exercise 1.3\n\n ## **exercise 1.4**"
+    without_names(cells, at)
+
+
 def without_text(cells, at):
     del cells[:at], cells[1:]
     cells[0].metadata.clear()
@@ -472,7 +477,7 @@ def without_text(cells, at):
 
 CHANGES = (
     made_markdown, copied_stub, into_a_copy_of_the_check, above_the_check, split,
-    why_as_code, without_names, without_text,
+    why_as_code, without_names, other_heading, without_text,
 )  # fmt: skip
 RIGHT, EMPTY = released(), released(STUB)
 A_CHAPTER = released(change=without_names).replace(b"arange", b"zeros")
@@ -481,7 +486,7 @@ FILES = {
     "utf-16": {"homework.ipynb": RIGHT.decode().encode("utf-16")},
     "windows": {"homework.ipynb": released(MASKS + "# für").decode().encode("cp1252")},
     "bare": {"homework.ipynb": json.dumps({"nbformat": 4, "cells": [
-        {"cell_type": "markdown", "source": "## Exercise 1.4"},
+        {"cell_type": "markdown", "source": "## Exercise 1.4", "metadata": None},
         {"cell_type": "code", "source": MASKS.splitlines(True)},
     ]}).encode()},
     "ending": {"homework.ipynb.txt": RIGHT},
@@ -570,6 +575,46 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     with open(tmp_path / "out" / "marks.csv", newline="", encoding="utf-8") as file:
         notes = {row["student"]: row["note"] for row in csv.DictReader(file)}
     assert all(notes[student].endswith(form[student]) for student in form)
+
+
+def test_what_is_graded_again(tmp_path, server, monkeypatch):
+    """A mark is kept until the notebook, or a check, is another one."""
+    handed(tmp_path / "in" / "ann", {"homework.ipynb": RIGHT})
+    (tmp_path / "checks").mkdir()
+    check = tmp_path / "checks" / "1.4.py"
+    check.write_text("first")
+    monkeypatch.setattr(grade, "FOLDER", check.parent)
+    run = grade.graded
+    graded = []
+    monkeypatch.setattr(grade, "graded", lambda *a: graded.append(a) or run(*a))
+    for text, times in (("first", 1), ("first", 1), ("second", 2)):
+        check.write_text(text)
+        grade.grade(server, tmp_path / "in", course_of("1.4"), tmp_path / "out")
+        assert len(graded) == times
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (["--seconds", "nan"], "'nan' is not a number above 0"),
+        (["--seconds", "-1"], "'-1' is not a number above 0"),
+        (["--course", "none.json"], "is not the course.json that `make homework`"),
+        (["--course", "damaged.json"], "is not the course.json that `make homework`"),
+        (["--course", "another.json"], "is not the course.json that `make homework`"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_words(
+    tmp_path, monkeypatch, capsys, options, says
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "damaged.json").write_text("{")
+    (tmp_path / "another.json").write_text("[]")
+    monkeypatch.setattr("sys.argv", ["grade.py", ".", *options])
+    try:
+        assert grade.main() == 2
+    except SystemExit as stopped:  # argparse
+        assert stopped.code == 2
+    assert says in capsys.readouterr().err
 
 
 def test_namesakes_are_two(tmp_path):

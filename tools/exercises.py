@@ -98,7 +98,17 @@ def exercises(path: Path) -> list[Exercise]:
 
 def by_number() -> dict[str, Exercise]:
     """Return the exercises of all chapters by their numbers, in their order."""
-    found = {each.number: each for path in chapters() for each in exercises(path)}
+    found: dict[str, Exercise] = {}
+    for each in (each for path in chapters() for each in exercises(path)):
+        where = f"{each.chapter.name}, exercise {each.number}"
+        if each.number in found:
+            raise Refused(f"{where}: another one has this number; change one of them")
+        if [check["number"] for check in CHECK.finditer(each.code)] != [each.number]:
+            raise Refused(
+                f'{where}: one line `check("{each.number}", …)` must end the cell '
+                "below its text"
+            )
+        found[each.number] = each
     return {number: found[number] for number in sorted(found, key=_order)}
 
 
@@ -243,6 +253,9 @@ def _shown(path: Path) -> str:
 def generated() -> Iterator[tuple[Path, str]]:
     """Yield what the files that follow from the exercises should hold."""
     if FOLDER.exists():
+        if extra := [*(files().keys() - by_number().keys())]:
+            path = _shown(files()[extra[0]])
+            raise Refused(f"{path}: no chapter has this exercise; add it, or delete it")
         yield HANDED_OUT, handed_out()
         yield from lists()
 

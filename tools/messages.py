@@ -43,20 +43,18 @@ def load(folder: Path) -> ModuleType:
 def strings() -> list[str]:
     """Return the text in the English checks; {} is what they fill in."""
     tree = ast.parse((NOTEBOOKS / "exercise_checks.py").read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
-    docstrings = [node.value for node in nodes if isinstance(node, ast.Expr)]
-    with_fields = [node for node in nodes if isinstance(node, ast.JoinedStr)]
-    skipped = {*docstrings, *(part for each in with_fields for part in each.values)}
-    found = {}
-    for node in nodes:
+    found, skipped = {}, set()  # docstrings, and parts of text with fields
+    for node in ast.walk(tree):  # whatever holds another node comes before it
         text = ""
-        if isinstance(node, ast.JoinedStr):
-            parts = (getattr(part, "value", "") for part in node.values)
-            text = "".join(part if isinstance(part, str) else "{}" for part in parts)
+        if isinstance(node, ast.Expr):
+            skipped.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            skipped.update(node.values)
+            text = "".join(part.value if isinstance(part, ast.Constant) else "{}"
+                           for part in node.values)  # fmt: skip
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        words = re.search(r"[a-z]+\W+[a-z]+", text.replace("{}", "7"))
-        if words and node not in skipped:
+            text = node.value if node not in skipped else ""
+        if re.search(r"[a-z]+\W+[a-z]+", text.replace("{}", "7")):
             found[text] = None
     return list(found)
 

@@ -1,6 +1,6 @@
-"""Keep the translations in step with the English.
+"""Keep the translations in step with the English, which never waits for them.
 
-    python tools/translations.py    (`make notebooks` runs it)
+    python tools/translations.py
 
 A language is a folder notebooks-<code>. Its pages have the names of the English ones:
 the chapters, their solutions, the glossary, README.md, TEACHING.md. Its messages.toml
@@ -10,10 +10,10 @@ English cell that it translates. A page without code is cut into cells at its he
 and its entries, the items of a list that begin in bold.
 
 Code, outputs, and ids come from the English notebook; comments and the words of charts
-and figures are put into the language. A cell of prose is found again by
-its mark, wherever it went. Where the English has changed since, the translation stays,
-and both a note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->.
-Where there is no translation, the English stands in for it.
+and figures are put into the language. A cell of prose is found again by its mark,
+wherever it went. Where the English has changed since, the translation stays, and both a
+note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->. Where there
+is no translation, the English stands in. What a translator has to do is listed.
 """
 
 import hashlib
@@ -94,32 +94,27 @@ def written(path: Path, found: list[NotebookNode]) -> str:
 class Cell:
     """A cell of prose as the translation has it."""
 
-    number: int
     text: str  # without mark and note
-    old: str = ""  # digest of the English cell it was made from
-    keys: tuple[str, ...] = ()  # of the English cells it belongs to, best first
-    holds_text: bool = False  # that would be lost if the cell was dropped
+    old: str  # digest of the English cell it was made from
+    keys: list[str]  # of the English cells it belongs to, best first
 
 
-def _parsed(where: str, number: int, source: str) -> Cell:
-    """Take a cell of prose apart.
+def _parsed(where: str, source: str) -> Cell:
+    """Take a cell of prose apart; its text is "" where the English stands in.
 
     Raises `Refused` unless it ends in one mark.
     """
     marks = list(MARK.finditer(source))
-    text = NOTE.sub("\n\n", MARK.sub("", source)).strip()
-    if not text and not marks:
-        return Cell(number, text)
     if len(marks) != 1 or not source.rstrip().endswith(marks[0][0]):
-        found = f"has {len(marks)} marks" if len(marks) != 1 else "goes on after it"
         raise Refused(
-            f"{where}: this cell {found}; end it in the one mark of the English cell "
-            "that it translates (two blank lines begin a new cell)"
+            f"{where}: end this cell in the one mark of the English cell that it "
+            "translates (two blank lines begin a new cell)"
         )
+    text = NOTE.sub("\n\n", MARK.sub("", source)).strip()
     old, state, new = marks[0].group("old", "state", "new")
-    untouched = old == digest(text) or state == "untranslated" and new == _plain(text)
-    keys = (new, old) if state == "now" else (old,)
-    return Cell(number, text, old, keys, bool(text and not (untouched and words(text))))
+    if state == "untranslated" and new == _plain(text):
+        text = ""
+    return Cell(text, old, [new, old] if state == "now" else [old])
 
 
 def words(text: str) -> bool:
@@ -135,9 +130,10 @@ class Page:
     english: Path
     theirs: list[NotebookNode]  # the English cells
     ours: dict[int, Cell] = field(default_factory=dict)  # by the English cell's number
+    lost: list[str] = field(default_factory=list)  # texts without an English cell
 
     def place(self, number: int, text: str) -> str:
-        start = next(iter(text.splitlines()), "empty")[:50]
+        start = text.partition("\n")[0][:50]
         return f"{self.path.parent.name}/{self.path.name}, cell {number + 1} ({start})"
 
     def prose(self) -> Iterator[tuple[int, str, Cell | None]]:
@@ -163,52 +159,47 @@ def _number(title: str) -> str:
 
 
 def _section(link: str) -> tuple[str, str]:
-    """Return a link's file and the number of its section."""
+    """Return the name of a link's file and the number of its section."""
     name, _, title = link.partition("#")
-    return name, _number(title)
+    return name if ":" in name else Path(name).name, _number(title)
 
 
 def aligned(path: Path, english: Path, words: wording.Words) -> Page:
     """Find the English cell of every translated one.
 
     Marks decide, wherever a cell stands. A cell whose English has changed is found by
-    its place between neighbors that have not, and if more than one new cell is there,
-    by the code, formulas, and links in it.
-
-    Raises `Refused` where text would be lost.
+    its place between neighbors that have not, and if there are several, by the code,
+    formulas, and links in it.
     """
     page = Page(path, english, cells(english))
     keys = [digest(c.source) if c.cell_type == "markdown" else worded(c, words)
             for c in page.theirs]  # fmt: skip
-    free = {number for number, *_ in page.prose()}
+    free = [number for number, *_ in page.prose()]
     sequence, rest = [], {}
     for number, cell in enumerate(cells(path)):
         sequence.append(cell.source)
-        if cell.cell_type == "markdown":
-            where = page.place(number, cell.source)
-            found = _parsed(where, number, cell.source)
-            sequence[-1] = found.keys[0] if found.keys else ""
-            if found.holds_text:
+        if cell.cell_type == "markdown" and cell.source.strip():
+            found = _parsed(page.place(number, cell.source), cell.source)
+            sequence[-1] = found.keys[0]
+            hits = [i for key in found.keys for i in free if keys[i] == key]
+            if found.text and hits:
+                page.ours[hits[0]] = found
+                free.remove(hits[0])
+            elif found.text:
                 rest[number] = found
-    for number, found in list(rest.items()):
-        hits = [i for key in found.keys for i in sorted(free) if keys[i] == key]
-        if hits:
-            page.ours[hits[0]] = rest.pop(number)
-            free.remove(hits[0])
     blocks = SequenceMatcher(None, sequence, keys, autojunk=False).get_opcodes()
     for _, a, b, c, d in blocks:
         old = [rest[i] for i in range(a, b) if i in rest]
         new = [i for i in range(c, d) if i in free]
-        if len(old) > len(new):
-            raise Refused(
-                f"{page.place(old[-1].number, old[-1].text)}: the English has no place "
-                f"for it ({len(new)} cells are new there, for {len(old)} cells here): "
-                "it was deleted, merged, moved and changed, or is here twice; move "
-                "what is still needed into a neighboring cell, and delete this one"
-            )
+
+        def alike(cell: Cell, number: int) -> float:
+            return _alike(page.theirs[number].source, cell.text)
+
+        while len(old) > len(new):
+            scores = [max([alike(cell, i) for i in new], default=0) for cell in old]
+            page.lost.append(old.pop(scores.index(min(scores))).text)
         for left, cell in zip(range(len(old), 0, -1), old):
-            among = new[: len(new) - left + 1]
-            best = max(among, key=lambda i: _alike(page.theirs[i].source, cell.text))
+            best = max(new[: len(new) - left + 1], key=lambda i: alike(cell, i))
             page.ours[best] = cell
             new = new[new.index(best) + 1 :]
     return page
@@ -251,9 +242,10 @@ class Language:
 
     def __init__(self, folder: Path, root: Path = ROOT):
         self.folder, self.root = folder, root
-        messages = (folder / "messages.toml").read_text(encoding="utf-8")
-        self.messages = tomllib.loads(messages)
+        text = (folder / "messages.toml").read_text(encoding="utf-8")
+        self.messages = tomllib.loads(text)
         self.words = wording.Words.of(folder)
+        self.images = root / "images" / folder.name.removeprefix("notebooks-")
         self.pages: dict[Path, Page] = {}  # by their English pages
         for path in sorted([*folder.glob("*.md"), *folder.glob("solutions/*.md")]):
             name = path.relative_to(folder)
@@ -274,7 +266,7 @@ class Language:
         for path in sorted({self.root / "images" / name for name in shown}):
             if path.exists():
                 svg = path.read_text(encoding="utf-8")
-                found[self.figure(path)] = wording.figure(svg, self.words)
+                found[self.images / path.name] = wording.figure(svg, self.words)
         return found
 
     def anchor(self, english: Path, mark: str) -> str:
@@ -283,69 +275,45 @@ class Language:
         return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
 
     def target(self, link: str, page: Page) -> str:
-        """Return where a link of the English page leads in the translation.
-
-        A link that leads there already stays as it is.
-        """
-        if re.match(r"[a-z]+:", link):
-            return link
+        """Return where a link of the English page leads in the translation."""
         name, _, mark = link.partition("#")
         if not name:
             return "#" + self.anchor(page.english, mark)
-        places = [page.english.parent / name, page.path.parent / name]
-        places = [Path(os.path.normpath(place)) for place in places]
-        here, mapped = (
-            place.is_relative_to(self.root)
-            and (place.exists() or place.with_suffix(".md").exists())
-            for place in places
-        )
-        own = self.figure(places[0])
-        drawn = {place.parent for place in places} & {self.root / "images", own.parent}
-        if own in self.figures and drawn:
-            there = own
-        elif here and places[0].is_relative_to(self.folder):
-            there = page.english  # the English names its translation, and that, it
-        elif here or mapped and places[1].parent == self.root / "notebooks":
-            there = places[0] if here else places[1]
-            source = there.with_suffix(".md")
-            if source in self.pages:
-                there = self.pages[source].path.with_suffix(there.suffix)
-                mark = self.anchor(source, mark)
-            elif there.is_dir() and (self.folder / there.name).is_dir():
-                there = self.folder / there.name
-        else:
+        there = Path(os.path.normpath(page.english.parent / name))
+        source = there.with_suffix(".md")
+        if not (
+            there.is_relative_to(self.root) and (there.exists() or source.exists())
+        ):
             return link
+        if self.images / there.name in self.figures and there.parent.name == "images":
+            there = self.images / there.name
+        elif there.is_relative_to(self.folder):
+            there = page.english  # the English names its translation, and that, it
+        elif source in self.pages:
+            there = self.pages[source].path.with_suffix(there.suffix)
+            mark = self.anchor(source, mark)
+        elif there.is_dir() and (self.folder / there.name).is_dir():
+            there = self.folder / there.name
         to = Path(os.path.relpath(there, page.path.parent)).as_posix()
         return to + "/" * name.endswith("/") + (f"#{mark}" if mark else "")
-
-    def figure(self, path: Path) -> Path:
-        """Return where this language has the figure that lies at ``path``."""
-        code = self.folder.name.removeprefix("notebooks-")
-        return self.root / "images" / code / path.name
 
     def relinked(self, text: str, page: Page, source: str) -> str:
         """Return a text with its links mapped; source is the English cell.
 
-        A link to a heading that has been translated differently since follows it.
+        A link to a page or a heading that has been translated since follows it.
         """
+        targets = {link: self.target(link, page) for link in links(source)}
+        lost = set(targets.values()) - set(links(text))
 
-        def mapped(text: str, target) -> str:
-            def one(link: re.Match) -> str:
-                to = link["to"]
-                return link[0][: -len(to) - 1] + target(to) + ")" if to else link[0]
+        def mapped(link: re.Match) -> str:
+            to = link["to"]
+            if not to or to in targets.values():
+                return link[0]
+            same = [x for x in lost if _section(x) == _section(to)]
+            new = targets.get(to) or (same[0] if len(same) == 1 else to)
+            return link[0][: -len(to) - 1] + new + ")"
 
-            return LINK.sub(one, text)
-
-        text = mapped(text, lambda link: self.target(link, page))
-        should = {self.target(link, page) for link in links(source)}
-        lost = should - set(links(text))
-
-        def followed(link: str) -> str:
-            same = [x for x in lost if _section(x) == _section(link)]
-            fits = link not in should and "#" in link and len(same) == 1
-            return same[0] if fits else link
-
-        return mapped(text, followed)
+        return LINK.sub(mapped, text)
 
     def source(self, page: Page, source: str, ours: Cell | None) -> str:
         """Return a cell of prose as it is written, with its note and its mark."""
@@ -363,38 +331,36 @@ class Language:
         parts = (head, note, body.strip(), mark)
         return "\n\n".join(part for part in parts if part)
 
-    def files(self, draw: bool = False) -> dict[Path, str]:
+    def files(self) -> dict[Path, str]:
         """Return what the files of this language should hold.
 
-        A chart whose words have changed is drawn anew, if ``draw``; else it keeps the
-        English picture. Raises `Refused` where an English notebook has yet to be
-        executed.
+        Raises `Refused` where an English notebook has yet to be executed.
         """
         found = dict(self.figures)
         for page in self.pages.values():
-            source = {i: self.source(page, *rest) for i, *rest in page.prose()}
-            new = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
-            for number, cell in enumerate(new):
+            texts = {i: self.source(page, *rest) for i, *rest in page.prose()}
+            cells = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
+            for number, cell in enumerate(cells):
                 if cell.cell_type == "code":
-                    source[number] = worded(cell, self.words)
-                cell.source = source.get(number, cell.source)
-            found[page.path] = written(page.path, new)
+                    texts[number] = worded(cell, self.words)
+                cell.source = texts.get(number, "")
+            found[page.path] = written(page.path, cells)
             if page.path.name[0].isdigit():
                 path = pair(page.english)
                 executed = nbformat.read(path, 4) if path.exists() else None
-                cells = executed.cells if executed else []
-                if [c.source for c in cells] != [c.source for c in page.theirs]:
+                theirs = executed.cells if executed else []
+                if [c.source for c in theirs] != [c.source for c in page.theirs]:
                     raise Refused(f"{path.name} isn't that of today's {path.stem}.md; "
                                   "run `make notebooks`")  # fmt: skip
                 pictures = stored_pictures(pair(page.path))
-                for number, cell in enumerate(cells):
-                    cell.source = source.get(number, cell.source)
+                for number, cell in enumerate(theirs):
+                    cell.source = texts.get(number, "")
                     for output in cell.get("outputs", ()):
-                        self.translate(output, pictures, draw)
+                        self.translate(output, pictures)
                 found[pair(page.path)] = nbformat.writes(executed) + "\n"
         return found
 
-    def translate(self, output: NotebookNode, pictures: dict, draw: bool) -> None:
+    def translate(self, output: NotebookNode, pictures: dict) -> None:
         """Put an output into the language: a chart, or what a check says."""
         if text := output.get("text"):
             for english in ("Exercise {0}: not answered yet.", "Exercise {0}: right."):
@@ -402,88 +368,69 @@ class Language:
                 pattern = re.escape(english).replace(r"\{0\}", r"([\d.]+)")
                 text = re.sub(pattern, said.replace("{0}", r"\1"), text)
             output.text = text
-        data = output.get("data", {})
-        for kind in [kind for kind in data if kind.startswith(wording.CHART)]:
-            before = data[kind]
-            data[kind] = wording.chart(before, self.words)
+        for kind in charts(output):
+            data = output.data
+            before, data[kind] = data[kind], wording.chart(data[kind], self.words)
             if data[kind] != before and "image/png" in data:
                 key = json.dumps(data[kind], sort_keys=True)
-                if key in pictures:
-                    data["image/png"] = pictures[key]
-                elif draw:
+                if key not in pictures:
                     font = self.words.tables["font"]
-                    data["image/png"] = wording.picture(data[kind], self.folder, font)
+                    pictures[key] = wording.picture(data[kind], self.folder, font)
+                data["image/png"] = pictures[key]
 
     def news(self) -> Iterator[str]:
-        """Yield what a translator has to do: cells that are stale or missing."""
+        """Yield what a translator has to do; `files` comes first."""
         for page in self.pages.values():
+            for text in page.lost:
+                name = f"{self.folder.name}/{page.path.name}"
+                yield f"{name}: no English cell has this text; left out:\n{text}"
             for number, source, ours in page.prose():
+                where = page.place(number, ours.text if ours else source)
                 now = digest(source)
                 if not ours and words(source):
-                    yield f"{page.place(number, source)}: not translated yet"
+                    yield f"{where}: not translated yet"
                 elif ours and ours.old != now:
-                    where = page.place(number, ours.text)
                     yield f"{where}: stale; up to date, its mark is <!-- en: {now} -->"
-
-    def faults(self) -> Iterator[str]:
-        """Yield files out of step, and cells whose code, formulas or links differ."""
-        for path, text in self.files().items():
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                yield f"{self.folder.name}/{path.name} differs; run `make notebooks`"
-        for page in self.pages.values():
-            for number, source, ours in page.prose():
-                if ours and ours.old == digest(source):
-                    where = page.place(number, ours.text)
+                elif ours:
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
-        yield from (f"{self.folder.name}/{fault}" for fault in self.words.faults())
-        for path in {
-            p for f in ("", "solutions/") for p in self.folder.glob(f"{f}*.ipynb")
-        }:
-            if not path.with_suffix(".md").exists():
-                yield f"{self.folder.name}/{path.name}: there is no .md with this name"
+        for table, text in sorted(self.words.missing):
+            yield f"{self.folder.name}/words.toml, [{table}]: lacks {text!r}"
+        for text in messages.missing(self.folder):
+            yield f"{self.folder.name}/messages.toml lacks {text!r}"
+
+
+def charts(output: NotebookNode) -> list[str]:
+    """Return the kinds of an output's data that are charts."""
+    return [kind for kind in output.get("data", ()) if kind.startswith(wording.CHART)]
 
 
 def stored_pictures(path: Path) -> dict[str, str]:
     """Return the pictures of a notebook's charts, by their specifications."""
-    found = {}
-    for cell in nbformat.read(path, 4).cells if path.exists() else ():
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            for kind in data:
-                if kind.startswith(wording.CHART) and "image/png" in data:
-                    found[json.dumps(data[kind], sort_keys=True)] = data["image/png"]
-    return found
+    cells = nbformat.read(path, 4).cells if path.exists() else []
+    return {
+        json.dumps(output.data[kind], sort_keys=True): output.data["image/png"]
+        for cell in cells
+        for output in cell.get("outputs", ())
+        for kind in charts(output)
+        if "image/png" in output.data
+    }
 
 
 def folders(root: Path = ROOT) -> list[Path]:
     return sorted(path for path in root.glob("notebooks-*") if path.is_dir())
 
 
-def faults() -> Iterator[str]:
-    """Yield the faults of all languages, and print what there is to translate."""
-    for folder in folders():
-        try:
-            language = Language(folder)
-            yield from language.faults()
-            for line in language.news():
-                print(line)
-        except Refused as refusal:
-            yield str(refusal)
-
-
 def main() -> int:
     try:
         for folder in folders():
             language = Language(folder)
-            for path, text in language.files(draw=True).items():
+            for path, text in language.files().items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 replace(path, text)
-            todo = len(list(language.news()))
-            pages = f"{folder.name}: {len(language.pages)} pages"
-            print(f"{pages}, {todo} cells to translate or to bring up to date")
-            for text in messages.missing(folder):
-                print(f"{folder.name}/messages.toml lacks {text!r}; English stands in")
+            todo = list(language.news())
+            print(*todo, sep="\n")
+            print(f"{folder.name}: {len(language.pages)} pages, {len(todo)} to-dos")
     except Refused as refusal:
         print(refusal, file=sys.stderr)
         return 1

@@ -13,7 +13,6 @@ import io
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,10 @@ COMMAND = re.compile(r"# (?:fmt|noqa|type|ruff)\b")
 
 @dataclass
 class Words:
-    """The tables of a language, and what was looked up in them."""
+    """The tables of a language, and what they lack."""
 
     tables: dict[str, Any]
-    missing: dict[str, set[str]] = field(default_factory=dict)
-    used: set[tuple[str, str]] = field(default_factory=set)
+    missing: set[tuple[str, str]] = field(default_factory=set)  # table, text
 
     @classmethod
     def of(cls, folder: Path) -> "Words":
@@ -42,21 +40,10 @@ class Words:
     def find(self, table: str, text: str, needed: bool = True) -> str:
         """Return the translation of a text; note it if it is needed and missing."""
         if text in self.tables[table]:
-            self.used.add((table, text))
             return self.tables[table][text]
         if needed and LETTERS.search(text) and text not in self.tables["same"]:
-            self.missing.setdefault(table, set()).add(text)
+            self.missing.add((table, text))
         return text
-
-    def faults(self) -> Iterator[str]:
-        """Yield what is missing, and what no page shows anymore."""
-        for table, texts in self.missing.items():
-            for text in sorted(texts):
-                yield f"words.toml, [{table}]: lacks {text!r}"
-        for table in ("charts", "figures", "code"):
-            for text in self.tables[table]:
-                if (table, text) not in self.used:
-                    yield f"words.toml, [{table}]: {text!r} is shown nowhere; delete it"
 
 
 def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
@@ -82,13 +69,11 @@ def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
     if data or key in (*LISTS, "value"):
         return words.find("charts", spec, needed=False)
     if key in ("expr", "calculate", "test", "filter", "labelExpr"):
-        return QUOTED.sub(lambda m: f"'{_quoted(m[1], words)}'", spec)
+        # formats and names of fields have no blank
+        return QUOTED.sub(
+            lambda it: f"'{words.find('charts', it[1], ' ' in it[1].strip())}'", spec
+        )
     return words.find("charts", spec) if key in SHOWN else spec
-
-
-def _quoted(text: str, words: Words) -> str:
-    """Replace a literal of an expression; formats and names of fields have no blank."""
-    return words.find("charts", text, needed=" " in text.strip())
 
 
 def figure(svg: str, words: Words) -> str:

@@ -16,6 +16,7 @@ import shlex
 import struct
 import sys
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -31,7 +32,7 @@ from transformer_workshop.files import reported
 _ENDINGS = {
     "table": (".csv", ".tsv", ".tab"),
     "json": (".json", ".jsonl", ".ndjson"),
-    "xml": (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"),
+    "xml": (".xml", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"),
     "po": (".po", ".pot"),
     "mo": (".mo", ".gmo"),
     "parquet": (".parquet",),
@@ -46,6 +47,8 @@ _BEGINNINGS = {
     b"\xde\x12\x04\x95": "mo",
     b"\x95\x04\x12\xde": "mo",
     b"PAR1": "parquet",
+    b'{"': "json",
+    b'[{"': "json",
 }
 _OFFICE = "Save it there as CSV (UTF-8), or as text with a sentence a line."
 _UNPACK = "Unpack it: `python -m {} -e {{0}} {{1}}`."
@@ -74,10 +77,10 @@ _OFFICE_ENDINGS = (".xlsx", ".ods", ".docx", ".odt", ".pptx", ".odp")
 
 
 def _beginning(file: str) -> bytes:
-    """Return the first bytes of a file, if it is one; a pipe is left alone."""
-    with suppress(OSError):  # who reads it will say why
+    """Return the first bytes of a file, unpacked; a pipe is left alone."""
+    with suppress(OSError, EOFError, zlib.error):  # who reads it will say why
         if os.path.isfile(file):
-            with open(file, "rb") as opened:
+            with _content(file) as opened:
                 return opened.read(300)
     return b""
 
@@ -99,8 +102,7 @@ def _refuse_others(file: str) -> None:
     stem, suffix = os.path.splitext(file)
     what = do = ""
     for start, said, advice in _OTHERS:
-        named = start == b"\x1f\x8b" and file.endswith(".gz")
-        if begins.startswith(start) and not named:
+        if begins.startswith(start):
             what, do = said, advice
     if what and lower.endswith(_OFFICE_ENDINGS):
         what, do = "is a document of an office program", _OFFICE
@@ -194,7 +196,7 @@ def _resolved(row: Any, column: str) -> str:
         return names[int(column) - 1]
     wanted = column.casefold()
     same = [name for name in names if name.casefold() == wanted] or [
-        name for name in names if re.split("[-_]", name.casefold())[0] == wanted
+        name for name in names if _language(name) == wanted
     ]
     return same[0] if len(same) == 1 else column
 
@@ -202,7 +204,7 @@ def _resolved(row: Any, column: str) -> str:
 def _value(row: Any, column: str) -> Any:
     """Return what a row holds in a column; an error if it lacks that."""
     if isinstance(row, list):
-        return [None, *row][int(column)]
+        return dict(enumerate(row, 1))[int(column)]
     name, _, inner = column.partition(".")
     return row[column] if column in row or not inner else _value(row[name], inner)
 
@@ -213,9 +215,9 @@ def _text_in(file: str, number: int, row: Any, column: str) -> str:
         return ""
     try:
         text = _value(row, column)
-        if text is None and column not in ("", "0"):
+        if text is None:
             return ""  # JSON's null
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         text = None
     if isinstance(text, str):
         return " ".join(text.split("\n"))
@@ -285,12 +287,16 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     """Yield the rows of a table of text, whatever separates its columns."""
     lines, skipped = _without_blank_end(_lines(file)), 0
     begin = list(islice(lines, 100))
-    if begin and (declared := re.fullmatch(r'"?sep=(.)"?;*', begin[0])):  # Excel's
+    if begin and (declared := re.fullmatch(r'(?i)"?sep=(.)"?;*', begin[0])):  # Excel's
         skipped, delimiter, begin = 1, declared[1], begin[1:]
     else:
         delimiter = _delimiter(begin, column, file)
     lines, taken = chain(begin, lines), list[str]()
-    table = csv.reader(_noted(lines, taken), **_options(begin, delimiter))
+    options = _options(begin, delimiter)
+    table = csv.reader(_noted(lines, taken), **options)
+    do = "Cut that text into sentences."
+    if "strict" in options:
+        do = 'Close its quotation marks; write "" for one that belongs to the text.'
     named, names = not column.isdecimal(), list[str]()
     widths = Counter(map(len, _first_rows(begin, delimiter)))
     [(width, _)] = widths.most_common(1) or [(0, 0)]
@@ -298,7 +304,6 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     while True:
         place = f"{file}, line {table.line_num + skipped + 1}"
         taken.clear()
-        do = 'Close its quotation marks; write "" for one that belongs to the text.'
         with reported(csv.Error, place, "can't be read ({})", do):
             row = next(table, None)
         if row is None:
@@ -317,9 +322,10 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
         number += 1
         if any(map(str.strip, row[width:])) and (named or delimiter != "\t"):
             what = f"has {len(row)} columns where others have {width}"
-            do = f"Put a text that holds {delimiter!r} between quotation marks."
-            raise DataError(f"{file}, row {number}", what, do)
-        row = row or [""] * width  # a blank line
+            quote = f"Put a text that holds {delimiter!r} between quotation marks."
+            raise DataError(f"{file}, row {number}", what, quote)
+        if not any(map(str.strip, row)):  # a blank line
+            row = [""] * width
         yield dict(zip(names, row)) if named else row
 
 
@@ -377,21 +383,28 @@ def _delimiter(begin: list[str], column: str, file: str) -> str:
 def _json_rows(file: str) -> Iterator[Any]:
     """Yield what a list in JSON holds, or the lines of a file with one object each."""
     lines = _without_blank_end(_lines(file))
-    begin = next(lines, "")
-    if begin.strip() in ("[", "{") or re.match(r"\s*\[\s*[\[{]", begin):
-        rows = _parsed(file, "\n".join([begin, *lines]))
+    begin = list(islice(lines, 1))
+    while begin and not begin[-1].strip():
+        begin.append(next(lines))
+    start = begin[-1].strip() if begin else ""
+    begin += islice(lines, 1)
+    alone = len(begin) == 1 and start.startswith("[")
+    if alone or start in ("[", "{") or re.match(r"\[\s*[\[{]", start):
+        rows = _parsed(file, "\n".join([*begin, *lines]))
         if not isinstance(rows, list):
-            do = "Give a list of objects, or an object on each line."
-            raise DataError(file, "holds one object of JSON, not a list", do)
-        yield from rows
-    elif begin:
-        for number, line in enumerate(chain([begin], lines), 1):
-            yield _parsed(f"{file}, line {number}", line) if line.strip() else None
+            raise DataError(file, "holds one object of JSON, not a list", _JSON)
+        yield from ([row] if isinstance(row, str) else row for row in rows)
+        return
+    for number, line in enumerate(chain(begin, lines), 1):
+        yield _parsed(f"{file}, line {number}", line) if line.strip() else None
+
+
+_JSON = "Give a list of objects, or an object on each line."
 
 
 def _parsed(place: str, text: str) -> Any:
     """Return what JSON holds; DataError if it is damaged."""
-    with reported(ValueError, place, "is not JSON ({})", "Correct it."):
+    with reported(ValueError, place, "is not JSON ({})", _JSON):
         return json.loads(text)
 
 
@@ -418,9 +431,24 @@ def _text_of(element: ElementTree.Element) -> str:
 def _xml_rows(file: str) -> Iterator[dict[str, str]]:
     """Yield the units of a TMX or XLIFF file: texts by language, or source and target.
 
-    What a unit lacks is blank.
+    What a unit lacks is blank. Where some units are in de and others in DE or de-AT,
+    all of them are in de.
     """
-    names: dict[str, str] = {}
+    found = dict.fromkeys(name for unit in _units(file) for name in unit)
+    same = {name.casefold(): name for name in reversed(found)}
+    name_of = {name: same.get(_language(name), same[name.casefold()]) for name in found}
+    blank = dict.fromkeys(name_of.values(), "")
+    for unit in _units(file):
+        yield blank | {name_of[name]: unit[name] for name in reversed(unit)}
+
+
+def _language(name: str) -> str:
+    """Return a language without its country: de for de-DE or de_AT."""
+    return re.split("[-_]", name.casefold())[0]
+
+
+def _units(file: str) -> Iterator[dict[str, str]]:
+    """Yield what each unit of a TMX or XLIFF file holds."""
     root, languages = "", ("", "")
     with _content(file) as opened:
         for event, element in ElementTree.iterparse(opened, ["start", "end"]):
@@ -437,33 +465,41 @@ def _xml_rows(file: str) -> Iterator[dict[str, str]]:
                         if _tag(each) == "seg":
                             row[language] = _text_of(each)
             elif event == "end" and tag in ("trans-unit", "segment"):
-                sides = {_tag(each): _text_of(each) for each in element}
-                texts = [sides.get(side, "") for side in ("source", "target")]
+                sides = {_tag(each): each for each in element}
+                if {side.get("state") for side in (element, *sides.values())} & _TODO:
+                    sides.pop("target", None)
+                texts = [_text_of(sides[side]) if side in sides else ""
+                         for side in ("source", "target")]  # fmt: skip
                 row = dict(zip(("source", "target"), texts))
                 row |= {name: t for name, t in zip(languages, texts) if name}
             if row:
-                names = names or dict.fromkeys(row, "")
-                yield names | row
+                yield row
                 element.clear()
     if root not in ("tmx", "xliff"):
         do = "Export TMX, XLIFF, CSV, or text with a sentence a line."
         raise DataError(file, f"is XML of another kind (<{root}>)", do)
 
 
+_TODO = {"new", "needs-translation", "initial"}  # states of a target in XLIFF
 _XLIFF_LANGUAGES = ("source-language", "target-language"), ("srcLang", "trgLang")
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_PO_FIELD = re.compile(
-    r'^(msgid|msgstr)(?:\[0\])?\s+((?:"(?:[^"\\\n]|\\.)*"\s*)+)', re.M
+_PO_TEXT = r'\s+((?:"(?:[^"\\\n]|\\.)*"\s*)+)'
+_PO_MESSAGE = re.compile(
+    rf"((?:^\#.*\n)*)(?:^msgctxt{_PO_TEXT})?^msgid{_PO_TEXT}"
+    rf"(?:^msgid_plural{_PO_TEXT})?^msgstr(?:\[0\])?{_PO_TEXT}",
+    re.M,
 )
 
 
 def _po_rows(file: str) -> Iterator[dict[str, str]]:
     """Yield the messages of a PO file, but for those that are marked as fuzzy."""
-    for entry in re.split(r"\n[ \t]*(?:\n[ \t]*)+", "\n".join(_lines(file))):
-        found = _PO_FIELD.findall(entry)
-        row = {name: ast.literal_eval(f"({text})") for name, text in found}
-        if row.get("msgid") and not re.search("^#,.*fuzzy", entry, re.M):
-            yield {"msgid": row["msgid"], "msgstr": row.get("msgstr", "")}
+    text = "\n".join(_lines(file))
+    if lost := re.search("^msgid .*", _PO_MESSAGE.sub("", text), re.M):
+        raise ValueError(f"{lost[0]} has no msgstr, or a quotation mark too few")
+    for comment, _, *texts in _PO_MESSAGE.findall(text):
+        source, _, target = (text and ast.literal_eval(f"({text})") for text in texts)
+        if source and not re.search("^#,.*fuzzy", comment, re.M):
+            yield {"msgid": source, "msgstr": target}
 
 
 def _mo_rows(file: str) -> Iterator[dict[str, str]]:
