@@ -224,26 +224,26 @@ def part_of(cell: Any) -> str:
 
 def exercise_of(cell: Any) -> str | None:
     """Return the exercise whose heading or name a cell has."""
-    if found := re.fullmatch(r"[a-z]+-(\d+)-(\d+)", part_of(cell)):
-        return ".".join(found.groups())
-    found = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
-    return found and found[1]
+    if name := re.fullmatch(r"[a-z]+-(\d+)-(\d+)", part_of(cell)):
+        return ".".join(name.groups())
+    heading = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
+    return heading and heading[1]
 
 
-def student_of(place: Path, known: Iterable[str]) -> str:
+def student_of(path: Path, known: Iterable[str]) -> str:
     """Return the student whose folder or notebook this is.
 
     ``known`` are the names on the list of students, if there is one.
     """
-    name = decoded(os.fsencode(place.name)).split("\\")[0]  # a folder, on Windows
-    name = one_form(MOODLE.sub("", NOTEBOOK.sub("", name))) or place.name
+    name = decoded(os.fsencode(path.name)).split("\\")[0]  # a folder, on Windows
+    name = one_form(MOODLE.sub("", NOTEBOOK.sub("", name))) or path.name
     forms = [name]
     with suppress(UnicodeError):  # UTF-8 that was read as the code page of DOS
         forms.append(one_form(name.encode("cp437").decode()))
     for form in forms:
-        for each in sorted(known, key=lambda each: each != form):
-            if one_form(each).casefold() == form.casefold():
-                return each
+        for student in sorted(known, key=lambda student: student != form):
+            if one_form(student).casefold() == form.casefold():
+                return student
     return name
 
 
@@ -253,10 +253,10 @@ def students_in(folder: Path, known: Iterable[str]) -> dict[str, list[Path]]:
     for path in sorted(filter(seen, folder.iterdir())):
         if path.is_dir() or path.is_symlink() or NOTEBOOK.search(path.name):
             places.setdefault(student_of(path, known), []).append(path)
-    for student, found in list(places.items()):
-        if len({tuple(MOODLE.findall(path.name)) for path in found}) > 1:  # namesakes
+    for student, paths in list(places.items()):
+        if len({tuple(MOODLE.findall(path.name)) for path in paths}) > 1:  # namesakes
             del places[student]
-            places |= {sendable(path.name): [path] for path in found}
+            places |= {sendable(path.name): [path] for path in paths}
     return places
 
 
@@ -275,7 +275,7 @@ def handed_out() -> tuple[dict[str, str], set[str]]:
     """Return the stubs by exercise, and what other cells with code hold."""
     every = by_number()
     stubs = {number: same(stub_of(exercise)) for number, exercise in every.items()}
-    shown = {same(cell.source) for each in every.values() for cell in each.between}
+    shown = {same(cell.source) for e in every.values() for cell in e.between}
     return stubs, shown | {same(sandbox.NAMES)}
 
 
@@ -313,7 +313,7 @@ def submission(student: str, path: Path) -> Submission:
             elif cell.cell_type == "code" or part.startswith("answer-"):
                 mine = cells.setdefault(current, [])
                 if same(source) == stubs.get(current):
-                    mine[:] = [source, *(each for each in mine if each != source)]
+                    mine[:] = [source, *(other for other in mine if other != source)]
                 elif same(source) not in shown and not only_checks(source):
                     mine.append(source)
                     if part.startswith("answer-"):
@@ -328,16 +328,16 @@ def submission(student: str, path: Path) -> Submission:
 def submissions(student: str, places: list[Path]) -> list[Submission]:
     """Return a student's notebooks that differ, or one that says what is wrong."""
     files = []
-    for place in places:
-        inside = [place, *sorted(place.rglob("*"))]
+    for given in places:
+        inside = [given, *sorted(given.rglob("*"))]
         files += [
             path
             for path in inside
             if not path.is_dir()
-            and all(map(seen, (path, *path.relative_to(place.parent).parents)))
+            and all(map(seen, (path, *path.relative_to(given.parent).parents)))
         ]
-    found = [submission(student, path) for path in files if NOTEBOOK.search(path.name)]
-    read = [work for work in found if not work.fault]
+    works = [submission(student, path) for path in files if NOTEBOOK.search(path.name)]
+    read = [work for work in works if not work.fault]
     read = [work for work in read if work.released] or read
     differ = {json.dumps([work.cells, work.answers, work.why]): work for work in read}
     if 0 < len(differ) <= MOST:
@@ -349,8 +349,8 @@ def submissions(student: str, places: list[Path]) -> list[Submission]:
             f"({names[:LONGEST]}): leave the one that counts, or if they are of "
             "several students, grade this folder."
         )
-    elif found:
-        return found[:1]
+    elif works:
+        return works[:1]
     else:
         names = ", ".join(path.name for path in files)[:LONGEST]
         names = f"only {names}: unpack it, or" if names else "which is empty:"
@@ -374,9 +374,9 @@ def moment(text: str) -> datetime.datetime:
 
 def noted(text: str) -> datetime.datetime | None:
     """Return the time in nbgrader's note; without a zone it is UTC."""
-    if not (found := TIME.match(text.strip())):
+    if not (parts := TIME.match(text.strip())):
         return None
-    day, clock, zone = found.groups()
+    day, clock, zone = parts.groups()
     with suppress(ValueError, KeyError, OSError):  # not a time, no such zone
         when = datetime.datetime.fromisoformat(f"{day}T{clock}")
         if re.match(r"[-+Z]", zone):
@@ -389,7 +389,7 @@ def noted(text: str) -> datetime.datetime | None:
 
 def handed_in(places: list[Path], path: Path | None) -> datetime.datetime | None:
     """Return when: as nbgrader noted it, or when the file was written."""
-    notes = [note for place in places for note in place.rglob("timestamp.txt")]
+    notes = [note for given in places for note in given.rglob("timestamp.txt")]
     for note in sorted(notes, key=lambda note: path and note.parent != path.parent):
         with suppress(OSError):
             if when := noted(decoded(note.read_bytes())):
@@ -472,15 +472,15 @@ def graded(
 
 def points_of(marks: dict[str, Any]) -> float:
     """Return the points of one student."""
-    return sum(each["points"] for each in marks["marks"].values())
+    return sum(mark["points"] for mark in marks["marks"].values())
 
 
 def page(marks: dict[str, Any]) -> str:
     """Return the page that a student gets."""
     rows = [
-        f"<tr><td>{number}<td>{each['points']:g} of {each['of']}"
-        f"<td>{html.escape(each['says'])}</tr>"
-        for number, each in marks["marks"].items()
+        f"<tr><td>{number}<td>{mark['points']:g} of {mark['of']}"
+        f"<td>{html.escape(mark['says'])}</tr>"
+        for number, mark in marks["marks"].items()
     ]
     rows += [
         f"<tr><td>{number}, why<td>to be read<td>{html.escape(text)}</tr>"
@@ -489,7 +489,7 @@ def page(marks: dict[str, Any]) -> str:
     return PAGE.format(
         student=html.escape(marks["student"]),
         points=points_of(marks),
-        most=sum(each["of"] for each in marks["marks"].values()),
+        most=sum(mark["of"] for mark in marks["marks"].values()),
         note=html.escape(marks["note"]),
         rows="\n".join(rows),
     )
@@ -532,7 +532,7 @@ def alike(
     The published solutions count as one more student's. Short answers are left out,
     since there are few ways to write them.
     """
-    found = []
+    pairs = []
     submissions = [*submissions, published()]
     for exercise in course["exercises"]:
         number = exercise["number"]
@@ -542,8 +542,8 @@ def alike(
         for (one, a), (other, b) in itertools.combinations(long.items(), 2):
             share = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
             if share >= ALIKE:
-                found.append((number, one, other, share))
-    return found
+                pairs.append((number, one, other, share))
+    return pairs
 
 
 def table(all_marks: list[dict[str, Any]], course: dict[str, Any]) -> str:
@@ -570,7 +570,7 @@ def grade(
 ) -> list[dict[str, Any]]:
     """Grade all students in ``folder``; write a page each, and the table."""
     into.mkdir(parents=True, exist_ok=True)
-    known = {name for each in course["exercises"] for name in each["numbers"] if name}
+    known = {name for e in course["exercises"] for name in e["numbers"] if name}
     places = students_in(folder, known)
     every, all_marks = [], []
     for student in tqdm(sorted(places), unit=" students", disable=None):
@@ -590,12 +590,12 @@ def grade(
         if kept.exists() and (old := json.loads(kept.read_text()))["of"] == digest:
             best, marks = old["best"], old["marks"]
         else:
-            found = [
+            all_graded = [
                 graded(server, work, course, seconds, note)
                 for work, note in zip(works, notes)
             ]
-            best = max(range(len(found)), key=lambda each: points_of(found[each]))
-            marks = found[best]
+            best = max(range(len(all_graded)), key=lambda i: points_of(all_graded[i]))
+            marks = all_graded[best]
             stored = {"of": digest, "best": best, "marks": marks}
             replace(kept, json.dumps(stored, indent=1))
         replace(into / f"{student}.html", page(marks))
@@ -654,9 +654,9 @@ def main() -> int:
         return 2
     minutes = (time.monotonic() - start) / 60
     print(f"{len(marks)} students in {minutes:.1f} minutes: {given.into / 'marks.csv'}")
-    for each in marks:
-        if each["form"]:
-            print(f"look at {each['student']}: {each['form']}")
+    for row in marks:
+        if row["form"]:
+            print(f"look at {row['student']}: {row['form']}")
     print((given.into / "alike.txt").read_text(encoding="utf-8"), end="")
     return 0
 

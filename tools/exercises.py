@@ -55,8 +55,8 @@ class Exercise:
     @property
     def facts(self) -> tuple[str, str, str]:
         """Return kind, minutes, and level."""
-        if found := KIND.search(self.text):
-            return found.groups()
+        if facts := KIND.search(self.text):
+            return facts.groups()
         raise Refused(
             f"exercise {self.number}: below its heading, a line such as "
             "`*Implement · 10 minutes · level 2*` is missing"
@@ -78,7 +78,7 @@ class Exercise:
 
 def exercises(path: Path) -> list[Exercise]:
     """Return the exercises of a chapter, or of its solutions, as they stand there."""
-    found: list[Exercise] = []
+    in_chapter: list[Exercise] = []
     section = ""
     for cell in read(path):
         prose = cell.source if cell.cell_type == "markdown" else ""
@@ -86,20 +86,20 @@ def exercises(path: Path) -> list[Exercise]:
             for heading in headings:
                 before, text = prose[: heading.start()], prose[heading.start() :]
                 here = ([section] + SECTION.findall(before))[-1]
-                found.append(Exercise(*heading.groups(), here, text, path))
-        elif found and not found[-1].code:
+                in_chapter.append(Exercise(*heading.groups(), here, text, path))
+        elif in_chapter and not in_chapter[-1].code:
             if CHECK.search(cell.source):
-                found[-1].code = cell.source
+                in_chapter[-1].code = cell.source
             else:
-                found[-1].between.append(cell)
+                in_chapter[-1].between.append(cell)
         section = ([section] + SECTION.findall(prose))[-1]
-    return found
+    return in_chapter
 
 
 def by_number() -> dict[str, Exercise]:
     """Return the exercises of all chapters by their numbers, in their order."""
-    found = {each.number: each for path in chapters() for each in exercises(path)}
-    return {number: found[number] for number in sorted(found, key=_order)}
+    known = {e.number: e for path in chapters() for e in exercises(path)}
+    return {number: known[number] for number in sorted(known, key=_order)}
 
 
 def _order(number: str) -> list[int]:
@@ -108,8 +108,8 @@ def _order(number: str) -> list[int]:
 
 def files() -> dict[str, Path]:
     """Return the file of each exercise by its number."""
-    found = {path.stem: path for path in FOLDER.glob("[0-9]*.py")}
-    return {number: found[number] for number in sorted(found, key=_order)}
+    paths = {path.stem: path for path in FOLDER.glob("[0-9]*.py")}
+    return {number: paths[number] for number in sorted(paths, key=_order)}
 
 
 @functools.cache
@@ -199,20 +199,21 @@ def tests(number: str) -> str:
 def lists() -> Iterator[tuple[Path, str]]:
     """Yield chapters, and TEACHING.md, with the lists of exercises that they have."""
     known = by_number()
-    for path in dict.fromkeys(each.chapter for each in known.values()):
+    for path in dict.fromkeys(exercise.chapter for exercise in known.values()):
         rows = ""
-        for each in known.values():
-            if each.chapter == path:
-                title = f"{each.number} · {each.title}"
+        for exercise in known.values():
+            if exercise.chapter == path:
+                title = f"{exercise.number} · {exercise.title}"
                 to = anchor("Exercise " + re.sub("[`*]", "", title))
-                cells = f"[{title}](#{to})", each.section, *each.facts
+                cells = f"[{title}](#{to})", exercise.section, *exercise.facts
                 rows += f"| {' | '.join(cells)} |\n"
         yield path, _listing(path, rows)
     if known:
         rows = ""
-        for each in known.values():
-            title = f"{each.number} · {each.title}"
-            rows += f"| {' | '.join((title, *each.facts, tests(each.number)))} |\n"
+        for exercise in known.values():
+            title = f"{exercise.number} · {exercise.title}"
+            cells = title, *exercise.facts, tests(exercise.number)
+            rows += f"| {' | '.join(cells)} |\n"
         page = ROOT / "TEACHING.md"
         yield page, _listing(page, rows)
 

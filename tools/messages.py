@@ -46,8 +46,8 @@ def strings() -> list[str]:
     nodes = list(ast.walk(tree))
     docstrings = [node.value for node in nodes if isinstance(node, ast.Expr)]
     with_fields = [node for node in nodes if isinstance(node, ast.JoinedStr)]
-    skipped = {*docstrings, *(part for each in with_fields for part in each.values)}
-    found = {}
+    skipped = {*docstrings, *(part for node in with_fields for part in node.values)}
+    texts = {}
     for node in nodes:
         text = ""
         if isinstance(node, ast.JoinedStr):
@@ -57,8 +57,8 @@ def strings() -> list[str]:
             text = node.value
         words = re.search(r"[a-z]+\W+[a-z]+", text.replace("{}", "7"))
         if words and node not in skipped:
-            found[text] = None
-    return list(found)
+            texts[text] = None
+    return list(texts)
 
 
 def english_left(text: str) -> str:

@@ -76,14 +76,14 @@ def cells(path: Path) -> list[NotebookNode]:
     return [nbformat.v4.new_markdown_cell(text) for text in texts if text]
 
 
-def written(path: Path, found: list[NotebookNode]) -> str:
+def written(path: Path, page_cells: list[NotebookNode]) -> str:
     """Return the cells as the text of a page; undoes `cells`."""
     if path.name[0].isdigit():
-        notebook = nbformat.v4.new_notebook(cells=found)
+        notebook = nbformat.v4.new_notebook(cells=page_cells)
         notebook.metadata["jupytext"] = {"notebook_metadata_filter": "-all"}
         return jupytext.writes(notebook, "md")
     text = ""
-    for cell in found:
+    for cell in page_cells:
         listed = text.rpartition("\n\n")[2].startswith(ENTRY)
         text = text and text + ("\n" if listed and cell.source[:4] == ENTRY else "\n\n")
         text += cell.source
@@ -111,9 +111,9 @@ def _parsed(where: str, number: int, source: str) -> Cell:
     if not text and not marks:
         return Cell(number, text)
     if len(marks) != 1 or not source.rstrip().endswith(marks[0][0]):
-        found = f"has {len(marks)} marks" if len(marks) != 1 else "goes on after it"
+        fault = f"has {len(marks)} marks" if len(marks) != 1 else "goes on after it"
         raise Refused(
-            f"{where}: this cell {found}; end it in the one mark of the English cell "
+            f"{where}: this cell {fault}; end it in the one mark of the English cell "
             "that it translates (two blank lines begin a new cell)"
         )
     old, state, new = marks[0].group("old", "state", "new")
@@ -136,7 +136,7 @@ class Page:
     theirs: list[NotebookNode]  # the English cells
     ours: dict[int, Cell] = field(default_factory=dict)  # by the English cell's number
 
-    def place(self, number: int, text: str) -> str:
+    def cell_name(self, number: int, text: str) -> str:
         start = next(iter(text.splitlines()), "empty")[:50]
         return f"{self.path.parent.name}/{self.path.name}, cell {number + 1} ({start})"
 
@@ -148,14 +148,14 @@ class Page:
 
     def headings(self) -> dict[str, str]:
         """Return the translated anchor of every English one."""
-        found = {}
+        anchors = {}
         for _, source, ours in self.prose():
             two = titles(source), titles(ours.text if ours else source)
             if len(two[0]) != len(two[1]):  # a stale cell: go by the numbers
                 known = {_number(title): title for title in two[1]}
                 two = two[0], [known.get(_number(title), title) for title in two[0]]
-            found |= {anchor(a): anchor(b) for a, b in zip(*two)}
-        return found
+            anchors |= {anchor(a): anchor(b) for a, b in zip(*two)}
+        return anchors
 
 
 def _number(title: str) -> str:
@@ -185,13 +185,13 @@ def aligned(path: Path, english: Path, words: wording.Words) -> Page:
     for number, cell in enumerate(cells(path)):
         sequence.append(cell.source)
         if cell.cell_type == "markdown":
-            where = page.place(number, cell.source)
-            found = _parsed(where, number, cell.source)
-            sequence[-1] = found.keys[0] if found.keys else ""
-            if found.holds_text:
-                rest[number] = found
-    for number, found in list(rest.items()):
-        hits = [i for key in found.keys for i in sorted(free) if keys[i] == key]
+            where = page.cell_name(number, cell.source)
+            parsed = _parsed(where, number, cell.source)
+            sequence[-1] = parsed.keys[0] if parsed.keys else ""
+            if parsed.holds_text:
+                rest[number] = parsed
+    for number, parsed in list(rest.items()):
+        hits = [i for key in parsed.keys for i in sorted(free) if keys[i] == key]
         if hits:
             page.ours[hits[0]] = rest.pop(number)
             free.remove(hits[0])
@@ -201,10 +201,10 @@ def aligned(path: Path, english: Path, words: wording.Words) -> Page:
         new = [i for i in range(c, d) if i in free]
         if len(old) > len(new):
             raise Refused(
-                f"{page.place(old[-1].number, old[-1].text)}: the English has no place "
-                f"for it ({len(new)} cells are new there, for {len(old)} cells here): "
-                "it was deleted, merged, moved and changed, or is here twice; move "
-                "what is still needed into a neighboring cell, and delete this one"
+                f"{page.cell_name(old[-1].number, old[-1].text)}: the English has no "
+                f"place for it ({len(new)} cells are new there, for {len(old)} cells "
+                "here): it was deleted, merged, moved and changed, or is here twice; "
+                "move what is still needed into a neighboring cell, and delete this one"
             )
         for left, cell in zip(range(len(old), 0, -1), old):
             among = new[: len(new) - left + 1]
@@ -223,8 +223,8 @@ def bare(text: str) -> tuple[str, dict[str, Counter]]:
     """Return the words of a text, and apart from them what no translation changes."""
     parts = {}
     for kind, pattern in UNCHANGED.items():
-        found = (re.sub(r"(?m) # .*", "", part) for part in pattern.findall(text))
-        parts[kind] = Counter(" ".join(part.split()) for part in found)
+        kept = (re.sub(r"(?m) # .*", "", part) for part in pattern.findall(text))
+        parts[kind] = Counter(" ".join(part.split()) for part in kept)
         text = pattern.sub("", text)
     parts["links"] = Counter(links(text))
     return LINK.sub(lambda link: link["words"] or "", text), parts
@@ -257,8 +257,8 @@ class Language:
         self.pages: dict[Path, Page] = {}  # by their English pages
         for path in sorted([*folder.glob("*.md"), *folder.glob("solutions/*.md")]):
             name = path.relative_to(folder)
-            places = [top / name for top in (root / "notebooks", root)]
-            english = next((place for place in places if place.exists()), None)
+            tops = root / "notebooks", root
+            english = next((t / name for t in tops if (t / name).exists()), None)
             if not english:
                 where = f"{folder.name}/{name}"
                 raise Refused(f"{where}: no English page has this name; rename it")
@@ -270,17 +270,19 @@ class Language:
         """Return the figures that the pages show, with their words in the language."""
         texts = [cell.source for page in self.pages.values() for cell in page.theirs]
         shown = re.findall(r"\.\./images/(\w+\.svg)", "\n".join(texts))
-        found = {}
+        figures = {}
         for path in sorted({self.root / "images" / name for name in shown}):
             if path.exists():
                 svg = path.read_text(encoding="utf-8")
-                found[self.figure(path)] = wording.figure(svg, self.words)
-        return found
+                figures[self.figure(path)] = wording.figure(svg, self.words)
+        return figures
 
     def anchor(self, english: Path, mark: str) -> str:
         """Return what an anchor of an English page is in the translation."""
-        found = self.anchors[english].get(unquote(mark))
-        return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
+        translated = self.anchors[english].get(unquote(mark))
+        if not translated:
+            return mark
+        return re.sub("[()]", lambda bracket: quote(bracket[0]), translated)
 
     def target(self, link: str, page: Page) -> str:
         """Return where a link of the English page leads in the translation.
@@ -292,21 +294,21 @@ class Language:
         name, _, mark = link.partition("#")
         if not name:
             return "#" + self.anchor(page.english, mark)
-        places = [page.english.parent / name, page.path.parent / name]
-        places = [Path(os.path.normpath(place)) for place in places]
+        paths = [page.english.parent / name, page.path.parent / name]
+        paths = [Path(os.path.normpath(path)) for path in paths]
         here, mapped = (
-            place.is_relative_to(self.root)
-            and (place.exists() or place.with_suffix(".md").exists())
-            for place in places
+            path.is_relative_to(self.root)
+            and (path.exists() or path.with_suffix(".md").exists())
+            for path in paths
         )
-        own = self.figure(places[0])
-        drawn = {place.parent for place in places} & {self.root / "images", own.parent}
+        own = self.figure(paths[0])
+        drawn = {path.parent for path in paths} & {self.root / "images", own.parent}
         if own in self.figures and drawn:
             there = own
-        elif here and places[0].is_relative_to(self.folder):
+        elif here and paths[0].is_relative_to(self.folder):
             there = page.english  # the English names its translation, and that, it
-        elif here or mapped and places[1].parent == self.root / "notebooks":
-            there = places[0] if here else places[1]
+        elif here or mapped and paths[1].parent == self.root / "notebooks":
+            there = paths[0] if here else paths[1]
             source = there.with_suffix(".md")
             if source in self.pages:
                 there = self.pages[source].path.with_suffix(there.suffix)
@@ -370,7 +372,7 @@ class Language:
         English picture. Raises `Refused` where an English notebook has yet to be
         executed.
         """
-        found = dict(self.figures)
+        files = dict(self.figures)
         for page in self.pages.values():
             source = {i: self.source(page, *rest) for i, *rest in page.prose()}
             new = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
@@ -378,7 +380,7 @@ class Language:
                 if cell.cell_type == "code":
                     source[number] = worded(cell, self.words)
                 cell.source = source.get(number, cell.source)
-            found[page.path] = written(page.path, new)
+            files[page.path] = written(page.path, new)
             if page.path.name[0].isdigit():
                 path = pair(page.english)
                 executed = nbformat.read(path, 4) if path.exists() else None
@@ -391,8 +393,8 @@ class Language:
                     cell.source = source.get(number, cell.source)
                     for output in cell.get("outputs", ()):
                         self.translate(output, pictures, draw)
-                found[pair(page.path)] = nbformat.writes(executed) + "\n"
-        return found
+                files[pair(page.path)] = nbformat.writes(executed) + "\n"
+        return files
 
     def translate(self, output: NotebookNode, pictures: dict, draw: bool) -> None:
         """Put an output into the language: a chart, or what a check says."""
@@ -420,9 +422,9 @@ class Language:
             for number, source, ours in page.prose():
                 now = digest(source)
                 if not ours and words(source):
-                    yield f"{page.place(number, source)}: not translated yet"
+                    yield f"{page.cell_name(number, source)}: not translated yet"
                 elif ours and ours.old != now:
-                    where = page.place(number, ours.text)
+                    where = page.cell_name(number, ours.text)
                     yield f"{where}: stale; up to date, its mark is <!-- en: {now} -->"
 
     def faults(self) -> Iterator[str]:
@@ -433,7 +435,7 @@ class Language:
         for page in self.pages.values():
             for number, source, ours in page.prose():
                 if ours and ours.old == digest(source):
-                    where = page.place(number, ours.text)
+                    where = page.cell_name(number, ours.text)
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
         yield from (f"{self.folder.name}/{fault}" for fault in self.words.faults())
@@ -446,14 +448,14 @@ class Language:
 
 def stored_pictures(path: Path) -> dict[str, str]:
     """Return the pictures of a notebook's charts, by their specifications."""
-    found = {}
+    pictures = {}
     for cell in nbformat.read(path, 4).cells if path.exists() else ():
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             for kind in data:
                 if kind.startswith(wording.CHART) and "image/png" in data:
-                    found[json.dumps(data[kind], sort_keys=True)] = data["image/png"]
-    return found
+                    pictures[json.dumps(data[kind], sort_keys=True)] = data["image/png"]
+    return pictures
 
 
 def folders(root: Path = ROOT) -> list[Path]:

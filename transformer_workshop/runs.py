@@ -94,8 +94,8 @@ def run_files(folder: Path, ending: str = "") -> list[Path]:
 
 def saved_steps(folder: Path) -> list[Path]:
     """Return a folder's step-….safetensors files, oldest first."""
-    found = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem[5:]))
+    files = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
+    return sorted(files, key=lambda path: int(path.stem[5:]))
 
 
 def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:

@@ -139,11 +139,11 @@ def stream_text(name: str | Path) -> Iterator[str]:
     number makes that one row like the others. Raises DataError as ``stream_lines``
     does, for a file of another kind, and for a row without text in the column.
     """
-    if (found := column_of(name)) is None:
+    if (table_column := column_of(name)) is None:
         _refuse_others(str(name))
         yield from _plain(str(name))
         return
-    file, column = found
+    file, column = table_column
     _refuse_others(file)
     rows = _rows(file, column)
     for first in islice(rows, 1):
@@ -178,11 +178,11 @@ def _names(row: Any) -> list[str]:
     """Return the names of a row's columns, such as translation.de, or their numbers."""
     if isinstance(row, list):
         return [str(number) for number in range(1, len(row) + 1)]
-    found = []
+    names = []
     for name, value in row.items() if isinstance(row, dict) else ():
         inner = _names(value) if isinstance(value, dict) else []
-        found += [f"{name}.{each}" for each in inner] or [str(name)]
-    return found
+        names += [f"{name}.{column}" for column in inner] or [str(name)]
+    return names
 
 
 def _resolved(row: Any, column: str) -> str:
@@ -261,11 +261,11 @@ def _arrow_rows(file: str) -> Iterator[dict]:
     if kind == "arrow":
         yield from datasets.Dataset.from_file(file)
         return
-    found = datasets.load_from_disk(file)
-    if isinstance(found, dict):
-        what = f"holds several splits: {', '.join(found)}"
-        raise DataError(file, what, f"Name one: {file}/{next(iter(found))}:COLUMN.")
-    yield from found
+    dataset = datasets.load_from_disk(file)
+    if isinstance(dataset, dict):
+        what = f"holds several splits: {', '.join(dataset)}"
+        raise DataError(file, what, f"Name one: {file}/{next(iter(dataset))}:COLUMN.")
+    yield from dataset
 
 
 # tables of text
@@ -296,17 +296,17 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     [(width, _)] = widths.most_common(1) or [(0, 0)]
     number = 0  # of the row; names aren't one
     while True:
-        place = f"{file}, line {table.line_num + skipped + 1}"
+        where = f"{file}, line {table.line_num + skipped + 1}"
         taken.clear()
         do = 'Close its quotation marks; write "" for one that belongs to the text.'
-        with reported(csv.Error, place, "can't be read ({})", do):
+        with reported(csv.Error, where, "can't be read ({})", do):
             row = next(table, None)
         if row is None:
             return
         inner = [line.count(delimiter) for line in taken[1:-1]]
         if len(inner) > 1 and set(inner) == {width - 1}:
             what = f"has a quotation mark that swallows {len(inner) + 1} more rows"
-            raise DataError(place, what, do)
+            raise DataError(where, what, do)
         if named and not names:
             names = [name.strip("\ufeff ") for name in row]
             width = len(names)
@@ -389,9 +389,9 @@ def _json_rows(file: str) -> Iterator[Any]:
             yield _parsed(f"{file}, line {number}", line) if line.strip() else None
 
 
-def _parsed(place: str, text: str) -> Any:
+def _parsed(where: str, text: str) -> Any:
     """Return what JSON holds; DataError if it is damaged."""
-    with reported(ValueError, place, "is not JSON ({})", "Correct it."):
+    with reported(ValueError, where, "is not JSON ({})", "Correct it."):
         return json.loads(text)
 
 
@@ -433,11 +433,11 @@ def _xml_rows(file: str) -> Iterator[dict[str, str]]:
             elif event == "end" and tag == "tu":
                 for part in element:
                     language = part.get(_LANGUAGE) or part.get("lang", "")
-                    for each in part:
-                        if _tag(each) == "seg":
-                            row[language] = _text_of(each)
+                    for child in part:
+                        if _tag(child) == "seg":
+                            row[language] = _text_of(child)
             elif event == "end" and tag in ("trans-unit", "segment"):
-                sides = {_tag(each): _text_of(each) for each in element}
+                sides = {_tag(child): _text_of(child) for child in element}
                 texts = [sides.get(side, "") for side in ("source", "target")]
                 row = dict(zip(("source", "target"), texts))
                 row |= {name: t for name, t in zip(languages, texts) if name}
@@ -460,8 +460,8 @@ _PO_FIELD = re.compile(
 def _po_rows(file: str) -> Iterator[dict[str, str]]:
     """Yield the messages of a PO file, but for those that are marked as fuzzy."""
     for entry in re.split(r"\n[ \t]*(?:\n[ \t]*)+", "\n".join(_lines(file))):
-        found = _PO_FIELD.findall(entry)
-        row = {name: ast.literal_eval(f"({text})") for name, text in found}
+        fields = _PO_FIELD.findall(entry)
+        row = {name: ast.literal_eval(f"({text})") for name, text in fields}
         if row.get("msgid") and not re.search("^#,.*fuzzy", entry, re.M):
             yield {"msgid": row["msgid"], "msgstr": row.get("msgstr", "")}
 

@@ -112,11 +112,11 @@ def arcs(heard: dict[str, dict[str, float]], query: str = "it") -> altair.VConca
     Each sentence has its weights by word: {"The dog …": {"dog": 0.1, "soup": 0.8}}. A
     word is found where it first occurs.
     """
-    panels = (_sentence_with_arcs(each, heard[each], query) for each in heard)
+    panels = (_sentence_with_arcs(s, weights, query) for s, weights in heard.items())
     says = "; ".join(
-        f"{each} {query}: "
+        f"{sentence} {query}: "
         + ", ".join(f"{word} {w:.2f}" for word, w in weights.items())
-        for each, weights in heard.items()
+        for sentence, weights in heard.items()
     )
     alt = optional_import("altair")
     return alt.vconcat(*panels, spacing=8, description=says, usermeta=KEEPS_WIDTH)
@@ -207,8 +207,8 @@ def attention_by_hand(
     ]
     placed = alt.Chart(alt.Data(values=keys)).encode(**at)
     named = alt.Chart(alt.Data(values=[
-        {"name": name, **dict(zip("xy", place.tolist(), strict=True))}
-        for name, place in queries.items()
+        {"name": name, **dict(zip("xy", point.tolist(), strict=True))}
+        for name, point in queries.items()
     ])).encode(**at)  # fmt: skip
     steps = 41  # places that the query can be moved to, along each axis
     everywhere = alt.Chart(alt.sequence(steps**2, as_="i")).transform_calculate(
@@ -242,11 +242,11 @@ def attention_by_hand(
 
     def column(field: str, head: str, right: int) -> altair.LayerChart:
         """Return a column of numbers under its head."""
-        place = {"x": alt.value(right)}
+        across = {"x": alt.value(right)}
         text = heard.mark_text(align="right", fontSize=13)
-        text = text.encode(row, text=alt.Text(f"{field}:Q", format=".2f"), **place)
+        text = text.encode(row, text=alt.Text(f"{field}:Q", format=".2f"), **across)
         above = one_record().mark_text(align="right", fontSize=11, text=head)
-        return text + above.encode(y=alt.value(-8), **place)
+        return text + above.encode(y=alt.value(-8), **across)
 
     share = alt.X(
         "weight:Q", axis=None, scale=alt.Scale(domain=(0, 1), range=(176, 250))
@@ -369,7 +369,7 @@ def mask_by_hand(words: list[str], scores: Tensor) -> altair.LayerChart:
         "clicked", fields=["t", "s"], toggle="true", clear=False, on="click",
         empty=False,
     )  # fmt: skip
-    chosen = " : ".join(f"hides == '{each}' ? {test}" for each, test in hidden.items())
+    chosen = " : ".join(f"hides == '{name}' ? {test}" for name, test in hidden.items())
     label = f"{words}[datum.value]".replace("'", '"')
     at = {
         "x": alt.X("s:O", title="key").axis(
@@ -510,7 +510,7 @@ def position_clocks(
     )
     first = one_record().transform_calculate(top="position", end="position + 6")
     frame = first.mark_rect(fillOpacity=0, stroke="black", strokeWidth=2)
-    place = alt.Scale(domain=(length, 0), nice=False)
+    down = alt.Scale(domain=(length, 0), nice=False)
     map_ = alt.layer(
         cells.mark_rect().encode(
             alt.X("column:Q", title="column")
@@ -518,7 +518,7 @@ def position_clocks(
             .bin("binned"),
             alt.X2("next", title=""),
             alt.Y("position:Q", title="position")
-            .scale(place)
+            .scale(down)
             .bin("binned")
             .axis(grid=False),
             alt.Y2("below", title=""),
@@ -526,7 +526,7 @@ def position_clocks(
             .scale(scheme="blueorange", domain=(-1, 1))
             .legend(orient="bottom", direction="horizontal"),
         ),
-        frame.encode(alt.Y("top:Q", scale=place, title=""), alt.Y2("end")),
+        frame.encode(alt.Y("top:Q", scale=down, title=""), alt.Y2("end")),
         width=290,
         height=290,
         title="The table",
