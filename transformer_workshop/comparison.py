@@ -38,7 +38,8 @@ def compare(
     difference = now[0].score - now[1].score
     apart = np.sort(resampled[0] - resampled[1])
     size = np.abs(apart)
-    by_chance = (size - size.mean() > abs(difference)).sum().item()
+    # at least: for two that are alike, p is 1
+    by_chance = (size - size.mean() >= abs(difference)).sum().item()
     cut = _RESAMPLES // 40
     result = {
         name: round(now[0].score, 2),
