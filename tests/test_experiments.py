@@ -80,11 +80,11 @@ def run(tmp_path):
 
 
 def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
-    found = run({"straight": straight, "bounded": bounded, "again": halved})
-    table = found.table
+    result = run({"straight": straight, "bounded": bounded, "again": halved})
+    table = result.table
     assert list(table.index) == ["straight", "bounded", "again"]
     assert list(table["parameters"]) == [2, 2, 2] and (table["rate"] == 0.2).all()
-    worse, same = str(found).splitlines()
+    worse, same = str(result).splitlines()
     assert worse.startswith("bounded: +0.") and "): worse. It has as many" in worse
     assert same.startswith("again: +0 squared error") and "can't be told apart" in same
     assert len(list(tmp_path.glob("*.json"))) == 9
@@ -94,7 +94,7 @@ def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
         model = straight(1)
         list(Line().train(model, 0.2, 40, seed))
         by_hand.append(Line().judge(model)[Line.unit])
-    assert found.losses("straight") == pytest.approx(by_hand, rel=1e-4)
+    assert result.losses("straight") == pytest.approx(by_hand, rel=1e-4)
 
 
 def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, capsys):
@@ -122,22 +122,22 @@ def test_an_option_reaches_the_training_and_train_replaces_it(run):
             model.bias.zero_()
         yield from [0.0] * updates
 
-    found = run({
+    result = run({
         "a": straight, "slow": (straight, {"slower": 1e9}),
         "own": (straight, {"train": scale_of_seed}),
     })  # fmt: skip
     torch.manual_seed(0)
     untrained = Line().judge(straight(1))[Line.unit]
-    assert found.losses("slow")[0] == pytest.approx(untrained, rel=1e-4)
-    assert found.table.loc["own", "slope"] == pytest.approx(1.2)
+    assert result.losses("slow")[0] == pytest.approx(untrained, rel=1e-4)
+    assert result.table.loc["own", "slope"] == pytest.approx(1.2)
 
 
 def test_a_training_that_diverges_is_said_to(run):
-    found = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
-    assert found.losses("wild") == [math.inf] * 3
-    assert str(found) == "wild and a: can't be compared, wild diverged."
-    assert math.isfinite(found.half_interval)
-    found.chart().to_dict()
+    result = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
+    assert result.losses("wild") == [math.inf] * 3
+    assert str(result) == "wild and a: can't be compared, wild diverged."
+    assert math.isfinite(result.half_interval)
+    result.chart().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def of_rates(losses):
     ({0.0015: 5.0, 0.003: 4.0, 0.006: None}, [(0.003, 1), (0.003, 2)]),
 ])  # fmt: skip
 def test_rates_are_added_until_the_best_is_between_two_then_seeds(losses, wanted):
-    found = of_rates(losses)
-    assert _wanted(found, "a", ()) == wanted
+    begun = of_rates(losses)
+    assert _wanted(begun, "a", ()) == wanted
     if len(wanted) == 2 and losses:
         best, worse = wanted[0][0], {"measured": {"nats": 9.0}}
-        found.results["a"][best] |= {1: worse, 2: worse}
-        assert found.rate("a") == best and _wanted(found, "a", ()) == []
+        begun.results["a"][best] |= {1: worse, 2: worse}
+        assert begun.rate("a") == best and _wanted(begun, "a", ()) == []
 
 
 def test_intervals_are_students_with_the_pooled_spread():
@@ -202,11 +202,11 @@ def test_intervals_are_students_with_the_pooled_spread():
         name: {0.1: {i: {"measured": {"nats": x}} for i, x in enumerate(row)}}
         for name, row in rows.items()
     }
-    found = Experiment("nats", range(3), results)
-    assert found.spread == (math.sqrt((2 + 6) / 4), 4)
-    apart = found.spread[0] * math.sqrt(2 / 3)
-    assert found.half_interval == pytest.approx(2.776 * apart, rel=0.003)
-    assert found.detectable == pytest.approx((2.776 + 0.941) * apart, rel=0.003)
+    result = Experiment("nats", range(3), results)
+    assert result.spread == (math.sqrt((2 + 6) / 4), 4)
+    apart = result.spread[0] * math.sqrt(2 / 3)
+    assert result.half_interval == pytest.approx(2.776 * apart, rel=0.003)
+    assert result.detectable == pytest.approx((2.776 + 0.941) * apart, rel=0.003)
 
 
 def test_true_differences_are_found_as_often_as_is_said():
@@ -467,18 +467,18 @@ def worse(lines, every):
 @pytest.mark.parametrize("kind", [sacrebleu.BLEU, sacrebleu.CHRF])
 def test_the_paired_bootstrap_is_sacrebleus(kind, every):
     one, two = (worse(TEXT, n) for n in every)
-    found = compare(one, two, TEXT, kind())
+    compared = compare(one, two, TEXT, kind())
     systems = [("base", two), ("system", one)]
     name = kind.__name__
     _, scores = PairedTest(systems, {name: kind()}, [TEXT], "bs")()
     base, system = scores[sorted(scores.keys() - {"System"})[0]]
-    assert found[name.lower()] == pytest.approx(system.score, abs=0.005)
-    assert found["difference"] == pytest.approx(system.score - base.score, abs=0.01)
-    assert found["p"] == pytest.approx(system.p_value, abs=2e-3)
-    low, high = found["interval"]
-    assert low < found["difference"] < high
+    assert compared[name.lower()] == pytest.approx(system.score, abs=0.005)
+    assert compared["difference"] == pytest.approx(system.score - base.score, abs=0.01)
+    assert compared["p"] == pytest.approx(system.p_value, abs=2e-3)
+    low, high = compared["interval"]
+    assert low < compared["difference"] < high
     back = compare(two, one, TEXT, kind())
-    assert back["difference"] == -found["difference"] and back["p"] == found["p"]
+    assert back["difference"] == -compared["difference"] and back["p"] == compared["p"]
     assert back["interval"] == pytest.approx([-high, -low], abs=0.011)
 
 

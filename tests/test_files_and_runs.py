@@ -253,8 +253,8 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
 def test_a_folder_behind_a_link_is_filled(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
-    with atomic_folder(tmp_path / "link") as place:
-        (place / "file").write_bytes(b"data")
+    with atomic_folder(tmp_path / "link") as folder:
+        (folder / "file").write_bytes(b"data")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "disk" / "file").read_bytes() == b"data"
 
@@ -356,13 +356,13 @@ def saved(tmp_path_factory):
     return path, path.read_bytes()
 
 
-@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+@given(share=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
 @settings(max_examples=50)
-def test_no_changed_byte_goes_unnoticed(saved, place, change):
+def test_no_changed_byte_goes_unnoticed(saved, share, change):
     """Accept a change that means nothing, such as another space in the header."""
     path, content = saved
     data = bytearray(content)
-    data[int(place * len(data))] ^= change
+    data[int(share * len(data))] ^= change
     path.write_bytes(data)
     try:
         load_tensors(path)

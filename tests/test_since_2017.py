@@ -410,8 +410,8 @@ def translator_of_five():
     mask = torch.ones(1, 1, 6)
 
     def draw(rows, length, **dials):
-        place = src.expand(rows, -1), mask.expand(rows, -1, -1), length + 1, START
-        return at.sample(model, *place, end_symbol=END, pad=PAD, **dials)[:, 1:]
+        arguments = src.expand(rows, -1), mask.expand(rows, -1, -1), length + 1, START
+        return at.sample(model, *arguments, end_symbol=END, pad=PAD, **dials)[:, 1:]
 
     def p(*ids):
         tgt = torch.tensor([[START, *ids]])
@@ -425,8 +425,8 @@ def gpt_of_five():
     model, prompt = some_gpt(5, 0.2), torch.tensor([[3, 0, 4]])
 
     def draw(rows, length, **dials):
-        place = prompt.expand(rows, -1), length + 3, END
-        return at.generate(model, *place, **dials)[:, 3:]
+        arguments = prompt.expand(rows, -1), length + 3, END
+        return at.generate(model, *arguments, **dials)[:, 3:]
 
     def p(*ids):
         return model(torch.tensor([[3, 0, 4, *ids]]))[0, -1].softmax(-1)
@@ -531,13 +531,13 @@ def words(ids):
 
 
 def drawn(dials):
-    return lambda *place: words(at.sample(*place, end_symbol=END, **dials))
+    return lambda *arguments: words(at.sample(*arguments, end_symbol=END, **dials))
 
 
 DECODERS = {
-    "greedy_decode": lambda *place: words(at.greedy_decode(*place, end_symbol=END)),
-    "beam_search": lambda *place: [
-        ids for ids, _ in at.beam_search(*place, end_symbol=END, beam_size=1)
+    "greedy_decode": lambda *given: words(at.greedy_decode(*given, end_symbol=END)),
+    "beam_search": lambda *given: [
+        ids for ids, _ in at.beam_search(*given, end_symbol=END, beam_size=1)
     ],
     "sample": drawn({"top_k": 1}),
     "sample, cold": drawn({"temperature": 0.001}),
