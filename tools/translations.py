@@ -223,8 +223,8 @@ def bare(text: str) -> tuple[str, dict[str, Counter]]:
     """Return the words of a text, and apart from them what no translation changes."""
     parts = {}
     for kind, pattern in UNCHANGED.items():
-        kept = (re.sub(r"(?m) # .*", "", part) for part in pattern.findall(text))
-        parts[kind] = Counter(" ".join(part.split()) for part in kept)
+        uncommented = (re.sub(r"(?m) # .*", "", part) for part in pattern.findall(text))
+        parts[kind] = Counter(" ".join(part.split()) for part in uncommented)
         text = pattern.sub("", text)
     parts["links"] = Counter(links(text))
     return LINK.sub(lambda link: link["words"] or "", text), parts
@@ -331,23 +331,23 @@ class Language:
         A link to a heading that has been translated differently since follows it.
         """
 
-        def mapped(text: str, target) -> str:
+        def with_targets(text: str, target) -> str:
             def one(link: re.Match) -> str:
                 to = link["to"]
                 return link[0][: -len(to) - 1] + target(to) + ")" if to else link[0]
 
             return LINK.sub(one, text)
 
-        text = mapped(text, lambda link: self.target(link, page))
+        text = with_targets(text, lambda link: self.target(link, page))
         should = {self.target(link, page) for link in links(source)}
         lost = should - set(links(text))
 
         def followed(link: str) -> str:
-            same = [x for x in lost if _section(x) == _section(link)]
-            fits = link not in should and "#" in link and len(same) == 1
-            return same[0] if fits else link
+            candidates = [x for x in lost if _section(x) == _section(link)]
+            fits = link not in should and "#" in link and len(candidates) == 1
+            return candidates[0] if fits else link
 
-        return mapped(text, followed)
+        return with_targets(text, followed)
 
     def source(self, page: Page, source: str, ours: Cell | None) -> str:
         """Return a cell of prose as it is written, with its note and its mark."""

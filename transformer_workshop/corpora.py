@@ -180,8 +180,8 @@ def _report_unknown(examples: Sequence[Example]) -> None:
 def report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
     """Report how many pairs were too long; raise DataError if none is left."""
     if left_out:
-        limit = f"longer than max_tokens={max_tokens}"
-        log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
+        reason = f"longer than max_tokens={max_tokens}"
+        log(f"{split}: left out {left_out} of {pairs} pairs, {reason}")
     if left_out == pairs:
         what = "holds no pair that is short enough"
         raise DataError(f"{split} split", what, "Raise max_tokens.")
@@ -360,16 +360,16 @@ def split_pairs(
     Pairs that share a sentence, as it looks, stay together. Raises DataError if then
     there are none to draw.
     """
-    group, first = list(range(len(pairs))), dict[tuple[int, str], int]()
+    parent, first = list(range(len(pairs))), dict[tuple[int, str], int]()
 
     def root(i: int) -> int:
-        while group[i] != i:
-            group[i] = i = group[group[i]]
+        while parent[i] != i:
+            parent[i] = i = parent[parent[i]]
         return i
 
     for i, pair in enumerate(pairs):
         for side in enumerate(map(as_seen, pair)):
-            group[root(i)] = root(first.setdefault(side, i))
+            parent[root(i)] = root(first.setdefault(side, i))
     members = defaultdict[int, list[int]](list)
     for i in range(len(pairs)):
         members[root(i)].append(i)
@@ -502,8 +502,8 @@ def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     known = {name: getattr(config, name) for name in names}
     chosen = {"clean": True} if clean else {}
     files = {n: f for n, f in _files_of(config).items() if n in names}
-    sums = {name: _digest_of_file(file) for name, file in files.items()}
-    return {**known, **chosen, "sha256": sums}
+    digests = {name: _digest_of_file(file) for name, file in files.items()}
+    return {**known, **chosen, "sha256": digests}
 
 
 def _described_store(folder: Path) -> dict[str, Any]:

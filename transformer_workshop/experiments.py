@@ -184,13 +184,13 @@ class Experiment:
 
     def _sentence(self, row: dict[str, Any], baseline: dict[str, Any]) -> str:
         """Say whether a variant is told apart from the baseline, and what it costs."""
-        name, other = row["variant"], baseline["variant"]
+        name, reference = row["variant"], baseline["variant"]
         difference, low, high = row["difference"], row["from"], row["to"]
         if not math.isfinite(difference):
-            worst = name if difference > 0 else other
-            return f"{name} and {other}: can't be compared, {worst} diverged."
+            worst = name if difference > 0 else reference
+            return f"{name} and {reference}: can't be compared, {worst} diverged."
         words = "worse" if difference > 0 else "better"
-        text = f"{name}: {difference:+.3g} {self.unit} against {other}"
+        text = f"{name}: {difference:+.3g} {self.unit} against {reference}"
         text += f" (95 % from {low:+.3g} to {high:+.3g}): "
         if low <= 0 <= high:
             text += (
@@ -203,7 +203,7 @@ class Experiment:
         more = row["parameters"] - baseline["parameters"]
         size = f"{more:+,} parameters" if more else "as many parameters"
         text += f" It has {size}, and an update takes {costs:+.0%} CPU time."
-        for variant in (name, other):
+        for variant in (name, reference):
             rates = sorted(self.results[variant])
             if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
                 end = "lowest" if self.rate(variant) == rates[0] else "highest"

@@ -97,14 +97,15 @@ def _target(path: Path) -> Path:
 def _written_through(path: Path) -> int | Path | None:
     """Return what can't be renamed over: an open stream, a device; None for a file."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
     for number in (1, 2):  # standard output and standard error
         with suppress(OSError):
-            if os.path.samestat(there, os.fstat(number)):
+            if os.path.samestat(status, os.fstat(number)):
                 return number
-    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else path
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return None if is_plain else path
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:

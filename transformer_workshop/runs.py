@@ -432,8 +432,8 @@ def raise_on_signal() -> Iterator[None]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory has run out, on any device."""
     kinds = (MemoryError, torch.OutOfMemoryError)
-    words = ("out of memory", "can't allocate memory")
-    return isinstance(error, kinds) or any(word in str(error) for word in words)
+    phrases = ("out of memory", "can't allocate memory")
+    return isinstance(error, kinds) or any(phrase in str(error) for phrase in phrases)
 
 
 @contextmanager

@@ -488,7 +488,7 @@ def position_clocks(
         height=46 * rows,
         title="Pairs of columns as clock hands",
     )
-    alike = (
+    similarity = (
         alt.Chart(alt.sequence(0, length * half, as_="term"))
         .transform_calculate(
             other=f"floor(datum.term / {half})", pair=f"datum.term % {half}"
@@ -502,7 +502,7 @@ def position_clocks(
     dots = dots.axis(values=[0, half / 2, half])
     mark = one_record().transform_calculate(other="position")
     curve = alt.layer(
-        alike.mark_line().encode(others, dots),
+        similarity.mark_line().encode(others, dots),
         mark.mark_rule(color=ORANGE, strokeWidth=2).encode(others),
         width=264,
         height=70,

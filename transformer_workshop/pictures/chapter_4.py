@@ -146,14 +146,14 @@ def beam_steps(
     for i, trees in enumerate(searches.values()):
         greedy = max(_finished(trees[1], 1), key=lambda c: c[1])[0]
         for size, tree in trees.items():
-            here = {"i": i, "size": size}
+            search = {"i": i, "size": size}
             ended = _finished(tree, size)
             best = [
                 max(ended, key=lambda c: length_normalized(c[1], len(c[0]) - 1, alpha))
                 for alpha in _PENALTIES
             ]
             outputs += [
-                {**here, "text": " ".join(words(ids[1:-1])), "log_p": round(log_p, 3),
+                {**search, "text": " ".join(words(ids[1:-1])), "log_p": round(log_p, 3),
                  "length": len(ids) - 1}
                 for ids, log_p in ended
             ]  # fmt: skip
@@ -167,7 +167,7 @@ def beam_steps(
                         fate = "finished"
                     on = [ids == output[: step + 1] for output, _ in best]
                     nodes.append({
-                        **here, "step": step, "rank": rank, "fate": fate,
+                        **search, "step": step, "rank": rank, "fate": fate,
                         "parent": ranks[tuple(ids[:-1])],
                         "word": words(ids[-1:])[0], "log_p": round(log_p, 2),
                         "wins": "".join("01"[won] for won in on) if any(on) else "",
