@@ -230,6 +230,13 @@ def test_writing_makes_folders_and_leaves_no_temporary_file(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_check_leaves_no_file(tmp_path):
+    check_writable(tmp_path / "new" / "file")
+    assert not list((tmp_path / "new").iterdir())
+    with pytest.raises(at.DataError, match="can't be written"):
+        check_writable(tmp_path)
+
+
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
     link, target = tmp_path / "link", tmp_path / "target"
     target.write_bytes(b"keep")

@@ -209,6 +209,9 @@ def test_a_run_is_extended_and_another_begins_with_its_weights(files, tmp_path, 
     assert begun["valid_nll"] < fresh["valid_nll"]
     texts = [(tmp_path / name / "vocabulary.json") for name in ("first", "second")]
     assert texts[0].read_bytes() == texts[1].read_bytes()
+    for name in ("model", "best"):  # which are not needed again
+        (tmp_path / "first" / f"{name}.safetensors").unlink()
+    assert main(["train", second, "--epochs=2"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -470,7 +473,7 @@ def test_calibration_refuses_to_mislead(small, monkeypatch, outputs, confidences
 
 
 def test_a_model_that_is_always_right_doubts_what_is_less_certain(small, monkeypatch):
-    found = [Translation("A dog runs.", 0.5 + i / 200) for i in range(100)]
+    found = [Translation("A dog runs.", 0.5004 + i / 201) for i in range(100)]
     monkeypatch.setattr(Translator, "translations", lambda *_: found)
     chosen = calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
     assert (chosen["threshold"], chosen["share"]) == (0.5, 0)
@@ -637,6 +640,7 @@ def test_pairs_from_a_table(tmp_path, ending):
         ("de,en\na,b\nc,d, e\n", "en", "row 2: has 3 columns where others have 2"),
         ('de,en\na,b\n"c,d\ne,f\n', "en", "text.csv, line 3: .* quotation marks"),
         ('de,en\n"ja" sagte er,b\n', "en", "text.csv, line 2: .* quotation marks"),
+        ('sep=;\nde;en\na;b\n"c;d\n', "en", "text.csv, line 4: .* quotation marks"),
         (
             'de,en\na,b\n"c,d\n' + "e,f\n" * 9 + 'g",h\n',
             "en",
@@ -736,7 +740,8 @@ def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
         pyarrow.parquet.write_table(table, path)
         columns = ("translation.de", "3")
     elif ending == "mo":
-        path.write_bytes(compiled(PLAIN))
+        with_more = [(f"menu\4{de}", f"{en}\0{en}s") for de, en in PLAIN]
+        path.write_bytes(compiled(with_more))  # contexts, and plurals
         columns = ("msgid", "2")
     elif ending == "po":
         entry = 'msgid "{}"\nmsgstr ""\n"{}"\n\n'

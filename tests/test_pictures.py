@@ -138,9 +138,10 @@ def test_thresholds_and_kinds_are_percentages():
 
 
 def test_controls_have_the_ends_and_labels_they_were_given():
-    bind = controls.slider("a", "b", 1, 0, 3, 0.5).to_dict()["bind"]
+    bind = controls.slider("a", "b", 1, 0, 3, 0.5).param.to_dict()["bind"]
     assert (bind["min"], bind["max"], bind["step"]) == (0, 3, 0.5)
-    bind = controls.choices("a", "b", 0, [0, 1], labels=["x", "y"]).to_dict()["bind"]
+    bind = controls.choices("a", "b", 0, [0, 1], labels=["x", "y"])
+    bind = bind.param.to_dict()["bind"]
     assert bind["options"] == [0, 1] and bind["labels"] == ["x", "y"]
 
 
