@@ -25,6 +25,7 @@ from transformer_workshop.processes import (
     SharedLoss,
     SharedState,
     distribute,
+    number_process,
     own_batches,
     process_group,
     run_in_processes,
@@ -196,6 +197,16 @@ def test_the_group_is_taken_down_when_a_process_fails():
         run_in_processes(2, fail)
     assert "AssertionError" not in str(caught.value)
     assert not dist.is_initialized()
+
+
+def test_a_process_keeps_the_number_that_torchrun_gave_it(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RANK", "5")
+    number_process(1, 2)
+    said = [os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")]
+    assert said == ["5", "1", "2"]
 
 
 def test_alone_there_is_no_group():

@@ -24,6 +24,7 @@ from transformer_workshop.corpora import (
     load_pairs,
     prepare_store,
     read_pairs,
+    split_pairs,
     usual_ratio,
     with_faults,
 )
@@ -845,6 +846,8 @@ def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
     assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
     assert main([*command, f"--text={tmp_path}/parts"]) == 2
     assert "exists already" in capsys.readouterr().err
+    one, two, again = (split_pairs(pairs, seed)["test"] for seed in (0, 1, 0))
+    assert one == again != two
 
 
 def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):

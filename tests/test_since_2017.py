@@ -28,7 +28,12 @@ from annotated_transformer import END, PAD, START
 from transformer_workshop import runs
 from transformer_workshop.modern import modern_model
 from transformer_workshop.pictures.attention import explain
-from transformer_workshop.recipes import Muon, MuonAndAdam, orthogonalize
+from transformer_workshop.recipes import (
+    Muon,
+    MuonAndAdam,
+    build_optimizers,
+    orthogonalize,
+)
 from transformer_workshop.runs import schedule_of
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.speed import fused_attention, optimize_for_cpu
@@ -717,6 +722,16 @@ def test_muon_takes_the_matrices_of_the_layers_and_adam_the_rest():
     rest = {named[i] for i in adam if "norm" not in named[i]}
     tables = {"src_embed.0.lut.weight", "tgt_embed.0.lut.weight"}
     assert rest == tables | {"generator.proj.weight"}
+
+
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_the_first_update_has_the_schedules_first_rate(kind):
+    model = modern_model(12, 12, 1, 16, 24, 2)
+    optimizer, scheduler = build_optimizers(model, lambda step: step / 10, kind)
+    for rate in (0.1, 0.2):
+        assert {group["lr"] for group in optimizer.param_groups} == {rate}
+        optimizer.step()
+        scheduler.step()
 
 
 # --- the benchmark -----------------------------------------------------------
