@@ -521,6 +521,14 @@ def test_subwords_read_well():
     assert "".join(readable(coarse.tokenize("Bäume"), coarse)).count("+�") == 2
 
 
+def test_a_doubtful_sentence_is_named_by_its_number(shipped, monkeypatch, capsys):
+    translator, sentences = shipped
+    doubts = iter([None, "don't rely on it"])
+    monkeypatch.setattr(Translator, "doubt", lambda *_: next(doubts))
+    explain(translator, *sentences[:2])
+    assert capsys.readouterr().err == "sentence 2: don't rely on it\n"
+
+
 def test_explain_is_the_greedy_translation_with_its_recordings(shipped):
     translator, sentences = shipped
     found = explain(FOLDER, *sentences[:2])

@@ -30,7 +30,7 @@ from transformer_workshop.corpora import (
 )
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
-from transformer_workshop.settings import SCALES, choose_config
+from transformer_workshop.settings import SCALES, choose_config, scale_for
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import (
@@ -112,6 +112,8 @@ def test_a_larger_corpus_gets_no_smaller_model():
     for small, large in zip(SCALES, SCALES[1:], strict=False):
         for name in ("pairs", "bpe_size", "N", "d_model", "d_ff", "h", "updates"):
             assert getattr(small, name) <= getattr(large, name)
+        pairs = int(small.pairs)  # up to so many
+        assert scale_for(pairs) is small and scale_for(pairs + 1) is large
 
 
 def test_heads_are_those_of_the_chosen_width(files, capsys):
