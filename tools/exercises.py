@@ -174,7 +174,7 @@ def needed(number: str, source: str) -> tuple[str, dict[str, str]]:
             todo = defined(node)
         for name in defined(node):
             code[name] = f"{code[name]}\n{text}" if name in code else text
-            used = {each.partition(".")[0] for each in global_names(text, node)}
+            used = {dotted.partition(".")[0] for dotted in global_names(text, node)}
             uses.setdefault(name, set()).update(used)
     if not todo or not ast.get_docstring(tree):
         raise Refused(
