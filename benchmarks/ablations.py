@@ -188,13 +188,13 @@ def make(name: str, steps: int, runs: Path) -> dict[str, Any]:
 
 def finished(runs: Path, steps: int) -> dict[str, dict[str, Any]]:
     """Return the figures of the variants that have been made with these settings."""
-    found = {}
+    records = {}
     for name in VARIANTS:
         path = runs / name / "result.json"
         record = read_json(path) if path.exists() else {"settings": {}}
         if completed(record["settings"]) == settings_of(name, steps):
-            found[name] = record
-    return found
+            records[name] = record
+    return records
 
 
 def sum_up(runs: Path, steps: int, out: Path) -> list[dict[str, Any]]:

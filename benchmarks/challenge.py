@@ -74,7 +74,7 @@ def log_probabilities(
 ) -> list[float]:
     """Return log P(English | German) of each (German, English) pair."""
     examples = [translator.text.encode_pair(*pair) for pair in pairs]
-    model, found = translator.model, [0.0] * len(examples)
+    model, log_probs = translator.model, [0.0] * len(examples)
     budget = translator.config.batch_tokens
     with at.in_mode(model, training=False), torch.inference_mode():
         for group in at.token_budget_batches(at.lengths_of(examples), budget):
@@ -84,8 +84,8 @@ def log_probabilities(
             log_p = model.generator(out).gather(-1, batch.tgt_y.unsqueeze(-1))
             sums = log_p.squeeze(-1).masked_fill(batch.tgt_y == at.PAD, 0).sum(1)
             for i, value in zip(group, sums.tolist(), strict=True):
-                found[i] = value
-    return found
+                log_probs[i] = value
+    return log_probs
 
 
 def wilson(successes: int, trials: int, z: float = 1.96) -> list[float]:

@@ -56,19 +56,19 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
         norms["encoder"][1],
     )
     linears = ("q_proj", "k_proj", "v_proj", "out_proj")
-    found = {"model.shared.weight": mine["tgt_embed.0.lut.weight"]}
+    weights = {"model.shared.weight": mine["tgt_embed.0.lut.weight"]}
     for kind in ("weight", "bias"):
-        found[f"lm_head.{kind}"] = mine[f"generator.proj.{kind}"]
+        weights[f"lm_head.{kind}"] = mine[f"generator.proj.{kind}"]
         for stack in ("encoder", "decoder"):
             here = f"model.{stack}."
-            found[f"{here}embed_tokens.weight"] = mine["tgt_embed.0.lut.weight"]
+            weights[f"{here}embed_tokens.weight"] = mine["tgt_embed.0.lut.weight"]
             letter = {"weight": "a_2", "bias": "b_2"}[kind]
-            found[f"{here}layer_norm.{kind}"] = mine[f"{stack}.norm.{letter}"]
+            weights[f"{here}layer_norm.{kind}"] = mine[f"{stack}.norm.{letter}"]
             for i in range(layers):
                 there, layer = f"{here}layers.{i}.", f"{stack}.layers.{i}."
                 for number, name in enumerate(norms[stack]):
                     norm = mine[f"{layer}sublayer.{number}.norm.{letter}"]
-                    found[f"{there}{name}.{kind}"] = norm
+                    weights[f"{there}{name}.{kind}"] = norm
                 for name, as_named in (
                     ("self_attn", "self_attn"),
                     ("src_attn", "encoder_attn"),
@@ -76,12 +76,12 @@ def renamed(mine: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
                     for number, linear in enumerate(linears):
                         key = f"{layer}{name}.linears.{number}.{kind}"
                         if key in mine:
-                            found[f"{there}{as_named}.{linear}.{kind}"] = mine[key]
+                            weights[f"{there}{as_named}.{linear}.{kind}"] = mine[key]
                 for name, as_named in (("w_1", "fc1"), ("w_2", "fc2")):
-                    found[f"{there}{as_named}.{kind}"] = mine[
+                    weights[f"{there}{as_named}.{kind}"] = mine[
                         f"{layer}feed_forward.{name}.{kind}"
                     ]
-    return found
+    return weights
 
 
 def ctranslate2_of(folder: str, batches: int, threads: int) -> Any:

@@ -43,11 +43,11 @@ def groups(rows: Sequence, size: int) -> list[list]:
 def ours(model, rows: Sequence, beam_size: int) -> list[list[int]]:
     """Run chapter 4's beam search on one batch of id rows."""
     src = at.padded(rows)
-    found = at.beam_search(
+    outputs = at.beam_search(
         model, src, (src != at.PAD).unsqueeze(-2), 128, at.START,
         end_symbol=at.END, beam_size=beam_size, length_penalty=1.0,
     )  # fmt: skip
-    return [ids for ids, _ in found]
+    return [ids for ids, _ in outputs]
 
 
 def generate(model, rows: Sequence, beam_size: int) -> list[list[int]]:
@@ -147,13 +147,13 @@ def search_quality(translator: Translator) -> dict[str, float]:
     pairs = load_pairs(CONFIGS["small"], "valid")
     ratings: dict[int, list[float]] = {1: [], 5: []}
     for batch in groups([translator.check(src) for src, _ in pairs], 50):
-        for beam_size, found in ratings.items():
+        for beam_size, rated in ratings.items():
             src = at.padded(batch)
             outputs = at.beam_search(
                 translator.model, src, (src != at.PAD).unsqueeze(-2), 128, at.START,
                 end_symbol=at.END, beam_size=beam_size, length_penalty=1.0,
             )  # fmt: skip
-            found += [rating for _, rating in outputs]
+            rated += [rating for _, rating in outputs]
     greedy, beam = (torch.tensor(ratings[size]) for size in (1, 5))
     worse = (beam < greedy - 1e-4).float().mean().item()
     assert beam.mean() >= greedy.mean()

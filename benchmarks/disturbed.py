@@ -55,8 +55,10 @@ def as_typed(translator: Translator, lines: list[str]) -> list[str]:
     """Translate lines without respelling them; one that is too long stays empty."""
     config, rows = translator.config, [translator.text.encode(line) for line in lines]
     fitting = [[ids] if len(ids) <= config.max_tokens else [] for ids in rows]
-    found = translator.translate_ids(fitting, config.beam_size, config.length_penalty)
-    return [translation.text for translation in found]
+    translations = translator.translate_ids(
+        fitting, config.beam_size, config.length_penalty
+    )
+    return [translation.text for translation in translations]
 
 
 def measure(
@@ -70,23 +72,23 @@ def measure(
     """
     sources, references = map(list, zip(*pairs, strict=True))
     whole = translator.translate(sources)
-    found: dict[str, dict[str, Any]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     for name, disturb in DISTURBANCES.items():
         lines = [disturb(line) for line in sources]
         changed = sum(a != b for a, b in zip(sources, lines, strict=True))
-        found[name] = {"changed": changed}
+        scores[name] = {"changed": changed}
         for way, texts in (
             ("as typed", as_typed(translator, lines)),
             ("respelled", translator.translate(lines)),
         ):
-            found[name][way] = {
+            scores[name][way] = {
                 **compare(texts, whole, references),
                 "empty": texts.count(""),
                 "other translation": sum(
                     a != b for a, b in zip(whole, texts, strict=True)
                 ),
             }
-    return at.score(whole, references), found
+    return at.score(whole, references), scores
 
 
 def main() -> None:
@@ -109,14 +111,14 @@ def main() -> None:
     for folder in arguments.model or MODELS:
         translator = load_translator(folder, "cpu")
         weights = (folder / "model.safetensors").read_bytes()
-        whole, found = measure(translator, pairs)
+        whole, disturbed = measure(translator, pairs)
         result["models"][folder.name] = {
             "weights": fingerprint(weights),
             "as it is": whole,
-            **found,
+            **disturbed,
         }
         print(f"{folder.name:24} BLEU {whole['bleu']:.1f}")
-        for name, ways in found.items():
+        for name, ways in disturbed.items():
             for way in ("as typed", "respelled"):
                 low, high = ways[way]["interval"]
                 bleu = f"BLEU {ways[way]['bleu']:4.1f} ({low:+.1f} to {high:+.1f})"

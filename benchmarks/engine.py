@@ -61,9 +61,9 @@ def who_rates_higher(
     rows = [ours.check(sentence) for sentence in sentences]
 
     def ratings(translator: Translator) -> list[float]:
-        found = translator.decode(rows, 5, alpha)
-        lengths = [len(ids) + 1 for ids, _ in found]
-        sums = [math.log(found[i][1]) * n for i, n in enumerate(lengths)]
+        decoded = translator.decode(rows, 5, alpha)
+        lengths = [len(ids) + 1 for ids, _ in decoded]
+        sums = [math.log(decoded[i][1]) * n for i, n in enumerate(lengths)]
         pairs = zip(sums, lengths, strict=True)
         return [at.length_normalized(log_p, n, alpha) for log_p, n in pairs]
 
@@ -81,13 +81,13 @@ def by_its_own_rules(
 ) -> dict[str, list[str]]:
     """Translate by beam 5 with the engine's stopping, and with its penalty or ours."""
     rows = [engine.text.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
-    found: dict[str, list[str]] = {"its own penalty and stopping": []}
-    found["our penalty, its own stopping"] = []
+    chosen: dict[str, list[str]] = {"its own penalty and stopping": []}
+    chosen["our penalty, its own stopping"] = []
     limits = {"max_input_length": 0, "min_decoding_length": 0}
     limits["max_decoding_length"] = engine.config.max_tokens - 1
     search = {"beam_size": 5, "max_batch_size": 50, "return_scores": True, **limits}
     for result in engine.model.translate_batch(rows, length_penalty=alpha, **search):
-        found["its own penalty and stopping"].append(result.hypotheses[0])
+        chosen["its own penalty and stopping"].append(result.hypotheses[0])
     results = engine.model.translate_batch(
         rows, length_penalty=0, num_hypotheses=5, **search
     )
@@ -96,10 +96,10 @@ def by_its_own_rules(
         best = max(
             rated, key=lambda x: at.length_normalized(x[0], len(x[1]) + 1, alpha)
         )
-        found["our penalty, its own stopping"].append(best[1])
+        chosen["our penalty, its own stopping"].append(best[1])
     return {
         name: [engine.text.tokenizer_tgt.detokenize(tokens) for tokens in outputs]
-        for name, outputs in found.items()
+        for name, outputs in chosen.items()
     }
 
 
@@ -156,12 +156,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(THREADS)
     root = at.project_folder()
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in MODELS:
         print(f"\n{name}")
-        found[name] = measure(root / "models" / name, arguments.rounds)
-    found["environment"] = describe_environment()
-    write_json(root / "results" / "engine.json", found)
+        result[name] = measure(root / "models" / name, arguments.rounds)
+    result["environment"] = describe_environment()
+    write_json(root / "results" / "engine.json", result)
 
 
 if __name__ == "__main__":

@@ -200,12 +200,12 @@ def mean_of(losses: list[float], end: int) -> float:
 def compare(seeds: list[int]) -> list[dict[str, Any]]:
     """Train GPTs of both kinds of block from each seed at each rate."""
     builders = {name: functools.partial(kind, **SIZES) for name, kind in KINDS.items()}
-    found = experiment(
+    trained = experiment(
         builders, Sentences(), updates=UPDATES, seeds=seeds, rates=RATES
     ).results
     rows = []
     for rate, name, seed in itertools.product(RATES, KINDS, seeds):
-        record = found[name][rate][seed]
+        record = trained[name][rate][seed]
         nats, *shares = record["measured"].items()
         rows.append({
             "block": name, "rate": rate, "seed": seed, "weights": record["parameters"],

@@ -34,12 +34,12 @@ def corpus(translator: Translator, split: str) -> list[tuple]:
     """Return (pair, cross-attention with its mean, gold links) for each sentence."""
     pairs = load_pairs(translator.config, split)
     path = at.data_file(translator.config.dataset, f"{split}.align")
-    found = []
+    sentences = []
     for pair, line in zip(pairs, at.read_lines(path), strict=True):
         maps = at.cross_maps(translator.model, translator.text, *pair)
         gold = at.gold_links(line, maps.size(-2) - 1, maps.size(-1) - 2)
-        found.append((pair, maps, gold))
-    return found
+        sentences.append((pair, maps, gold))
+    return sentences
 
 
 def counted(

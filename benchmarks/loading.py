@@ -85,19 +85,19 @@ def descendants(of: int) -> set[int]:
         with contextlib.suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
             parents[int(path.parent.name)] = int(fields[1])
-    found = {of}
-    while more := {p for p, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {of}
+    family = {of}
+    while more := {p for p, parent in parents.items() if parent in family} - family:
+        family |= more
+    return family - {of}
 
 
 def memory(pid: int) -> dict[str, float]:
     """Return a process's private memory (written by it alone) and its PSS, in GiB."""
-    found = {}
+    sizes = {}
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()
-        found[name] = int(size) / 2**20
-    return {"private": found["Private_Dirty:"], "PSS": found["Pss:"]}
+        sizes[name] = int(size) / 2**20
+    return {"private": sizes["Private_Dirty:"], "PSS": sizes["Pss:"]}
 
 
 def watched(function: Callable, *arguments: Any) -> tuple[Any, dict[str, float]]:

@@ -62,6 +62,6 @@ def measure() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    found = {"command": "python benchmarks/multi30k_facts.py"} | measure()
-    print(found)
-    write_json(RESULTS / "multi30k_facts.json", found)
+    facts = {"command": "python benchmarks/multi30k_facts.py"} | measure()
+    print(facts)
+    write_json(RESULTS / "multi30k_facts.json", facts)

@@ -56,11 +56,11 @@ def spanish_italian() -> list[Pair]:
         busca la camisa roja|cerca la camicia rossa
     """)
     times = [["", ""], *table("hoy|oggi\npor la mañana|la mattina\nen casa|a casa")]
-    found = []
-    for each in itertools.product(people, deeds, times):
-        es, it = (" ".join(filter(None, words)) for words in zip(*each, strict=True))
-        found += [(f"{es}.", f"{it}."), (f"¿{es}?", f"{it}?")]
-    return found
+    pairs = []
+    for parts in itertools.product(people, deeds, times):
+        es, it = (" ".join(filter(None, words)) for words in zip(*parts, strict=True))
+        pairs += [(f"{es}.", f"{it}."), (f"¿{es}?", f"{it}?")]
+    return pairs
 
 
 def german_french() -> list[Pair]:

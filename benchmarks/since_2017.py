@@ -134,10 +134,10 @@ def costs() -> dict[str, float]:
 
 def trainings(workers: int) -> dict[str, Any]:
     """Train what hasn't been trained yet, and return what chapter 6 shows."""
-    found = experiment(VARIANTS, "multi30k", updates=UPDATES, workers=workers)
+    whole = experiment(VARIANTS, "multi30k", updates=UPDATES, workers=workers)
     blocks = {name: VARIANTS[name] for name in BLOCKS}
     both = experiment(blocks, "multi30k", updates=UPDATES, rates=RATES, workers=workers)
-    deviation, freedom = found.spread
+    deviation, freedom = whole.spread
     return {
         "split": "valid", "updates": UPDATES, "precision": "float32",
         "reference": dataclasses.asdict(REFERENCE),
@@ -145,14 +145,14 @@ def trainings(workers: int) -> dict[str, Any]:
             {
                 "name": row["variant"], "parameters": row["parameters"],
                 "by_rate": {
-                    f"{rate:g}": round(found.loss(row["variant"], rate, 0), 3)
-                    for rate in sorted(found.results[row["variant"]])
+                    f"{rate:g}": round(whole.loss(row["variant"], rate, 0), 3)
+                    for rate in sorted(whole.results[row["variant"]])
                 },
                 "rate": row["rate"],
-                "nats": [round(nats, 3) for nats in found.losses(row["variant"])],
-                "mean": round(row[found.unit], 2),
+                "nats": [round(nats, 3) for nats in whole.losses(row["variant"])],
+                "mean": round(row[whole.unit], 2),
             }
-            for row in found.rows
+            for row in whole.rows
         ],
         "blocks_at_both_rates": {
             name: {
@@ -163,7 +163,7 @@ def trainings(workers: int) -> dict[str, Any]:
         },
         "seeds": {
             "standard_deviation": round(deviation, 3), "degrees_of_freedom": freedom,
-            "half_interval_of_a_difference": round(found.half_interval, 2),
+            "half_interval_of_a_difference": round(whole.half_interval, 2),
         },
     }  # fmt: skip
 

@@ -80,12 +80,12 @@ def measures(part: str) -> dict[str, Measure]:
     """Return the measures for a training step of this size, or for translating."""
     if part != "translating":
         names = ("dropout", "loss", "attention", "adam", "memory")
-        found = {name: taken_away(name, Way(part)) for name in names}
+        of_step = {name: taken_away(name, Way(part)) for name in names}
         large = Way(part, vocab=37_000)
-        found["giving back"] = taken_away("giving_back", large, 30)
+        of_step["giving back"] = taken_away("giving_back", large, 30)
         if choose_precision("auto", CPU) == "bfloat16":
-            found["precision"] = Measure(Way(part), Way(part, precision="float32"))
-        return found
+            of_step["precision"] = Measure(Way(part), Way(part, precision="float32"))
+        return of_step
     greedy, beam = Way(""), Way("", beam_size=5, sentences=50)
     both, long = (Way("", sentences=size, threads=2) for size in (400, 200))
     return {

@@ -130,15 +130,16 @@ def main() -> None:
     limits = turns.compare(turns.take_turns(products, 1.0, 5), str(torch.float32))
     turns.report(limits, "matrix products, operations")
     limit = limits[str(torch.float32)]["rate"]
-    each = operations(config, words, batches[:8])
+    per_token = operations(config, words, batches[:8])
     shares = {
-        name: round(table[name]["rate"] * each / limit, 2)
+        name: round(table[name]["rate"] * per_token / limit, 2)
         for table in tables.values()
         for name in table
         if name.startswith("ours")
     }
     print(
-        f"\n{each / 1e6:.1f} million operations per token; share of the float32 peak:",
+        f"\n{per_token / 1e6:.1f} million operations per token; share of the float32 "
+        "peak:",
         shares,
     )
     turns.save(

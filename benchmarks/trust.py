@@ -43,11 +43,11 @@ def labeled(
     Raises DataError if an output is not the one that was labeled.
     """
     rows = []
-    for kind, found in (("sentences", sentences), ("captions", captions)):
+    for kind, outputs in (("sentences", sentences), ("captions", captions)):
         labels = table(f"{kind}.{model}.tsv")
         for row, label in zip(table(f"{kind}.tsv"), labels, strict=True):
             number = int(row["number"])
-            text, confidence, fault = found[number - 1]
+            text, confidence, fault = outputs[number - 1]
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             if label.get("output", text) != text or (
                 label.get("output_sha256", digest) != digest
@@ -106,10 +106,10 @@ def main() -> None:
     pairs = load_pairs(TrainingConfig(dataset="multi30k"), "valid")
     result: dict[str, Any] = {**describe_environment(), "models": {}}
     for folder in arguments.model or MODELS:
-        found = measure(folder, pairs)
-        result["models"][folder.name] = found
+        measured = measure(folder, pairs)
+        result["models"][folder.name] = measured
         print(f"{folder.name}, flagged on the held-out half:")
-        for name, of in found["at the threshold"].items():
+        for name, of in measured["at the threshold"].items():
             if name != "threshold":
                 low, high = of["interval"]
                 counts = f"{of['count']} of {of['of']}"

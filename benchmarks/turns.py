@@ -179,8 +179,8 @@ def ratios(
     ours: Sequence[dict[str, float]], others: Sequence[dict[str, float]]
 ) -> dict[str, list[float]]:
     """Return how many times as long the others took: median, lowest, and highest."""
-    found = {}
+    summary = {}
     for kind in ("seconds", "processor"):
         pairs = [b[kind] / a[kind] for a, b in zip(ours, others, strict=True)]
-        found[kind] = [round(f(pairs), 3) for f in (statistics.median, min, max)]
-    return found
+        summary[kind] = [round(f(pairs), 3) for f in (statistics.median, min, max)]
+    return summary

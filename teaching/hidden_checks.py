@@ -42,8 +42,8 @@ def judged(
         return public, public
     for n in range(TIMES):
         drawn = seed_of(seed, number, str(n))
-        if found := complaint_of(CHECKS[number], answer, drawn, **numbers):
-            return None, found
+        if fault := complaint_of(CHECKS[number], answer, drawn, **numbers):
+            return None, fault
     if not (judge := getattr(module(number), "hidden", None)):
         return None, None
     return None, complaint_of(judge, answer, seed_of(seed, number, "hidden"))

@@ -183,31 +183,31 @@ def notebook(
 
     about = INTRODUCTION.format(
         name=name and f" of {name}",
-        numbers=", ".join(each.number for each in chosen),
-        minutes=sum(each.minutes for each in chosen),
+        numbers=", ".join(exercise.number for exercise in chosen),
+        minutes=sum(exercise.minutes for exercise in chosen),
     )
     cells = [cell(new_markdown_cell, about, "introduction")]
     cells.append(cell(new_code_cell, NAMES.strip(), "names"))
     every = []
-    for each in chosen:
-        text, numbers = task(each, draw)
+    for exercise in chosen:
+        text, numbers = task(exercise, draw)
         every.append(numbers)
-        place = each.number.replace(".", "-")
-        cells.append(cell(new_markdown_cell, text, f"text-{place}"))
-        for n, shown in enumerate(each.between):
+        suffix = exercise.number.replace(".", "-")
+        cells.append(cell(new_markdown_cell, text, f"text-{suffix}"))
+        for n, shown in enumerate(exercise.between):
             new = new_code_cell if shown.cell_type == "code" else new_markdown_cell
-            cells.append(cell(new, shown.source, f"shown{'abc'[n]}-{place}"))
+            cells.append(cell(new, shown.source, f"shown{'abc'[n]}-{suffix}"))
         mine = {"locked": False, "solution": True}
-        cells.append(cell(new_code_cell, stub_of(each), f"answer-{place}", **mine))
-        if each.kind == "Predict and train":
+        cells.append(cell(new_code_cell, stub_of(exercise), f"answer-{suffix}", **mine))
+        if exercise.kind == "Predict and train":
             mine |= {"grade": True, "points": 2}
-            cells.append(cell(new_markdown_cell, EXPLAIN, f"why-{place}", **mine))
-        asked, points = question(each, numbers), points_of(each)
+            cells.append(cell(new_markdown_cell, EXPLAIN, f"why-{suffix}", **mine))
+        asked, points = question(exercise, numbers), points_of(exercise)
         source = f"check({asked})"
         if hidden:
             source = HIDDEN.format(question=asked, points=points)
         marks = {"grade": True, "points": points}
-        cells.append(cell(new_code_cell, source, f"check-{place}", **marks))
+        cells.append(cell(new_code_cell, source, f"check-{suffix}", **marks))
     made = new_notebook(cells=cells)
     made.metadata["kernelspec"] = {
         "name": "python3", "display_name": "Python 3", "language": "python",
@@ -222,16 +222,16 @@ def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
         raise ValueError("name chapters or exercises, as in CHAPTERS=1,2")
     wanted = re.findall(r"[^\s,;]+", numbers)
     for chapter in re.findall(r"[^\s,;]+", chapters):
-        found = [n for n in known if n.partition(".")[0] == chapter]
-        if not found:
+        in_chapter = [n for n in known if n.partition(".")[0] == chapter]
+        if not in_chapter:
             raise ValueError(f"chapter {chapter} has no exercises; 1 to 6 have")
-        wanted += found
+        wanted += in_chapter
     for number in wanted:
         if number not in known:
             raise ValueError(
                 f"there is no exercise {number}; there are {', '.join(known)}"
             )
-    return [each for number, each in known.items() if number in wanted]
+    return [exercise for number, exercise in known.items() if number in wanted]
 
 
 def decoded(data: bytes) -> str:
@@ -257,26 +257,26 @@ def names_in(text: str) -> list[str]:
     if lines and re.fullmatch(r"sep=.", lines[0]):  # for Excel
         lines[0] = ""
     between = next((sign for sign in "\t;," if sign in text), ",")
-    found: dict[str, tuple[int, str]] = {}
+    names: dict[str, tuple[int, str]] = {}
     for number, row in enumerate(csv.reader(lines, delimiter=between), 1):
         if not any(map(str.strip, row)):
             continue
         name = one_form(row[0])
-        if not found and name.casefold() in ("student", "students", "name"):
+        if not names and name.casefold() in ("student", "students", "name"):
             continue
         where = f"line {number} of the list of students"
         if not name:
             raise ValueError(f"{where} has no name in its first column; add it")
         if re.search(r'[<>:"/\\|?*\0-\x1f]|^\.|^__MACOSX$|\.$', name):
             raise ValueError(f"{where}: {name!r} can't be the name of a folder")
-        first, _ = found.setdefault(name.casefold(), (number, name))
+        first, _ = names.setdefault(name.casefold(), (number, name))
         if first != number:
             raise ValueError(
                 f"{where}: {name} is also in line {first}; tell the two apart"
             )
-    if not found:
+    if not names:
         raise ValueError("the list of students has no names in its first column")
-    return [name for _, name in found.values()]
+    return [name for _, name in names.values()]
 
 
 def written(into: Path) -> dict[str, Any] | None:
@@ -309,14 +309,16 @@ def same_course(old: dict[str, Any], new: dict[str, Any], into: Path) -> None:
     before, now = ([e["number"] for e in c["exercises"]] for c in (old, new))
     if before != now:
         raise ValueError(f"{into} has the exercises {', '.join(before)}; {other}")
-    for was, each in zip(old["exercises"], new["exercises"]):
-        if ("" in was["numbers"]) != ("" in each["numbers"]):
+    for was, exercise in zip(old["exercises"], new["exercises"]):
+        if ("" in was["numbers"]) != ("" in exercise["numbers"]):
             has = "one notebook for all" if "" in was["numbers"] else "STUDENTS"
             raise ValueError(f"{into} was written with {has}; {other}")
-        together = was["numbers"] | each["numbers"]
-        if together != each["numbers"] | was["numbers"]:
-            raise ValueError(f"{into} has other numbers in {each['number']}; {other}")
-        each["numbers"] = together
+        together = was["numbers"] | exercise["numbers"]
+        if together != exercise["numbers"] | was["numbers"]:
+            raise ValueError(
+                f"{into} has other numbers in {exercise['number']}; {other}"
+            )
+        exercise["numbers"] = together
 
 
 def write_homework(
@@ -340,11 +342,11 @@ def write_homework(
         "seed": seed,
         "exercises": [
             {
-                "number": each.number, "points": points_of(each), "answer": each.answer,
+                "number": e.number, "points": points_of(e), "answer": e.answer,
                 "numbers": {who: own[n] for who, (_, own) in made.items()},
-                "trains": each.kind == "Predict and train",
+                "trains": e.kind == "Predict and train",
             }
-            for n, each in enumerate(chosen)
+            for n, e in enumerate(chosen)
         ],
     }  # fmt: skip
     if old:
@@ -386,7 +388,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     points = sum(map(points_of, chosen))
-    minutes = sum(each.minutes for each in chosen)
+    minutes = sum(exercise.minutes for exercise in chosen)
     print(f"{given.into}: {len(chosen)} exercises, {minutes} minutes, {points} points")
     if students:
         print(f"{len(students)} students, from {students[0]} to {students[-1]}")

@@ -41,46 +41,46 @@ def questions(source: str) -> list[Question]:
     Raises ValueError, with the question's title, unless exactly one option is right
     and each has its reason.
     """
-    found = []
+    bank = []
     for part in re.split(r"(?m)^## ", source)[1:]:
         head, _, body = part.partition("\n")
         section, _, title = head.partition(" ")
         text, *listed = re.split(r"(?m)^- (?=\[[x ]\] )", body)
         options = []
-        for each in listed:
-            first, _, why = each.partition("\n")
+        for option in listed:
+            first, _, why = option.partition("\n")
             words = first[4:].strip(), " ".join(why.split())
             options.append(Option(first.startswith("[x]"), *words))
         asked = " ".join(text.split())
         if sum(o.right for o in options) != 1 or not all(o.why for o in options):
             raise ValueError(f"question {head!r}: one right option, a reason for each")
-        found.append(Question(section, title, asked, options))
-    return sorted(found, key=lambda each: [*map(int, each.section.split("."))])
+        bank.append(Question(section, title, asked, options))
+    return sorted(bank, key=lambda question: [*map(int, question.section.split("."))])
 
 
-def shuffled(each: Question) -> list[Option]:
+def shuffled(question: Question) -> list[Option]:
     """Return the options in an order that says nothing, and is always the same."""
-    return random.Random(each.title).sample(each.options, len(each.options))
+    return random.Random(question.title).sample(question.options, len(question.options))
 
 
-def gift(found: list[Question]) -> str:
+def gift(bank: list[Question]) -> str:
     """Return the questions in Moodle's format."""
 
     def safe(text: str) -> str:
         return re.sub(r"([~=#{}:\\])", r"\\\1", text)
 
     parts = []
-    for each in found:
+    for question in bank:
         options = "".join(
             f"  {'=' if o.right else '~'}{safe(o.text)}#{safe(o.why)}\n"
-            for o in shuffled(each)
+            for o in shuffled(question)
         )
-        title, asked = safe(f"{each.section} {each.title}"), safe(each.text)
+        title, asked = safe(f"{question.section} {question.title}"), safe(question.text)
         parts.append(f"::{title}::[markdown]{asked} {{\n{options}}}\n")
     return "\n".join(parts)
 
 
-def qti(found: list[Question]) -> str:
+def qti(bank: list[Question]) -> str:
     """Return the questions as a QTI 1.2 assessment."""
     root = xml.Element("questestinterop")
     root.set("xmlns", "http://www.imsglobal.org/xsd/ims_qtiasiv1p2")
@@ -92,8 +92,8 @@ def qti(found: list[Question]) -> str:
         held = xml.SubElement(parent, "material")
         xml.SubElement(held, "mattext", texttype="text/plain").text = text
 
-    for n, each in enumerate(found, 1):
-        title = f"{each.section} {each.title}"
+    for n, question in enumerate(bank, 1):
+        title = f"{question.section} {question.title}"
         item = xml.SubElement(section, "item", ident=f"q{n}", title=title)
         data = xml.SubElement(item, "itemmetadata")
         fields = xml.SubElement(data, "qtimetadata")
@@ -101,7 +101,7 @@ def qti(found: list[Question]) -> str:
         xml.SubElement(field, "fieldlabel").text = "question_type"
         xml.SubElement(field, "fieldentry").text = "multiple_choice_question"
         shown = xml.SubElement(item, "presentation")
-        material(shown, each.text)
+        material(shown, question.text)
         one = xml.SubElement(shown, "response_lid", ident="answer")
         one.set("rcardinality", "Single")
         choices = xml.SubElement(one, "render_choice", shuffle="Yes")
@@ -111,7 +111,7 @@ def qti(found: list[Question]) -> str:
             outcomes, "decvar", varname="SCORE", vartype="Decimal", minvalue="0",
             maxvalue="100",
         )  # fmt: skip
-        for k, option in enumerate(each.options):
+        for k, option in enumerate(question.options):
             ident = f"q{n}o{k}"
             label = xml.SubElement(choices, "response_label", ident=ident)
             material(label, option.text)
@@ -124,7 +124,7 @@ def qti(found: list[Question]) -> str:
                 points.text = "100"
             told = xml.SubElement(case, "displayfeedback", feedbacktype="Response")
             told.set("linkrefid", f"{ident}_fb")
-        for k, option in enumerate(each.options):
+        for k, option in enumerate(question.options):
             said = xml.SubElement(item, "itemfeedback", ident=f"q{n}o{k}_fb")
             material(xml.SubElement(said, "flow_mat"), option.why)
     xml.indent(root)
@@ -145,30 +145,32 @@ MANIFEST = """\
 """
 
 
-def exam(found: list[Question], seed: str) -> tuple[str, str]:
+def exam(bank: list[Question], seed: str) -> tuple[str, str]:
     """Return an exam of an hour and its key, as Markdown."""
     draw = random.Random(seed)
     chosen = []
     for chapter, count in EXAM.items():
-        own = [each for each in found if each.section.startswith(chapter)]
+        own = [question for question in bank if question.section.startswith(chapter)]
         picked = set(draw.sample(range(len(own)), count))
-        chosen += [each for n, each in enumerate(own) if n in picked]
+        chosen += [question for n, question in enumerate(own) if n in picked]
     sheet = [
         "# The Transformer: exam",
         f"Name: ____________________ · {len(chosen)} questions, 60 minutes. Exactly "
         "one option is right. A right answer is worth one point; nothing is taken off.",
     ]
     key = ["# The Transformer: key"]
-    for n, each in enumerate(chosen, 1):
-        options = draw.sample(each.options, len(each.options))
+    for n, question in enumerate(chosen, 1):
+        options = draw.sample(question.options, len(question.options))
         lines = [f"{'abcd'[k]}) {o.text}" for k, o in enumerate(options)]
-        sheet.append("\n".join([f"**{n}.** {each.text}\n", *(f"- {x}" for x in lines)]))
+        sheet.append(
+            "\n".join([f"**{n}.** {question.text}\n", *(f"- {x}" for x in lines)])
+        )
         [k] = [k for k, option in enumerate(options) if option.right]
-        key.append(f"{n}. **{'abcd'[k]}** ({each.section}): {options[k].why}")
+        key.append(f"{n}. **{'abcd'[k]}** ({question.section}): {options[k].why}")
     return "\n\n".join(sheet) + "\n", "\n\n".join(key) + "\n"
 
 
-def page(found: list[Question], links: dict[str, str]) -> str:
+def page(bank: list[Question], links: dict[str, str]) -> str:
     """Return the questions as a page on which each option opens its reason.
 
     ``links`` leads from a section's number to its place.
@@ -179,18 +181,18 @@ def page(found: list[Question], links: dict[str, str]) -> str:
         "section.",
     ]
     chapter = ""
-    for each in found:
-        if each.section[0] != chapter:
-            chapter = each.section[0]
+    for question in bank:
+        if question.section[0] != chapter:
+            chapter = question.section[0]
             parts.append(f"## Chapter {chapter}")
-        head = f"### [{each.section}]({links[each.section]}) {each.title}"
+        head = f"### [{question.section}]({links[question.section]}) {question.title}"
         options = "".join(
             f'<details class="{"right" if o.right else "wrong"}"><summary>'
             f"{html.escape(o.text)}</summary><p><b>{'Yes.' if o.right else 'No.'}</b> "
             f"{html.escape(o.why)}</p></details>"
-            for o in shuffled(each)
+            for o in shuffled(question)
         )
-        parts += [head, each.text, f'<div class="options">{options}</div>']
+        parts += [head, question.text, f'<div class="options">{options}</div>']
     return "\n\n".join(parts) + "\n"
 
 
@@ -200,15 +202,15 @@ def main() -> int:
     into = HERE.parent / "build" / "questions"
     parser.add_argument("--into", type=Path, default=into)
     given = parser.parse_args()
-    found = questions(SOURCE.read_text(encoding="utf-8"))
+    bank = questions(SOURCE.read_text(encoding="utf-8"))
     given.into.mkdir(parents=True, exist_ok=True)
-    (given.into / "questions.gift").write_text(gift(found), encoding="utf-8")
+    (given.into / "questions.gift").write_text(gift(bank), encoding="utf-8")
     with zipfile.ZipFile(given.into / "questions.zip", "w") as packed:
         packed.writestr("imsmanifest.xml", MANIFEST)
-        packed.writestr("questions.xml", qti(found))
-    for name, text in zip(("exam.md", "key.md"), exam(found, given.seed)):
+        packed.writestr("questions.xml", qti(bank))
+    for name, text in zip(("exam.md", "key.md"), exam(bank, given.seed)):
         (given.into / name).write_text(text, encoding="utf-8")
-    print(f"{given.into}: {len(found)} questions, an exam of {sum(EXAM.values())}")
+    print(f"{given.into}: {len(bank)} questions, an exam of {sum(EXAM.values())}")
     return 0
 
 

@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterator):
         value = list(value)
     if isinstance(value, dict):
-        return {plain(name): plain(each) for name, each in value.items()}
+        return {plain(name): plain(inner) for name, inner in value.items()}
     for kind in (list, tuple, set):
         if isinstance(value, kind):
             return kind(map(plain, value))
@@ -78,7 +78,7 @@ def plain(value: Any) -> Any:
 def described(value: Any, functions: list) -> Any:
     """Return an answer in which numbers stand for functions, which go into a list."""
     if type(value) in (tuple, list):
-        return type(value)(described(each, functions) for each in value)
+        return type(value)(described(part, functions) for part in value)
     if value is ...:
         return None
     if callable(value):
@@ -164,7 +164,7 @@ def serve(connection: Connection) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")
     torch.set_num_threads(1)
     probes = {
-        name: each for name, each in vars(exercise_checks).items() if callable(each)
+        name: value for name, value in vars(exercise_checks).items() if callable(value)
     }
     functions: list[Any] = []
     failed: list[BaseException] = []  # in cells; the others run, as in a notebook

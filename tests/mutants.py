@@ -26,31 +26,31 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 def listed() -> list[tuple[str, list[str], list[str]]]:
     """Return each fault's name, the tests that should fail, and its changes."""
-    found: list[tuple[str, list[str], list[str]]] = []
+    faults: list[tuple[str, list[str], list[str]]] = []
     text = (ROOT / "tests/faults.txt").read_text(encoding="utf-8")
     for line in text.partition("\n# ")[2].splitlines()[1:]:
         if line.startswith("    "):
-            found[-1][2].append(line.strip())
+            faults[-1][2].append(line.strip())
         elif line and not line.startswith("# "):
             fault, _, tests = line.partition(" | ")
-            found.append((fault, tests.split(), []))
-    return found
+            faults.append((fault, tests.split(), []))
+    return faults
 
 
-def definitions(place: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
+def definitions(target: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
     """Return the files and source texts of what is called `Run.save` or `engine.py`."""
-    found = [(path, text) for path, text in texts.items() if path.name == place]
+    matching = [(path, text) for path, text in texts.items() if path.name == target]
     for path, text in texts.items():
         lines = text.splitlines(keepends=True)
         nodes: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
         for node, outer in nodes:
             if isinstance(node, Definition):
-                if outer + node.name == place:
+                if outer + node.name == target:
                     own = "".join(lines[node.lineno - 1 : node.end_lineno])
-                    found.append((path, own))
+                    matching.append((path, own))
                 outer += f"{node.name}."
-            nodes += [(each, outer) for each in ast.iter_child_nodes(node)]
-    return found
+            nodes += [(child, outer) for child in ast.iter_child_nodes(node)]
+    return matching
 
 
 def planted(changes: list[str]) -> dict[Path, str]:
@@ -62,19 +62,21 @@ def planted(changes: list[str]) -> dict[Path, str]:
     paths = [ROOT / "annotated_transformer.py", *package]
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     for change in changes:
-        place, _, rest = change.partition(": ")
+        target, _, rest = change.partition(": ")
         old, _, new = rest.replace(r"\n", "\n").partition(" =>")
         first = old.split("\n")[0]
-        found = definitions(place, {p: t for p, t in texts.items() if first in t})
-        if len(found) != 1:
-            raise ValueError(f"{len(found)} definitions called {place} have `{first}`")
-        [(path, text)] = found
+        matching = definitions(target, {p: t for p, t in texts.items() if first in t})
+        if len(matching) != 1:
+            raise ValueError(
+                f"{len(matching)} definitions called {target} have `{first}`"
+            )
+        [(path, text)] = matching
         line = next(line for line in text.splitlines() if first in line)
         indent = re.match(" *", line)[0]
         old = old.replace("\n", f"\n{indent}")
         new = new.removeprefix(" ").replace("\n", f"\n{indent}")
         if (times := text.count(old)) != 1:
-            raise ValueError(f"`{old}` occurs {times} times in {place}")
+            raise ValueError(f"`{old}` occurs {times} times in {target}")
         texts[path] = texts[path].replace(text, text.replace(old, new))
     return texts
 
@@ -83,11 +85,11 @@ def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
     """Return the first test that fails in a copy with these texts, or ""."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
-        for each in COPIED:
-            one = shutil.copytree if (ROOT / each).is_dir() else shutil.copy
-            one(ROOT / each, copy / each)
-        for each in LINKED:
-            (copy / each).symlink_to(ROOT / each)
+        for top in COPIED:
+            one = shutil.copytree if (ROOT / top).is_dir() else shutil.copy
+            one(ROOT / top, copy / top)
+        for top in LINKED:
+            (copy / top).symlink_to(ROOT / top)
         for path, text in texts.items():
             (copy / path.relative_to(ROOT)).write_text(text, encoding="utf-8")
         options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]

@@ -144,8 +144,8 @@ class Killed(BaseException):
 
 def break_off(patch, moment, error):
     """Let a moment, the n-th call of a function, raise an error instead."""
-    (place, name), count = moment
-    real, calls = getattr(place, name), []
+    (owner, name), count = moment
+    real, calls = getattr(owner, name), []
 
     def counted(*args, **kwargs):
         calls.append(name)
@@ -153,7 +153,7 @@ def break_off(patch, moment, error):
             raise error
         return real(*args, **kwargs)
 
-    patch.setattr(place, name, counted)
+    patch.setattr(owner, name, counted)
 
 
 def train_until(tiny, monkeypatch, moment, **changes):

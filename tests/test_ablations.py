@@ -29,9 +29,9 @@ def ablations(monkeypatch):
     )  # fmt: skip
     splits = {"train": PAIRS, "valid": PAIRS[:10]}  # a KeyError for the test split
     monkeypatch.setattr(module, "REFERENCE", tiny)
-    for place in (module, tasks, corpora):
+    for reader in (module, tasks, corpora):
         read = lambda config, split: splits[split]  # noqa: E731
-        monkeypatch.setattr(place, "load_pairs", read)
+        monkeypatch.setattr(reader, "load_pairs", read)
     tasks.encoded.cache_clear()
     yield module
     tasks.encoded.cache_clear()

@@ -245,7 +245,7 @@ CELL = re.compile(r'<path aria-label="([^"]*)" role="graphics-symbol"[^>]* d="M(
 def drawn_cells(svg: str) -> list[dict]:
     """Return what each rectangle that is drawn says of itself, and where it is."""
     cells = []
-    for label, place in CELL.findall(svg):
+    for label, corner in CELL.findall(svg):
         # weight: 0.5; … query: "a"; the tokens may hold anything but "; "
         fields = dict(part.split(": ", 1) for part in html.unescape(label).split("; "))
         if "row" in fields:
@@ -253,7 +253,7 @@ def drawn_cells(svg: str) -> list[dict]:
             # Chapter 5's own chart shows its columns' names.
             cell["row_token"] = fields.get("query") or fields["row_token"]
             cell["col_token"] = fields.get("key") or fields["col_token"]
-            x, y = map(float, place.split(","))
+            x, y = map(float, corner.split(","))
             value = float(fields.get("value") or fields["weight"])
             cells.append(cell | {"value": value, "x": x, "y": y})
     return cells
@@ -347,8 +347,12 @@ def planted(N=2, h=3, T=5, S=4, kind="cross-attention", sentence="a b") -> at.Re
     return at.Recording(kind, sentence, ROWS[:T], COLUMNS[:S], weights)
 
 
-def drawn_is(specification: dict, each: at.Recording, weights: torch.Tensor) -> None:
-    assert_cells(drawn_cells(drawn(specification)), each.rows, each.columns, weights)
+def drawn_is(
+    specification: dict, recording: at.Recording, weights: torch.Tensor
+) -> None:
+    assert_cells(
+        drawn_cells(drawn(specification)), recording.rows, recording.columns, weights
+    )
 
 
 def value_of(specification: dict, name: str, value) -> dict:
@@ -362,16 +366,16 @@ def value_of(specification: dict, name: str, value) -> dict:
 
 @pytest.mark.parametrize("N, h", [(1, 1), (2, 3)])
 def test_each_choice_draws_its_own_map(N, h):
-    each = planted(N, h)
-    specification = explorer(each).to_dict()
-    drawn_is(specification, each, each.weights[0].mean(0))
+    recording = planted(N, h)
+    specification = explorer(recording).to_dict()
+    drawn_is(specification, recording, recording.weights[0].mean(0))
     for layer in range(N):
         value_of(specification, "Layer", layer)
         for head in range(-1, h):
             value_of(specification, "Head", head)
-            weights = each.weights[layer]
+            weights = recording.weights[layer]
             drawn_is(
-                specification, each, weights.mean(0) if head < 0 else weights[head]
+                specification, recording, weights.mean(0) if head < 0 else weights[head]
             )
 
 
@@ -383,13 +387,15 @@ def test_kind_and_sentence_choose_among_recordings():
         for j, sentence in enumerate(sentences)
     ]
     specification = explorer(*several, layer=0, head=1).to_dict()
-    for each in several:
-        value_of(specification, "Kind", each.kind)
-        value_of(specification, "Sentence", each.sentence)
+    for recording in several:
+        value_of(specification, "Kind", recording.kind)
+        value_of(specification, "Sentence", recording.sentence)
         svg = drawn(specification)
-        assert_cells(drawn_cells(svg), each.rows, each.columns, each.weights[0, 1])
-        assert f"{each.kind}, layer 0, head 1" in texts(svg)
-        assert {*each.rows, *each.columns} <= set(texts(svg))
+        assert_cells(
+            drawn_cells(svg), recording.rows, recording.columns, recording.weights[0, 1]
+        )
+        assert f"{recording.kind}, layer 0, head 1" in texts(svg)
+        assert {*recording.rows, *recording.columns} <= set(texts(svg))
     value_of(specification, "Head", 2)  # which the kind now shown doesn't have
     assert drawn_cells(drawn(specification)) == []
     value_of(value_of(specification, "Head", 1), "Layer", 1)
@@ -397,39 +403,41 @@ def test_kind_and_sentence_choose_among_recordings():
 
 
 def test_charts_speak():
-    each = planted()
+    recording = planted()
     weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.1, 0.4]])
     text = _described(weights, ["one", "two"], ["a", "b"])  # the third is padding
     assert text.endswith("one to b 80%, two to a 50%")
     for chart, which, shown in (
-        (explorer(each), "mean", each.weights[0].mean(0)),
-        (sentence_pair(each, layer=1, head=2), "head 2", each.weights[1, 2]),
+        (explorer(recording), "mean", recording.weights[0].mean(0)),
+        (sentence_pair(recording, layer=1, head=2), "head 2", recording.weights[1, 2]),
     ):
         text = chart.to_dict()["description"]
-        assert _described(shown, each.rows, each.columns) in text
-        assert which in text and each.kind in text
-    assert each.kind in attention_grid(each, 1).to_dict()["description"]
+        assert _described(shown, recording.rows, recording.columns) in text
+        assert which in text and recording.kind in text
+    assert recording.kind in attention_grid(recording, 1).to_dict()["description"]
 
 
 def test_six_layers_of_eight_heads_stay_small():
     torch.manual_seed(0)
     weights = torch.randn(6, 8, 30, 30).softmax(-1)
     tokens = [f"Fußgängerampel{i}" for i in range(30)]
-    each = at.Recording(at.KINDS[0], " ".join(tokens), tokens, tokens, weights)
+    recording = at.Recording(at.KINDS[0], " ".join(tokens), tokens, tokens, weights)
     for draw in (explorer, sentence_pair):
-        text = json.dumps(draw(each).to_dict(), ensure_ascii=False)
+        text = json.dumps(draw(recording).to_dict(), ensure_ascii=False)
         assert len(text.encode()) <= 150_000
 
 
 def test_the_grid_draws_the_heads_it_is_given():
-    each = planted(2, 3)
-    svg = drawn(attention_grid(each, 1, heads=[2, 0]))
+    recording = planted(2, 3)
+    svg = drawn(attention_grid(recording, 1, heads=[2, 0]))
     names = [word for word in texts(svg) if word.startswith("head ")]
     assert names == ["head 2", "head 0"]
     cells = drawn_cells(svg)
-    for place, head in enumerate((2, 0)):
-        some = cells[20 * place : 20 * place + 20]
-        assert_cells(some, each.rows, each.columns, each.weights[1, head])
+    for i, head in enumerate((2, 0)):
+        some = cells[20 * i : 20 * i + 20]
+        assert_cells(
+            some, recording.rows, recording.columns, recording.weights[1, head]
+        )
 
 
 def test_the_cuts_are_drawn_where_they_are():
@@ -448,16 +456,18 @@ def test_arcs_go_to_the_words_that_are_heard():
 
 
 def test_the_grid_holds_every_head_of_its_layer():
-    each = planted(2, 3)
-    svg = drawn(attention_grid(each, 1))
+    recording = planted(2, 3)
+    svg = drawn(attention_grid(recording, 1))
     cells = drawn_cells(svg)
     assert len(cells) == 3 * 20
     for head in range(3):
         some = cells[20 * head : 20 * head + 20]
-        assert_cells(some, each.rows, each.columns, each.weights[1, head])
+        assert_cells(
+            some, recording.rows, recording.columns, recording.weights[1, head]
+        )
     names = [word for word in texts(svg) if word.startswith("head ")]
     assert names == ["head 0", "head 1", "head 2"]
-    assert {*each.rows, *each.columns} <= set(texts(svg))
+    assert {*recording.rows, *recording.columns} <= set(texts(svg))
 
 
 LINE = re.compile(
@@ -467,12 +477,12 @@ LINE = re.compile(
 
 
 def test_lines_join_the_tokens_they_belong_to():
-    each = planted(2, 3)
-    each.weights[1, 2] = 0.0
-    each.weights[1, 2, 3, 1] = 0.75
-    each.weights[1, 2, 3, 2] = 0.25  # not the largest of its row
-    each.weights[1, 2, 0, 2] = 0.04  # too little for a line
-    svg = drawn(sentence_pair(each, layer=1, head=2))
+    recording = planted(2, 3)
+    recording.weights[1, 2] = 0.0
+    recording.weights[1, 2, 3, 1] = 0.75
+    recording.weights[1, 2, 3, 2] = 0.25  # not the largest of its row
+    recording.weights[1, 2, 0, 2] = 0.04  # too little for a line
+    svg = drawn(sentence_pair(recording, layer=1, head=2))
     [(label, x, y, across, down)] = LINE.findall(svg)
     assert "0.75" in label and f"query: {ROWS[3]}" in html.unescape(label)
     assert f"key: {COLUMNS[1]}" in html.unescape(label)
@@ -511,20 +521,28 @@ def test_subwords_read_well():
     assert "".join(readable(coarse.tokenize("Bäume"), coarse)).count("+�") == 2
 
 
+def test_a_doubtful_sentence_is_named_by_its_number(shipped, monkeypatch, capsys):
+    translator, sentences = shipped
+    doubts = iter([None, "don't rely on it"])
+    monkeypatch.setattr(Translator, "doubt", lambda *_: next(doubts))
+    explain(translator, *sentences[:2])
+    assert capsys.readouterr().err == "sentence 2: don't rely on it\n"
+
+
 def test_explain_is_the_greedy_translation_with_its_recordings(shipped):
     translator, sentences = shipped
     found = explain(FOLDER, *sentences[:2])
     assert found.sentences == sentences[:2]
     assert found.translations == translator.translate(sentences[:2], 1)
-    assert [each.kind for each in found.recordings] == at.KINDS * 2
+    assert [recording.kind for recording in found.recordings] == at.KINDS * 2
     for i, sentence in enumerate(sentences[:2]):
         source, read = record(translator, sentence)
         own = found.recordings[3 * i : 3 * i + 3]
-        labels = [(each.rows, each.columns) for each in own]
+        labels = [(recording.rows, recording.columns) for recording in own]
         assert labels == [(source, source), (read, read), (read, source)]
-        for each, get in zip(own, GETTERS, strict=True):
-            assert each.sentence == sentence
-            for layer, weights in enumerate(each.weights):
+        for recording, get in zip(own, GETTERS, strict=True):
+            assert recording.sentence == sentence
+            for layer, weights in enumerate(recording.weights):
                 torch.testing.assert_close(weights, get(translator.model, layer)[0])
 
 
@@ -626,7 +644,7 @@ def test_a_silent_head_is_silent_in_every_path(translator):
     x, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
     whole = module(x, memory, memory)
     inputs = zip(module.linears, (x, memory, memory))
-    heads, _ = at.attention(*(module.split(linear(each)) for linear, each in inputs))
+    heads, _ = at.attention(*(module.split(linear(x)) for linear, x in inputs))
     heads[:, 2] = 0
     with at.zeroed(at.head_output_weight(module, 2)):
         silent = module.linears[3](module.join(heads))
@@ -670,7 +688,7 @@ def test_a_deaf_layer_changes_what_is_translated(shipped, beam_size):
     maps = [layer.src_attn.linears[3] for layer in translator.model.decoder.layers]
     pair = ["Ein Hund schläft.", "Eine Frau kocht."]
     before = translator.translate(pair, beam_size)
-    with at.zeroed(*(p for each in maps for p in each.parameters())):
+    with at.zeroed(*(p for part in maps for p in part.parameters())):
         first, second = translator.translate(pair, beam_size)
     assert first == second and before[0] != before[1]
     assert translator.translate(pair, beam_size) == before

@@ -351,6 +351,11 @@ def test_respelling(model):
         right.upper(), right.lower(), "Drei Maedchen spielen auf der Strasse.", right
     ):  # fmt: skip
         assert respell(typed, text) == right
+    shouted, spoken = (
+        "AUF DER STRASSE STEHT EIN MANN.",
+        "Auf der Straße steht ein Mann.",
+    )
+    assert respell(shouted, text) == spoken
     for split in ("valid", "test"):
         for src, _ in load_pairs(TrainingConfig(dataset="captions"), split):
             assert respell(src, text) == src
@@ -710,6 +715,23 @@ def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatc
     written = [json.loads(line) for line in looks.read_text().splitlines()]
     assert [look["bleu"] for look in written] == [r["bleu"] for r in results]
     assert all({"date", "model", "config"} <= look.keys() for look in written)
+
+
+def test_compare_leaves_out_blank_lines_and_counts_looks(
+    model, looks, tmp_path, capfd, monkeypatch
+):
+    lines = [("", "A dog."), *PAIRS, ("Ein Hund.", " ")]
+    files = []
+    for name, side in zip(("src", "ref"), zip(*lines, strict=True), strict=True):
+        files += [f"--{name}", str(tmp_path / name)]
+        (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
+    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    monkeypatch.setattr(commands, "TEST_2016", {digest})
+    assert main(["compare", str(model), str(model), *files]) == 0
+    out, _ = capfd.readouterr()
+    assert f"{len(PAIRS)} sentences, {len(PAIRS)} translated alike" in out
+    assert out.count("can't be told apart") == 2
+    assert len(looks.read_text().splitlines()) == 2
 
 
 @pytest.mark.multi30k

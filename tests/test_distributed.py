@@ -25,6 +25,7 @@ from transformer_workshop.processes import (
     SharedLoss,
     SharedState,
     distribute,
+    number_process,
     own_batches,
     process_group,
     run_in_processes,
@@ -63,7 +64,7 @@ def compute(model, state, smoothing=0.1):
     return SharedLoss(at.SimpleLossCompute(model.generator, criterion), state)
 
 
-def twenty_steps(place, accum_iter, max_norm):
+def twenty_steps(process, accum_iter, max_norm):
     """Take twenty updates with Adam in float64; return weights and figures."""
     torch.manual_seed(1)
     data, sizes = examples(), []
@@ -71,7 +72,7 @@ def twenty_steps(place, accum_iter, max_norm):
     model.double()
 
     def share(groups):
-        for batch in own_batches(data, groups, place):
+        for batch in own_batches(data, groups, process):
             sizes.append(len(batch.src))
             yield batch
 
@@ -106,11 +107,11 @@ WAYS = [(1, None), (3, 0.5)]  # accum_iter and max_norm
 def save_steps(folder):
     """Take the steps in each of these ways; save the results to files."""
     torch.set_num_threads(1)
-    with process_group(torch.device("cpu")) as place:
-        _, rank, world = place
+    with process_group(torch.device("cpu")) as process:
+        _, rank, world = process
         for accum_iter, max_norm in WAYS:
             name = f"{accum_iter}-{world}-{rank}.safetensors"
-            save_tensors(folder / name, *twenty_steps(place, accum_iter, max_norm))
+            save_tensors(folder / name, *twenty_steps(process, accum_iter, max_norm))
 
 
 @pytest.mark.slow
@@ -198,10 +199,20 @@ def test_the_group_is_taken_down_when_a_process_fails():
     assert not dist.is_initialized()
 
 
+def test_a_process_keeps_the_number_that_torchrun_gave_it(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RANK", "5")
+    number_process(1, 2)
+    said = [os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")]
+    assert said == ["5", "1", "2"]
+
+
 def test_alone_there_is_no_group():
     cpu = torch.device("cpu")
-    with process_group(cpu) as place:
-        assert place == (cpu, 0, 1) and not dist.is_initialized()
+    with process_group(cpu) as process:
+        assert process == (cpu, 0, 1) and not dist.is_initialized()
         layer = torch.nn.Linear(1, 1)
         assert distribute(layer) is layer
 
@@ -357,8 +368,8 @@ def test_of_spawned_processes_none_outlives_the_others(config, tmp_path, who):
 def test_batches_arrive_on_their_device(monkeypatch):
     for module in (at, processes):
         monkeypatch.setattr(module, "Batch", lambda src, tgt, pad: (src, tgt))
-    place = torch.device("meta"), 1, 2
-    made = list(own_batches(examples(), [[0, 1, 2], [3]], place))
+    process = torch.device("meta"), 1, 2
+    made = list(own_batches(examples(), [[0, 1, 2], [3]], process))
     assert [len(src) for src, _ in made] == [1, 0]
     assert {side.device.type for sides in made for side in sides} == {"meta"}
 

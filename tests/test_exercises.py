@@ -34,13 +34,13 @@ STOPPED = "your answer stops"
 WRONG = wrong_answers()
 
 
-def in_order(found: list[Exercise]) -> list[Exercise]:
+def in_order(unordered: list[Exercise]) -> list[Exercise]:
     """Sort exercises by their numbers, wherever in the chapter they stand."""
-    return sorted(found, key=lambda each: each.number)
+    return sorted(unordered, key=lambda exercise: exercise.number)
 
 
 WITH = [path for path in chapters() if exercises(path)]
-ALL = [pytest.param(each, id=each.number) for path in WITH for each in exercises(path)]
+ALL = [pytest.param(e, id=e.number) for path in WITH for e in exercises(path)]
 PATHS = [pytest.param(path, id=name(path)) for path in WITH]
 
 
@@ -72,46 +72,46 @@ def said(text: str, number: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_exercises_are_numbered_and_name_kind_and_minutes(path):
-    found = in_order(exercises(path))
-    for number, each in enumerate(found, 1):
-        assert each.number == f"{int(path.name[:2])}.{number}"
-        assert KIND.search(each.text)["kind"] in KINDS
+    ordered = in_order(exercises(path))
+    for number, exercise in enumerate(ordered, 1):
+        assert exercise.number == f"{int(path.name[:2])}.{number}"
+        assert KIND.search(exercise.text)["kind"] in KINDS
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_cells_of_exercises_are_tagged(path):
     tagged = [cell.source for cell in read(path) if "exercise" in tags(cell)]
-    assert tagged == [each.code for each in exercises(path)]
+    assert tagged == [exercise.code for exercise in exercises(path)]
 
 
-@pytest.mark.parametrize("each", ALL)
-def test_an_exercise_ends_in_its_check(each):
-    last = each.code.rstrip().splitlines()[-1]
-    assert last.startswith(f'check("{each.number}", ')
-    assert each.number in CHECKS
+@pytest.mark.parametrize("exercise", ALL)
+def test_an_exercise_ends_in_its_check(exercise):
+    last = exercise.code.rstrip().splitlines()[-1]
+    assert last.startswith(f'check("{exercise.number}", ')
+    assert exercise.number in CHECKS
 
 
-@pytest.mark.parametrize("each", ALL)
-def test_a_stub_is_not_yet_an_answer(each):
+@pytest.mark.parametrize("exercise", ALL)
+def test_a_stub_is_not_yet_an_answer(exercise):
     """Run a stub by itself: it prints one line; a planted bug is recognized as one."""
-    text = printed(each.code, alone())
-    [verdict] = said(text, each.number)
-    if "*Find the bug" in each.text:
+    text = printed(exercise.code, alone())
+    [verdict] = said(text, exercise.number)
+    if "*Find the bug" in exercise.text:
         assert verdict == UNANSWERED or verdict.startswith("not yet: ")
         assert STOPPED not in verdict
     else:
         assert verdict == UNANSWERED
 
 
-@pytest.mark.parametrize("each", ALL)
-def test_wrong_answers_get_a_complaint(each):
-    wrong = WRONG[each.number]
+@pytest.mark.parametrize("exercise", ALL)
+def test_wrong_answers_get_a_complaint(exercise):
+    wrong = WRONG[exercise.number]
     assert wrong
     for answer in wrong:
-        found = complaint(each.number, answer)
+        found = complaint(exercise.number, answer)
         assert found is not None and found != UNANSWERED
         assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
-    assert STOPPED not in complaint(each.number, wrong[0])
+    assert STOPPED not in complaint(exercise.number, wrong[0])
 
 
 @pytest.mark.parametrize("number", CHECKS)
@@ -138,7 +138,7 @@ def test_nothing_that_can_be_imported_is_an_answer(number):
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    numbers = {each.values[0].number for each in ALL}
+    numbers = {param.values[0].number for param in ALL}
     assert set(CHECKS) == set(WRONG) == numbers
 
 
@@ -266,8 +266,8 @@ def outputs_of(path: Path) -> str:
 def test_the_solutions_are_right(path):
     """Read what they say; that they say so today, nbval proves."""
     text = outputs_of(solutions(path))
-    for each in exercises(path):
-        assert said(text, each.number) == ["right."]
+    for exercise in exercises(path):
+        assert said(text, exercise.number) == ["right."]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -16,15 +17,19 @@ from sacrebleu.significance import PairedTest
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.comparison import compare, most_different
+from transformer_workshop import tasks
+from transformer_workshop.comparison import compare, most_different, report
 from transformer_workshop.experiments import (
     Experiment,
     _described,
+    _train,
     _wanted,
     experiment,
     students_t,
 )
 from transformer_workshop.files import read_json, write_json
+from transformer_workshop.pictures.experiments import experiment_chart
+from transformer_workshop.side_by_side import compute
 from transformer_workshop.tasks import TASKS
 
 
@@ -77,11 +82,11 @@ def run(tmp_path):
 
 
 def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
-    found = run({"straight": straight, "bounded": bounded, "again": halved})
-    table = found.table
+    result = run({"straight": straight, "bounded": bounded, "again": halved})
+    table = result.table
     assert list(table.index) == ["straight", "bounded", "again"]
     assert list(table["parameters"]) == [2, 2, 2] and (table["rate"] == 0.2).all()
-    worse, same = str(found).splitlines()
+    worse, same = str(result).splitlines()
     assert "): bounded is worse after 40 updates, from 3 seeds. It has as m" in worse
     assert "can't be told apart after 40 updates, from 3 seeds. (A true" in same
     assert len(list(tmp_path.glob("*.json"))) == 9
@@ -91,7 +96,7 @@ def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
         model = straight(1)
         list(Line().train(model, 0.2, 40, seed))
         by_hand.append(Line().judge(model)[Line.unit])
-    assert found.losses("straight") == pytest.approx(by_hand, rel=1e-4)
+    assert result.losses("straight") == pytest.approx(by_hand, rel=1e-4)
 
 
 def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, capsys):
@@ -104,6 +109,7 @@ def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, 
     more = run({"a": straight}, seeds=4)
     assert len(more.losses("a")) == 4
     assert {name: times()[name] for name in before} == before
+    assert run({"a": straight}).rows == first.rows  # not those of the fourth seed
     run({"a": bounded})  # another model of this name
     changed = times()
     assert all(changed[name] != before[name] for name in before)
@@ -158,22 +164,22 @@ def test_an_option_reaches_the_training_and_train_replaces_it(run):
             model.bias.zero_()
         yield from [0.0] * updates
 
-    found = run({
+    result = run({
         "a": straight, "slow": (straight, {"slower": 1e9}),
         "own": (straight, {"train": scale_of_seed}),
     })  # fmt: skip
     torch.manual_seed(0)
     untrained = Line().judge(straight(1))[Line.unit]
-    assert found.losses("slow")[0] == pytest.approx(untrained, rel=1e-4)
-    assert found.table.loc["own", "slope"] == pytest.approx(1.2)
+    assert result.losses("slow")[0] == pytest.approx(untrained, rel=1e-4)
+    assert result.table.loc["own", "slope"] == pytest.approx(1.2)
 
 
 def test_a_training_that_diverges_is_said_to(run):
-    found = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
-    assert found.losses("wild") == [math.inf] * 3
-    assert str(found) == "wild and a: can't be compared, wild diverged."
-    assert math.isfinite(found.half_interval)
-    found.chart().to_dict()
+    result = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
+    assert result.losses("wild") == [math.inf] * 3
+    assert str(result) == "wild and a: can't be compared, wild diverged."
+    assert math.isfinite(result.half_interval)
+    result.chart().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -231,12 +237,12 @@ def of_rates(losses):
     ({0.0015: 5.0, 0.003: 4.0, 0.006: None}, [(0.003, 1), (0.003, 2)]),
 ])  # fmt: skip
 def test_rates_are_added_until_the_best_is_between_two_then_seeds(losses, wanted):
-    found = of_rates(losses)
-    assert _wanted(found, "a", ()) == wanted
+    begun = of_rates(losses)
+    assert _wanted(begun, "a", ()) == wanted
     if len(wanted) == 2 and losses:
         best, worse = wanted[0][0], {"measured": {"nats": 9.0}}
-        found.results["a"][best] |= {1: worse, 2: worse}
-        assert found.rate("a") == best and _wanted(found, "a", ()) == []
+        begun.results["a"][best] |= {1: worse, 2: worse}
+        assert begun.rate("a") == best and _wanted(begun, "a", ()) == []
 
 
 def test_intervals_are_students_with_the_pooled_spread():
@@ -252,11 +258,11 @@ def test_intervals_are_students_with_the_pooled_spread():
         name: {0.1: {i: {"measured": {"nats": x}} for i, x in enumerate(row)}}
         for name, row in rows.items()
     }
-    found = Experiment("nats", range(3), results)
-    assert found.spread == (math.sqrt((2 + 6) / 4), 4)
-    apart = found.spread[0] * math.sqrt(2 / 3)
-    assert found.half_interval == pytest.approx(2.776 * apart, rel=0.003)
-    assert found.detectable == pytest.approx((2.776 + 0.941) * apart, rel=0.003)
+    result = Experiment("nats", range(3), results)
+    assert result.spread == (math.sqrt((2 + 6) / 4), 4)
+    apart = result.spread[0] * math.sqrt(2 / 3)
+    assert result.half_interval == pytest.approx(2.776 * apart, rel=0.003)
+    assert result.detectable == pytest.approx((2.776 + 0.941) * apart, rel=0.003)
 
 
 def test_true_differences_are_found_as_often_as_is_said():
@@ -274,6 +280,77 @@ def test_true_differences_are_found_as_often_as_is_said():
         detected += difference + power > half * deviation
     assert 0.935 < covered / 4000 < 0.965
     assert 0.75 < detected / 4000 < 0.9
+
+
+def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
+    def records(size, milliseconds, *losses):
+        measured = {"parameters": size, "milliseconds": milliseconds}
+        return {i: measured | {"measured": {"nats": x}} for i, x in enumerate(losses)}
+
+    results = {
+        "old": {0.1: records(10, 2.0, 5.0, 5.1, 5.2), 0.2: records(10, 2.0, 6.0)},
+        "new": {0.1: records(15, 3.0, 4.0), 0.2: records(15, 3.0, 3.0, 3.1, 3.2)},
+    }
+    said = str(Experiment("nats", range(3), results))
+    assert said.startswith("new: -2 nats against old (95 % from -2.")
+    assert ": better. It has +5 parameters, and an update takes +50% CPU time." in said
+    assert "best rate of new is the highest that was tried." in said
+    assert "best rate of old is the lowest that was tried." in said
+
+
+class Busy(Line):
+    def train(self, model, rate, updates, seed):
+        for _ in range(updates):
+            until = time.process_time() + 0.03
+            while time.process_time() < until:
+                pass
+            yield 1.0
+
+    def judge(self, model):
+        return {self.unit: self.judged}
+
+
+@pytest.mark.parametrize("judged, kept", [(2.0, True), (math.nan, False)])
+def test_a_record_has_milliseconds_and_no_figure_that_is_no_number(judged, kept):
+    task = Busy()
+    task.judged = judged
+    record = _train(task, straight, {}, {"rate": 0.1, "updates": 4, "seed": 0})
+    assert 30 <= record["milliseconds"] < 60
+    assert record["measured"] == ({Line.unit: judged} if kept else None)
+
+
+def test_the_chart_draws_intervals_and_names_variants_at_their_last_rate():
+    losses = {"a": {0.1: 3.0, 0.2: 2.0, 0.4: None}, "b": {0.1: 2.5, 0.4: 4.0}}
+    rows = [
+        {"variant": "a"},
+        {"variant": "b", "difference": 2.0, "from": 1.0, "to": 3.0},
+    ]
+    chart = experiment_chart(losses, rows, "nats").to_dict()
+    left, right = chart["hconcat"]
+    [names] = [x for x in left["layer"] if x["mark"]["type"] == "text"]
+    ends = {row["variant"]: row["rate"] for row in names["data"]["values"]}
+    assert ends == {"a": 0.2, "b": 0.4}
+    [line] = [x for x in right["layer"] if x["mark"].get("strokeWidth") == 3]
+    ends = (line["encoding"][axis]["field"] for axis in ("x", "x2"))
+    assert [line["data"]["values"][0][end] for end in ends] == [1.0, 3.0]
+
+
+def noted(path, log):
+    with open(log, "a") as file:
+        file.write(f"{path.name}\n")
+    return torch.get_num_threads()
+
+
+def test_results_are_computed_once_each_with_one_thread(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    paths, log = [tmp_path / name for name in "abc"], tmp_path / "log"
+
+    def wanted():
+        return {path: (path, log) for path in paths if not path.exists()}
+
+    compute(wanted, noted, workers=2)
+    assert sorted(log.read_text().split()) == ["a", "b", "c"]
+    assert [read_json(path) for path in paths] == [1, 1, 1]
 
 
 KILLED = """
@@ -372,6 +449,63 @@ def test_an_attention_of_ones_own_is_trained():
     assert attn.linears[0].weight.grad is None
 
 
+def test_a_translator_is_judged_by_nats_per_sentence(monkeypatch):
+    task = TASKS["captions"]
+    text, _, judged = tasks.encoded(task)
+    monkeypatch.setattr(tasks, "encoded", lambda task: (text, [], judged[:5]))
+    model = small(*task.sizes()).eval()
+    nats = []
+    for src, tgt in judged[:5]:
+        src, tgt = torch.tensor([src]), torch.tensor([tgt])
+        mask = at.subsequent_mask(tgt.size(1) - 1)
+        out = model(src, tgt[:, :-1], torch.ones(1, 1, src.size(1)), mask)
+        log_p = model.generator(out).log_softmax(dim=-1)
+        nats.append(-log_p[0].gather(1, tgt[0, 1:, None]).sum().item())
+    assert task.judge(model)[task.unit] == pytest.approx(statistics.mean(nats), 1e-4)
+
+
+def test_a_gpt_is_judged_by_the_next_token_in_whole_windows(monkeypatch):
+    ids = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])
+    monkeypatch.setattr(tasks, "english_captions", lambda: (None, None, None, ids))
+    model = at.GPT(10, 1, 16, 16, 2, 1).eval()
+    nats = []
+    for begin in (0, 4):  # the last two start no window of four
+        log_p = model(ids[None, begin : begin + 4])[0].log_softmax(dim=-1)
+        nats += [-log_p[i, ids[begin + i + 1]].item() for i in range(4)]
+    measured = tasks.Continuation(length=4).judge(model)
+    assert measured == {"nats per token": pytest.approx(statistics.mean(nats))}
+
+
+def test_a_share_of_the_pairs_is_part_of_a_larger_one(monkeypatch):
+    pairs = [(f"{number} Hunde", f"{number} dogs") for number in range(100, 120)]
+    monkeypatch.setattr(tasks, "load_pairs", lambda config, split: pairs)
+
+    def numbers(share):
+        task = tasks.Translation("captions", share=share, min_freq=1)
+        text, train, _ = tasks.encoded.__wrapped__(task)
+        return [text.vocab_src.tokens(src[1:2])[0] for src, _ in train]
+
+    assert len(numbers(1.0)) == 20 and len(numbers(0.3)) == 6
+    assert set(numbers(0.3)) < set(numbers(0.5))
+
+
+def test_batches_come_in_the_seeds_order_and_the_warm_up_is_short(monkeypatch):
+    rates, build = [], tasks.build_optimizers
+
+    def kept(model, rate_of, kind):
+        rates[:] = [rate_of(step) for step in range(1, 21)]
+        return build(model, rate_of, kind)
+
+    monkeypatch.setattr(tasks, "build_optimizers", kept)
+    task, first = TASKS["captions"], []
+    for seed in (0, 1, 0):
+        torch.manual_seed(0)
+        first.append(next(task.train(small(*task.sizes()), 0.5, 20, seed)))
+    assert first[0] == first[2] != first[1]
+    assert rates[:2] == [0.25, 0.5]  # a tenth of the updates
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+
+
 # --- two translators ------------------------------------------------------------------
 
 TEXT = at.read_lines(at.data_file("captions", "train.en"))[:120]
@@ -389,37 +523,73 @@ def worse(lines, every):
 @pytest.mark.parametrize("kind", [sacrebleu.BLEU, sacrebleu.CHRF])
 def test_the_paired_bootstrap_is_sacrebleus(kind, every):
     one, two = (worse(TEXT, n) for n in every)
-    found = compare(one, two, TEXT, kind())
+    compared = compare(one, two, TEXT, kind())
     systems = [("base", two), ("system", one)]
     name = kind.__name__
     _, scores = PairedTest(systems, {name: kind()}, [TEXT], "bs")()
     base, system = scores[sorted(scores.keys() - {"System"})[0]]
-    assert found[name.lower()] == pytest.approx(system.score, abs=0.005)
-    assert found["difference"] == pytest.approx(system.score - base.score, abs=0.01)
-    assert found["p"] == pytest.approx(system.p_value, abs=2e-3)
-    low, high = found["interval"]
-    assert low < found["difference"] < high
+    assert compared[name.lower()] == pytest.approx(system.score, abs=0.005)
+    assert compared["difference"] == pytest.approx(system.score - base.score, abs=0.01)
+    assert compared["p"] == pytest.approx(system.p_value, abs=2e-3)
+    low, high = compared["interval"]
+    assert low < compared["difference"] < high
     back = compare(two, one, TEXT, kind())
-    assert back["difference"] == -found["difference"] and back["p"] == found["p"]
+    assert back["difference"] == -compared["difference"] and back["p"] == compared["p"]
     assert back["interval"] == pytest.approx([-high, -low], abs=0.011)
 
 
 def test_a_clear_difference_is_seen_and_a_tiny_one_is_not():
     same = compare(TEXT, TEXT, TEXT)
     assert same["bleu"] == 100 and same["length"] == 1
-    assert same["difference"] == 0 and same["interval"] == [0, 0]
+    assert same["difference"] == 0 and same["interval"] == [0, 0] and same["p"] == 1
     one_word = [TEXT[0].upper(), *TEXT[1:]]
-    assert compare(worse(TEXT, 1), TEXT, TEXT)["p"] < 0.01
+    short = compare(worse(TEXT, 1), TEXT, TEXT)
+    assert short["p"] < 0.01 and short["length"] < 0.95
     low, high = compare(one_word, TEXT, TEXT)["interval"]
     assert low <= 0 <= high + 1e-9
 
 
 def test_sentences_that_differ_most_come_first():
     pairs = [("eins", "one two three"), ("zwei", "four five"), ("drei", "six")]
-    a = ["one two three", "four five", "six"]
-    b = ["one two three", "four fife", "nothing"]
+    a = ["one two three", "four five", "nothing"]
+    b = ["one two three", "four fife", "six"]
     first, second = most_different(pairs, a, b)
     assert (first.number, second.number) == (3, 2)
-    assert first.source == "drei" and first.translations == ["six", "nothing"]
-    assert first.chrf[0] == pytest.approx(100) and first.chrf[1] < 10
+    assert first.source == "drei" and first.translations == ["nothing", "six"]
+    assert first.chrf[1] == pytest.approx(100) and first.chrf[0] < 10
     assert most_different(pairs, a, b, 1) == [first]
+
+
+class Mean:
+    """A metric: the mean of lines that are numbers."""
+
+    def _extract_corpus_statistics(self, lines, references):
+        return [[float(line), 1.0] for line in lines]
+
+    def _compute_score_from_stats(self, sums):
+        return SimpleNamespace(score=sums[0] / sums[1])
+
+    def corpus_score(self, lines, references):
+        return SimpleNamespace(score=statistics.mean(map(float, lines)))
+
+    def get_signature(self):
+        return "mean"
+
+
+def test_the_interval_covers_95_percent_of_a_means_distribution():
+    draw = torch.Generator().manual_seed(0)
+    one, two = torch.randn(2, 400, generator=draw).tolist()
+    lines = ([str(x) for x in row] for row in (one, two))
+    low, high = compare(*lines, [""] * 400, Mean())["interval"]
+    error = statistics.stdev(a - b for a, b in zip(one, two)) / math.sqrt(400)
+    assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
+
+
+def test_a_report_says_which_of_two_is_better_and_where():
+    pairs = [(f"Quelle {i}", line) for i, line in enumerate(TEXT)]
+    said = report(["old", "new"], pairs, [worse(TEXT, 1), TEXT], "13a", 1)
+    assert "B 100.00  B - A +" in said and said.count(": told apart") == 2
+    assert "120 sentences, 0 translated alike" in said
+    assert said.count("Quelle") == 1
+    same = report(["old", "new"], pairs, [TEXT, TEXT], "13a")
+    assert same.count("can't be told apart") == 2 and "Quelle" not in same

@@ -230,6 +230,13 @@ def test_writing_makes_folders_and_leaves_no_temporary_file(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_check_leaves_no_file(tmp_path):
+    check_writable(tmp_path / "new" / "file")
+    assert not list((tmp_path / "new").iterdir())
+    with pytest.raises(at.DataError, match="can't be written"):
+        check_writable(tmp_path)
+
+
 def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
     link, target = tmp_path / "link", tmp_path / "target"
     target.write_bytes(b"keep")
@@ -253,8 +260,8 @@ def test_a_link_stays_a_link_and_a_device_a_device(tmp_path):
 def test_a_folder_behind_a_link_is_filled(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")
-    with atomic_folder(tmp_path / "link") as place:
-        (place / "file").write_bytes(b"data")
+    with atomic_folder(tmp_path / "link") as folder:
+        (folder / "file").write_bytes(b"data")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "disk" / "file").read_bytes() == b"data"
 
@@ -356,13 +363,13 @@ def saved(tmp_path_factory):
     return path, path.read_bytes()
 
 
-@given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
+@given(share=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
 @settings(max_examples=50)
-def test_no_changed_byte_goes_unnoticed(saved, place, change):
+def test_no_changed_byte_goes_unnoticed(saved, share, change):
     """Accept a change that means nothing, such as another space in the header."""
     path, content = saved
     data = bytearray(content)
-    data[int(place * len(data))] ^= change
+    data[int(share * len(data))] ^= change
     path.write_bytes(data)
     try:
         load_tensors(path)

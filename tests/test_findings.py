@@ -2,10 +2,13 @@
 
 import ast
 import json
+import math
 import re
 
 import pytest
 from chapters import ROOT, chapters, name, read
+
+from transformer_workshop.findings import all_runs, finding
 
 STORED = json.loads((ROOT / "results/findings.json").read_text(encoding="utf-8"))
 ROWS = [(chapter, what) for chapter, found in STORED.items() for what in found]
@@ -22,6 +25,22 @@ def test_a_bound_lies_well_outside_everything_that_was_measured(chapter, what):
         assert min(values) - margin > entry["at_least"]
     if entry["at_most"] is not None:
         assert max(values) + margin < entry["at_most"]
+
+
+def test_a_bound_holds_only_for_what_is_a_number():
+    finding("a loss", 0.5, at_least=0.5, at_most=0.5)
+    for value, bound in (
+        (0.4, {"at_least": 0.5}), (0.6, {"at_most": 0.5}),
+        (math.nan, {"at_least": 0.5}), (math.nan, {"at_most": 0.5}),
+    ):  # fmt: skip
+        with pytest.raises(AssertionError, match="a loss is"):
+            finding("a loss", value, **bound)
+
+
+def test_all_runs_are_those_of_all_processors():
+    chapter, what = ROWS[0]
+    assert len(all_runs(chapter, what)) == 32
+    assert math.isnan(*all_runs(chapter, "what was never measured"))
 
 
 def pattern(text: ast.expr) -> str:

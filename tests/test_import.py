@@ -257,9 +257,3 @@ def test_the_arrows_between_the_workshops_files_form_no_circle():
             del arrows[name]
     order = [leaves.index(f"{package}.{n}") for n in ("files", "runs", "commands")]
     assert order == sorted(order)
-
-
-@pytest.mark.parametrize("path", WORKSHOP, ids=module_of)
-def test_no_private_name_is_imported_from_another_file(path):
-    found = list(imports(ast.parse(path.read_text("utf-8"))))
-    assert not [name for _, name in found if name.startswith("_") and name[1] != "_"]

@@ -24,12 +24,13 @@ from transformer_workshop.corpora import (
     load_pairs,
     prepare_store,
     read_pairs,
+    split_pairs,
     usual_ratio,
     with_faults,
 )
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
-from transformer_workshop.settings import SCALES, choose_config
+from transformer_workshop.settings import SCALES, choose_config, scale_for
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.tables import stream_text
 from transformer_workshop.terminal import main
@@ -112,6 +113,8 @@ def test_a_larger_corpus_gets_no_smaller_model():
     for small, large in zip(SCALES, SCALES[1:], strict=False):
         for name in ("pairs", "bpe_size", "N", "d_model", "d_ff", "h", "updates"):
             assert getattr(small, name) <= getattr(large, name)
+        pairs = int(small.pairs)  # up to so many
+        assert scale_for(pairs) is small and scale_for(pairs + 1) is large
 
 
 def test_heads_are_those_of_the_chosen_width(files, capsys):
@@ -210,6 +213,9 @@ def test_a_run_is_extended_and_another_begins_with_its_weights(files, tmp_path, 
     assert begun["valid_nll"] < fresh["valid_nll"]
     texts = [(tmp_path / name / "vocabulary.json") for name in ("first", "second")]
     assert texts[0].read_bytes() == texts[1].read_bytes()
+    for name in ("model", "best"):  # which are not needed again
+        (tmp_path / "first" / f"{name}.safetensors").unlink()
+    assert main(["train", second, "--epochs=2"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -471,7 +477,7 @@ def test_calibration_refuses_to_mislead(small, monkeypatch, outputs, confidences
 
 
 def test_a_model_that_is_always_right_doubts_what_is_less_certain(small, monkeypatch):
-    found = [Translation("A dog runs.", 0.5 + i / 200) for i in range(100)]
+    found = [Translation("A dog runs.", 0.5004 + i / 201) for i in range(100)]
     monkeypatch.setattr(Translator, "translations", lambda *_: found)
     chosen = calibrate(small, [("Ein Hund läuft.", "A dog runs.")] * 100)
     assert (chosen["threshold"], chosen["share"]) == (0.5, 0)
@@ -638,6 +644,7 @@ def test_pairs_from_a_table(tmp_path, ending):
         ("de,en\na,b\nc,d, e\n", "en", "row 2: has 3 columns where others have 2"),
         ('de,en\na,b\n"c,d\ne,f\n', "en", "text.csv, line 3: .* quotation marks"),
         ('de,en\n"ja" sagte er,b\n', "en", "text.csv, line 2: .* quotation marks"),
+        ('sep=;\nde;en\na;b\n"c;d\n', "en", "text.csv, line 4: .* quotation marks"),
         (
             'de,en\na,b\n"c,d\n' + "e,f\n" * 9 + 'g",h\n',
             "en",
@@ -808,7 +815,8 @@ def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
         pyarrow.parquet.write_table(table, path)
         columns = ("translation.de", "3")
     elif ending == "mo":
-        path.write_bytes(compiled(PLAIN))
+        with_more = [(f"menu\4{de}", f"{en}\0{en}s") for de, en in PLAIN]
+        path.write_bytes(compiled(with_more))  # contexts, and plurals
         columns = ("msgid", "2")
     elif ending == "po":
         entry = 'msgid "{}"\nmsgstr ""\n"{}"\n\n'
@@ -916,6 +924,8 @@ def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
     assert not (sides[0] & sides[1] or sides[0] & sides[2] or sides[1] & sides[2])
     assert main([*command, f"--text={tmp_path}/parts"]) == 2
     assert "exists already" in capsys.readouterr().err
+    one, two, again = (split_pairs(pairs, seed)["test"] for seed in (0, 1, 0))
+    assert one == again != two
 
 
 def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import random
+import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -18,9 +19,10 @@ from small_runs import program
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
+from transformer_workshop import machine
 from transformer_workshop.corpora import load_examples, load_pairs, load_text
 from transformer_workshop.files import load_with_notes, read_json
-from transformer_workshop.machine import choose_device
+from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.names_of_2022 import (
     collate_batch,
     create_dataloaders,
@@ -384,6 +386,29 @@ def test_auto_takes_the_first_device_there_is(monkeypatch):
         choose_device("cuda:1")
     there["mps"] = False
     assert choose_device().type == "cpu"
+    there["cuda"] = True
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("cuda:1").index == 1
+    for name in ("cuda:2", "cpu:1"):
+        with pytest.raises(DataError, match=f"{name}: is not there. Use cuda or cpu"):
+            choose_device(name)
+
+
+def test_a_commit_says_whether_something_has_changed_since(tmp_path, monkeypatch):
+    def git(*words):
+        who = "-c", "user.name=a", "-c", "user.email=a@example.org"
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True)
+
+    monkeypatch.setattr(machine, "project_folder", lambda: tmp_path)
+    assert describe_environment()["commit"] is None
+    (tmp_path / "file").write_text("a")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        git(*words)
+    commit = describe_environment()["commit"]
+    assert len(commit) == 40
+    git("tag", "-a", "v1", "-m", "a tag is no commit")
+    (tmp_path / "file").write_text("b")
+    assert describe_environment()["commit"] == f"{commit}-dirty"
 
 
 def stand_in(folder, monkeypatch, script):

@@ -28,7 +28,12 @@ from annotated_transformer import END, PAD, START
 from transformer_workshop import runs
 from transformer_workshop.modern import modern_model
 from transformer_workshop.pictures.attention import explain
-from transformer_workshop.recipes import Muon, MuonAndAdam, orthogonalize
+from transformer_workshop.recipes import (
+    Muon,
+    MuonAndAdam,
+    build_optimizers,
+    orthogonalize,
+)
 from transformer_workshop.runs import schedule_of
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.speed import fused_attention, optimize_for_cpu
@@ -410,8 +415,8 @@ def translator_of_five():
     mask = torch.ones(1, 1, 6)
 
     def draw(rows, length, **dials):
-        place = src.expand(rows, -1), mask.expand(rows, -1, -1), length + 1, START
-        return at.sample(model, *place, end_symbol=END, pad=PAD, **dials)[:, 1:]
+        arguments = src.expand(rows, -1), mask.expand(rows, -1, -1), length + 1, START
+        return at.sample(model, *arguments, end_symbol=END, pad=PAD, **dials)[:, 1:]
 
     def p(*ids):
         tgt = torch.tensor([[START, *ids]])
@@ -425,8 +430,8 @@ def gpt_of_five():
     model, prompt = some_gpt(5, 0.2), torch.tensor([[3, 0, 4]])
 
     def draw(rows, length, **dials):
-        place = prompt.expand(rows, -1), length + 3, END
-        return at.generate(model, *place, **dials)[:, 3:]
+        arguments = prompt.expand(rows, -1), length + 3, END
+        return at.generate(model, *arguments, **dials)[:, 3:]
 
     def p(*ids):
         return model(torch.tensor([[3, 0, 4, *ids]]))[0, -1].softmax(-1)
@@ -531,13 +536,13 @@ def words(ids):
 
 
 def drawn(dials):
-    return lambda *place: words(at.sample(*place, end_symbol=END, **dials))
+    return lambda *arguments: words(at.sample(*arguments, end_symbol=END, **dials))
 
 
 DECODERS = {
-    "greedy_decode": lambda *place: words(at.greedy_decode(*place, end_symbol=END)),
-    "beam_search": lambda *place: [
-        ids for ids, _ in at.beam_search(*place, end_symbol=END, beam_size=1)
+    "greedy_decode": lambda *given: words(at.greedy_decode(*given, end_symbol=END)),
+    "beam_search": lambda *given: [
+        ids for ids, _ in at.beam_search(*given, end_symbol=END, beam_size=1)
     ],
     "sample": drawn({"top_k": 1}),
     "sample, cold": drawn({"temperature": 0.001}),
@@ -717,6 +722,16 @@ def test_muon_takes_the_matrices_of_the_layers_and_adam_the_rest():
     rest = {named[i] for i in adam if "norm" not in named[i]}
     tables = {"src_embed.0.lut.weight", "tgt_embed.0.lut.weight"}
     assert rest == tables | {"generator.proj.weight"}
+
+
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_the_first_update_has_the_schedules_first_rate(kind):
+    model = modern_model(12, 12, 1, 16, 24, 2)
+    optimizer, scheduler = build_optimizers(model, lambda step: step / 10, kind)
+    for rate in (0.1, 0.2):
+        assert {group["lr"] for group in optimizer.param_groups} == {rate}
+        optimizer.step()
+        scheduler.step()
 
 
 # --- the benchmark -----------------------------------------------------------

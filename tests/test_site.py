@@ -460,11 +460,11 @@ def test_dragging_the_query_moves_the_weights(visit):
     chart.scroll_into_view_if_needed()
     shown = chart.locator(".drawn svg")
     assert "0.79" in shown.text_content()
-    place = chart.get_by_text("too full", exact=True).bounding_box()
-    middle = place["x"] + place["width"] / 2
-    page.mouse.move(middle + 30, place["y"] + 30)
+    box = chart.get_by_text("too full", exact=True).bounding_box()
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle + 30, box["y"] + 30)
     page.mouse.down()
-    page.mouse.move(middle, place["y"] - 6, steps=4)
+    page.mouse.move(middle, box["y"] - 6, steps=4)
     page.mouse.up()
     page.wait_for_timeout(200)
     key = torch.tensor([[0.1, 1.6], [1.6, -0.4], [0.2, 0.7], [0.9, 0.1]])

@@ -364,11 +364,11 @@ def written(folder, student, answers, note=""):
         name = cell.metadata.nbgrader.grade_id.removeprefix("answer-")
         if (number := name.replace("-", ".")) in answers:
             cell.source = answers[number]
-    place = folder / "in" / student
-    place.mkdir(parents=True)
-    nbformat.write(made, place / "homework.ipynb")
+    own = folder / "in" / student
+    own.mkdir(parents=True)
+    nbformat.write(made, own / "homework.ipynb")
     if note:
-        (place / "timestamp.txt").write_text(note)
+        (own / "timestamp.txt").write_text(note)
 
 
 @pytest.mark.slow
@@ -704,27 +704,27 @@ def test_copied_answers_are_named():
 def test_nbgrader_releases_and_grades_it(tmp_path):
     chosen = homework.chosen_exercises("", "1.4,2.2,2.9")
     homework.write_homework(chosen, "a seed", [], tmp_path)
-    place = tmp_path / "nbgrader"
+    course = tmp_path / "nbgrader"
 
     def nbgrader(*words):
         program = [sys.executable, "-m", "nbgrader", *words]
-        subprocess.run(program, cwd=place, check=True, capture_output=True)
+        subprocess.run(program, cwd=course, check=True, capture_output=True)
 
     nbgrader("generate_assignment", "homework", "--create")
-    released = place / "release" / "homework" / "homework.ipynb"
+    released = course / "release" / "homework" / "homework.ipynb"
     assert "HIDDEN" not in released.read_text() and "earned" not in released.read_text()
     made = nbformat.read(released, 4)
     for cell in made.cells:
         if cell.metadata.nbgrader.grade_id == "answer-1-4":
             cell.source = MASKS
     for student, notebook in (("ann", made), ("bob", nbformat.read(released, 4))):
-        (place / "submitted" / student / "homework").mkdir(parents=True)
+        (course / "submitted" / student / "homework").mkdir(parents=True)
         nbformat.write(
-            notebook, place / "submitted" / student / "homework" / "homework.ipynb"
+            notebook, course / "submitted" / student / "homework" / "homework.ipynb"
         )
     nbgrader("autograde", "homework")
     nbgrader("export")
-    with open(place / "grades.csv", newline="") as file:
+    with open(course / "grades.csv", newline="") as file:
         scores = {
             row["student_id"]: float(row["score"]) for row in csv.DictReader(file)
         }

@@ -45,7 +45,7 @@ def name(path: Path) -> str:
     return path.relative_to(NOTEBOOKS).with_suffix("").as_posix()
 
 
-def place(path: Path, number: int, source: str) -> str:
+def cell_name(path: Path, number: int, source: str) -> str:
     """Return what messages call a cell: its chapter, its number, how it begins.
 
     Numbers start at 1 and count prose as well as code, as ruff's do.

@@ -21,9 +21,9 @@ from chapters import (
     NOTEBOOKS,
     ROOT,
     Refused,
+    cell_name,
     name,
     pair,
-    place,
     read,
     sources,
     tags,
@@ -60,7 +60,7 @@ def _magics(source: Path) -> Iterator[str]:
     """Yield cells that are magics, which fences of other languages turn into."""
     for number, cell in enumerate(read(source), 1):
         if cell.cell_type == "code" and re.match(r"\s*[%!]", cell.source):
-            where = place(source, number, cell.source)
+            where = cell_name(source, number, cell.source)
             yield f"{where}: this would run; show it in a ```console or ```text fence"
 
 
@@ -69,7 +69,7 @@ def _pairing(source: Path, notebook: NotebookNode) -> Iterator[str]:
     cells = zip_longest(read(source), notebook.cells)
     for number, (ours, theirs) in enumerate(cells, 1):
         if not (ours and theirs and _identity(ours) == _identity(theirs)):
-            where = place(source, number, (ours or theirs).source)
+            where = cell_name(source, number, (ours or theirs).source)
             yield f"{where}: .md and .ipynb differ; {RERUN} to follow the .md"
             return
 
@@ -82,9 +82,9 @@ def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
     """Yield execution counts other than 1..n, stored errors, and too large a size."""
     code = [c for c in enumerate(notebook.cells, 1) if c[1].cell_type == "code"]
     for count, (number, cell) in enumerate(code, 1):
-        where = place(source, number, cell.source)
-        if (found := cell.execution_count) != count:
-            yield f"{where}: execution count {found} instead of {count}; {RERUN}"
+        where = cell_name(source, number, cell.source)
+        if (stored := cell.execution_count) != count:
+            yield f"{where}: execution count {stored} instead of {count}; {RERUN}"
         for output in cell.outputs:
             if output.output_type == "error" and "raises-exception" not in tags(cell):
                 yield f"{where}: the stored output is the error {output.ename}; {RERUN}"
@@ -123,14 +123,14 @@ def _program(*command: str) -> Iterator[str]:
 
 def main() -> int:
     start = time.perf_counter()
-    found = list(dict.fromkeys(faults()))
-    for fault in found:
+    lines = list(dict.fromkeys(faults()))
+    for fault in lines:
         print(fault)
     seconds = time.perf_counter() - start
-    verdict = f"{len(found)} faults" if found else "in order"
+    verdict = f"{len(lines)} faults" if lines else "in order"
     print(f"{len(sources())} notebooks, the module, lint and types: {verdict}, "
           f"{seconds:.0f} s")  # fmt: skip
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

@@ -72,23 +72,23 @@ class _File:
         whole, lines = self.source.splitlines(), _bare(self.source, tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
-                for each in node.names:
-                    self.meaning[each.asname or each.name] = (
+                for alias in node.names:
+                    self.meaning[alias.asname or alias.name] = (
                         node.module or "",
-                        each.name,
+                        alias.name,
                     )
             elif isinstance(node, ast.Import):
-                for each in node.names:
-                    self.meaning[each.asname or each.name] = each.name, ""
+                for alias in node.names:
+                    self.meaning[alias.asname or alias.name] = alias.name, ""
         for node in tree.body:
-            first = min(each.lineno for each in [node, *_decorators(node)])
+            first = min(part.lineno for part in [node, *_decorators(node)])
             here = slice(first - 1, node.end_lineno)
             text = "\n".join(filter(None, lines[here]))
             uses = global_names("\n".join(whole[here]), node)
             strings = {
-                each.value
-                for each in ast.walk(node)
-                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                inner.value
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
             }
             self.parts.append(_Part(text, defined(node), uses, strings))
 
@@ -103,7 +103,7 @@ def _used(notebook: _File) -> list[_Part]:
     speaks of the module in a string may run it as a program, and uses everything.
     """
     files = _files()
-    found: dict[_Part, None] = {}
+    used: dict[_Part, None] = {}
 
     def follow(module: str, name: str) -> None:
         """Find what a module means by a name; all of it if the name is ""."""
@@ -120,8 +120,8 @@ def _used(notebook: _File) -> list[_Part]:
             follow(f"{WORKSHOP.name}.names_of_2022", name)
 
     def add(file: _File, parts: list[_Part]) -> None:
-        new = [part for part in parts if part not in found]
-        found.update(dict.fromkeys(new))
+        new = [part for part in parts if part not in used]
+        used.update(dict.fromkeys(new))
         for part in new:
             for name in part.uses:
                 base, _, attribute = name.partition(".")
@@ -138,7 +138,7 @@ def _used(notebook: _File) -> list[_Part]:
     for name in own:  # a cell that exports is the module's: with_import
         add(files[MODULE.stem], files[MODULE.stem].defining(name))
     for path in NOTEBOOKS.glob("*.py"):
-        if any(part in found for part in files[path.stem].parts):
+        if any(part in used for part in files[path.stem].parts):
             for text in said:  # check("1.1", …) uses what @exercise("1.1") registers
                 add(files[path.stem], files[path.stem].defining(repr(text)))
     if any(
@@ -147,7 +147,7 @@ def _used(notebook: _File) -> list[_Part]:
         for file in files.values():
             if file.name.startswith((MODULE.stem, WORKSHOP.name)):
                 add(file, file.parts)
-    return [part for file in files.values() for part in file.parts if part in found]
+    return [part for file in files.values() for part in file.parts if part in used]
 
 
 @functools.cache
@@ -184,12 +184,12 @@ def _decorators(node: ast.stmt) -> list[ast.expr]:
 def defined(node: ast.stmt) -> set[str]:
     """Return the names that a statement binds, and the texts it is registered under."""
     if isinstance(node, Documented):
-        calls = [each.args for each in _decorators(node) if isinstance(each, ast.Call)]
-        return {node.name} | {ast.unparse(each) for args in calls for each in args}
+        calls = [call.args for call in _decorators(node) if isinstance(call, ast.Call)]
+        return {node.name} | {ast.unparse(a) for args in calls for a in args}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return set()
-    names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
-    return {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return {inner.id for inner in names if isinstance(inner.ctx, ast.Store)}
 
 
 def global_names(source: str, node: ast.stmt) -> set[str]:
@@ -226,12 +226,12 @@ def _named_files(code: str) -> list[Path]:
     """
     words = re.findall(r"[\w./-]+", code)
     said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
-    found = []
+    paths = []
     for path in sorted(f for top in FOLDERS for f in (ROOT / top).rglob("*.*")):
         whole = path.relative_to(ROOT)
         below = whole.relative_to(whole.parts[0])
         names = {whole, *whole.parents, below, *below.parents}
         names -= {Path("."), Path(whole.parts[0]), Path(path.name)}
         if path.suffix not in (".md", ".pyc") and said & {p.as_posix() for p in names}:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths

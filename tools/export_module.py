@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 
-from chapters import MODULE, Refused, chapters, name, place, read, replace, tags
+from chapters import MODULE, Refused, cell_name, chapters, name, read, replace, tags
 
 NOTICE = '''\
 """The Annotated Transformer: the code of chapters 1 to 6.
@@ -200,7 +200,7 @@ def exported() -> str:
     for path in chapters():
         for number, cell in enumerate(read(path), 1):
             if cell.cell_type == "code" and "export" in tags(cell):
-                where = place(path, number, cell.source)
+                where = cell_name(path, number, cell.source)
                 export.add_cell(name(path), where, cell.source)
     return export.text()
 

@@ -13,9 +13,9 @@ LINK = re.compile(CODE + r"|!?\[(?P<words>[^\[\]]*)\]\((?P<to>[^)\s]+)\)", re.S)
 
 def links(text: str) -> Iterator[str]:
     """Yield where the links of a text lead; those in code don't count."""
-    for found in LINK.finditer(text):
-        if found["to"]:
-            yield found["to"]
+    for link in LINK.finditer(text):
+        if link["to"]:
+            yield link["to"]
 
 
 def prose(path: Path) -> str:
@@ -30,9 +30,9 @@ def prose(path: Path) -> str:
 def titles(text: str) -> list[str]:
     """Return the headings of a text as a reader sees them, without code marks."""
     text = re.sub(r"(?ms)^```.*?^```", "", text)
-    found = re.findall(r"(?m)^#{1,6} +(.+?) *$", text)
+    headings = re.findall(r"(?m)^#{1,6} +(.+?) *$", text)
     return [
-        re.sub(r"[`*]", "", LINK.sub(lambda m: m["words"] or m[0], h)) for h in found
+        re.sub(r"[`*]", "", LINK.sub(lambda m: m["words"] or m[0], h)) for h in headings
     ]
 
 
@@ -47,10 +47,10 @@ def anchors(path: Path) -> set[str]:
     GitHub, which shows the Markdown, also makes headings lowercase and leaves out
     punctuation.
     """
-    found = titles(prose(path))
+    headings = titles(prose(path))
     if path.suffix == ".ipynb":
-        return set(map(anchor, found))
-    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in found)
+        return set(map(anchor, headings))
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in kept}
 
 
@@ -59,7 +59,7 @@ def dead(path: Path) -> list[str]:
 
     A notebook that is yet to be executed counts as a file.
     """
-    found = []
+    lost = []
     for link in links(prose(path)):
         if re.match(r"[a-z]+:", link):
             continue
@@ -68,7 +68,7 @@ def dead(path: Path) -> list[str]:
         if not name and not target.exists():
             target = path  # plain Markdown that links to itself
         if not (target.exists() or target.with_suffix(".md").exists()):
-            found.append(link)
+            lost.append(link)
         elif anchor and unquote(anchor) not in anchors(target):
-            found.append(link)
-    return found
+            lost.append(link)
+    return lost

@@ -108,11 +108,11 @@ def without_tools(packages: str) -> str:
 def without_dead_links(text: str, folder: Path) -> str:
     """Turn links to files that are not there, as seen from folder, into words."""
 
-    def kept(found: re.Match) -> str:
-        target = (found["to"] or "").partition("#")[0]
+    def kept(link: re.Match) -> str:
+        target = (link["to"] or "").partition("#")[0]
         if not target or re.match(r"[a-z]+:", target) or (folder / target).exists():
-            return found[0]  # code, a heading in this text, a URL, a file
-        return found["words"]
+            return link[0]  # code, a heading in this text, a URL, a file
+        return link["words"]
 
     return LINK.sub(kept, text)
 

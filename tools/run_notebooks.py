@@ -26,10 +26,10 @@ from chapters import (
     NOTEBOOKS,
     ROOT,
     Refused,
+    cell_name,
     chapters,
     name,
     pair,
-    place,
     read,
     replace,
     sources,
@@ -111,7 +111,7 @@ async def execute(source: Path, notebook: NotebookNode, **variables: str) -> Non
     try:
         await client.async_execute(env=environment | variables)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        where = place(source, running + 1, notebook.cells[running].source)
+        where = cell_name(source, running + 1, notebook.cells[running].source)
         trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colors
         raise Refused(f"{where}: the cell fails\n\n{trace}") from None
     notebook.metadata = nbformat.from_dict(METADATA)

@@ -53,17 +53,17 @@ def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
     table has them, in rows, lists of categories and expressions alike.
     """
     if isinstance(spec, list):
-        return [chart(each, words, key, data) for each in spec]
+        return [chart(part, words, key, data) for part in spec]
     if isinstance(spec, dict):
         inside = data or key in ("datasets", "values")
-        found = {k: chart(v, words, k, inside) for k, v in spec.items()}
+        translated = {k: chart(v, words, k, inside) for k, v in spec.items()}
         if "input" in spec and "name" in spec:  # a control
-            found["name"] = words.find("charts", spec["name"])
+            translated["name"] = words.find("charts", spec["name"])
         name = spec.get("field")
         if not inside and isinstance(name, str) and "title" not in spec:
             if (title := words.find("charts", name, needed=False)) != name:
-                found["title"] = title  # Vega-Lite would show the field's name
-        return found
+                translated["title"] = title  # Vega-Lite would show the field's name
+        return translated
     if not isinstance(spec, str):
         return spec
     if data or key in (*LISTS, "value"):

@@ -271,8 +271,8 @@ def translate_command(arguments: Namespace) -> int:
         numbered = enumerate(lines, number + 1)
         encoded = [encode_line(translator, i, line) for i, line in numbered]
         refused = refused or None in encoded
-        found = translator.translate_ids([rows or [] for rows in encoded], *search)
-        for text, confidence, fault in found:
+        translated = translator.translate_ids([rows or [] for rows in encoded], *search)
+        for text, confidence, fault in translated:
             number += 1
             if doubt := translator.doubt(confidence, fault):
                 doubtful += 1
@@ -420,7 +420,7 @@ def compare_command(arguments: Namespace) -> int:
 def _can_translate(translator: Translator, source: str) -> bool:
     """Return whether no sentence of a source is too long or has unknown characters."""
     try:
-        return all([translator.check(each) for each in translator.sentences(source)])
+        return all([translator.check(s) for s in translator.sentences(source)])
     except DataError:
         return False
 
@@ -445,8 +445,8 @@ def calibrate_command(arguments: Namespace) -> int:
 def attend_command(arguments: Namespace) -> int:
     """Write the page of ``explain`` for the sentences; print their translations."""
     given: list[bytes] = []
-    for each in arguments.sentences:
-        given += sum(standard_input(), []) if each == "-" else [os.fsencode(each)]
+    for text in arguments.sentences:
+        given += sum(standard_input(), []) if text == "-" else [os.fsencode(text)]
     sentences = [decode_line("sentence", i, line) for i, line in enumerate(given, 1)]
     if Path(arguments.out).suffix not in (".html", ".htm"):
         what = "is not the name of a web page"

@@ -38,7 +38,8 @@ def compare(
     difference = now[0].score - now[1].score
     apart = np.sort(resampled[0] - resampled[1])
     size = np.abs(apart)
-    by_chance = (size - size.mean() > abs(difference)).sum().item()
+    # at least: for two that are alike, p is 1
+    by_chance = (size - size.mean() >= abs(difference)).sum().item()
     cut = _RESAMPLES // 40
     result = {
         name: round(now[0].score, 2),
@@ -97,16 +98,16 @@ def report(
     for metric in (sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()):
         title = {"BLEU": "BLEU", "CHRF": "chrF"}[type(metric).__name__]
         first = metric.corpus_score(a, [references]).score
-        found = compare(b, a, references, metric)
-        low, high = found["interval"]
-        is_apart = found["p"] < 0.05
+        compared = compare(b, a, references, metric)
+        low, high = compared["interval"]
+        is_apart = compared["p"] < 0.05
         verdict = "told apart" if is_apart else "can't be told apart"
         lines.append(
-            f"{title:4}  A {first:.2f}  B {found[title.lower()]:.2f}  "
-            f"B - A {found['difference']:+.2f} ({low:+.2f} to {high:+.2f}), "
-            f"p = {found['p']:.3f}: {verdict}"
+            f"{title:4}  A {first:.2f}  B {compared[title.lower()]:.2f}  "
+            f"B - A {compared['difference']:+.2f} ({low:+.2f} to {high:+.2f}), "
+            f"p = {compared['p']:.3f}: {verdict}"
         )
-        signatures.append(f"{title}: {found['signature']}")
+        signatures.append(f"{title}: {compared['signature']}")
     same = sum(x == y for x, y in zip(a, b, strict=True))
     lines.append(
         f"{len(pairs):,} sentences, {same:,} translated alike; paired bootstrap, 95 %"

@@ -180,8 +180,8 @@ def _report_unknown(examples: Sequence[Example]) -> None:
 def report_left_out(split: str, left_out: int, pairs: int, max_tokens: int) -> None:
     """Report how many pairs were too long; raise DataError if none is left."""
     if left_out:
-        limit = f"longer than max_tokens={max_tokens}"
-        log(f"{split}: left out {left_out} of {pairs} pairs, {limit}")
+        reason = f"longer than max_tokens={max_tokens}"
+        log(f"{split}: left out {left_out} of {pairs} pairs, {reason}")
     if left_out == pairs:
         what = "holds no pair that is short enough"
         raise DataError(f"{split} split", what, "Raise max_tokens.")
@@ -214,7 +214,7 @@ def stream_parallel(
     as ``read_parallel`` does but for a blank line.
     """
     files, number, left_out = (src_file, tgt_file), 0, list[int]()
-    place = "row" if any(map(column_of, files)) else "line"
+    row_or_line = "row" if any(map(column_of, files)) else "line"
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
@@ -222,7 +222,7 @@ def stream_parallel(
         for file, line in zip(files, (src, tgt), strict=True):
             if half := _HALF.search(line):
                 what = f"holds half a character ({half[0]!r})"
-                raise DataError(f"{file}, {place} {number}", what, "Correct it.")
+                raise DataError(f"{file}, {row_or_line} {number}", what, "Correct it.")
         if blank or (src.strip() and tgt.strip()):
             yield src, tgt
         else:
@@ -234,7 +234,7 @@ def stream_parallel(
                 which += ", …" if len(left_out) > 5 else ""
                 _say_once(
                     f"{src_file}, {tgt_file}: left out {len(left_out)} of {number} "
-                    f"pairs, of which a side is blank ({place} {which})"
+                    f"pairs, of which a side is blank ({row_or_line} {which})"
                 )
             return
     counts = [sum(1 for _ in stream_text(file)) for file in files]
@@ -242,10 +242,10 @@ def stream_parallel(
         file = files[counts.index(0)]
         raise DataError(file, "is empty", "Give a file with sentences.")
     if len(left_out) == number:
-        what = f"hold no pair: in each {place}, one side is blank"
+        what = f"hold no pair: in each {row_or_line}, one side is blank"
         raise DataError(f"{src_file}, {tgt_file}", what, "Give files with sentences.")
-    what = f"have {counts[0]} and {counts[1]} {place}s, so they are not aligned"
-    raise DataError(f"{src_file}, {tgt_file}", what, f"Find the missing {place}.")
+    what = f"have {counts[0]} and {counts[1]} {row_or_line}s, so they are not aligned"
+    raise DataError(f"{src_file}, {tgt_file}", what, f"Find the missing {row_or_line}.")
 
 
 class _StoredPairs(Sequence):
@@ -360,16 +360,16 @@ def split_pairs(
     Pairs that share a sentence, as it looks, stay together. Raises DataError if then
     there are none to draw.
     """
-    group, first = list(range(len(pairs))), dict[tuple[int, str], int]()
+    parent, first = list(range(len(pairs))), dict[tuple[int, str], int]()
 
     def root(i: int) -> int:
-        while group[i] != i:
-            group[i] = i = group[group[i]]
+        while parent[i] != i:
+            parent[i] = i = parent[parent[i]]
         return i
 
     for i, pair in enumerate(pairs):
         for side in enumerate(map(as_seen, pair)):
-            group[root(i)] = root(first.setdefault(side, i))
+            parent[root(i)] = root(first.setdefault(side, i))
     members = defaultdict[int, list[int]](list)
     for i in range(len(pairs)):
         members[root(i)].append(i)
@@ -395,7 +395,7 @@ def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> N
         what, do = "needs two files of text", "Give --train-src and --train-tgt."
         raise DataError("prepare", what, do)
     parts: dict[str, list[tuple[str, str]]] = {}
-    with atomic_folder(folder.absolute()) as place:
+    with atomic_folder(folder.absolute()) as temporary:
         for split in named:
             pairs_in_files = functools.partial(load_pairs, config, split)
             held_out = {
@@ -411,7 +411,7 @@ def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> N
         for split, pairs in parts.items():
             for side, lines in zip(("src", "tgt"), zip(*pairs)):
                 text = "".join(f"{line}\n" for line in lines)
-                write_atomically(place / f"{split}.{side}", text.encode())
+                write_atomically(temporary / f"{split}.{side}", text.encode())
     counts = ", ".join(f"{split} {len(pairs)}" for split, pairs in parts.items())
     log(f"{folder}: {counts} pairs, in files such as {next(iter(parts))}.src and .tgt.")
 
@@ -461,8 +461,8 @@ def _digest_of_file(name: str) -> str:
     digest, do = hashlib.sha256(), "Check its name and place."
     with reported(OSError, file, "can't be read ({})", do):
         files = [f for f in sorted(file.rglob("*")) if f.is_file()]
-        for each in files if file.is_dir() else [file]:
-            with open(each, "rb") as opened:
+        for path in files if file.is_dir() else [file]:
+            with open(path, "rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
 
@@ -502,8 +502,8 @@ def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     known = {name: getattr(config, name) for name in names}
     chosen = {"clean": True} if clean else {}
     files = {n: f for n, f in _files_of(config).items() if n in names}
-    sums = {name: _digest_of_file(file) for name, file in files.items()}
-    return {**known, **chosen, "sha256": sums}
+    digests = {name: _digest_of_file(file) for name, file in files.items()}
+    return {**known, **chosen, "sha256": digests}
 
 
 def _described_store(folder: Path) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _check_scores(translator: Translator, engine: Any) -> None:
         [text.vocab_tgt.tokens(row) for row in tgt],
         max_input_length=0,
     )
-    theirs = torch.tensor([each.log_probs for each in scores])
+    theirs = torch.tensor([score.log_probs for score in scores])
     apart = (ours.cpu() - theirs).abs().max().item()
     if not apart <= _TOLERANCE:  # this refuses nan, too
         why = f"with the same weights its log-probabilities are {apart:.2g} nats off"
@@ -233,15 +233,15 @@ class ExportedTranslator(Translator):
             rating = length_normalized(value, length, length_penalty)
             return rating, value / length, tokens
 
-        found = []
+        decoded = []
         for result in results:
             hypotheses = map(rated, result.scores, result.hypotheses)
-            _, mean, tokens = max(hypotheses, key=lambda each: each[0])
-            found.append((self.text.vocab_tgt(tokens), math.exp(mean)))
+            _, mean, tokens = max(hypotheses, key=lambda hypothesis: hypothesis[0])
+            decoded.append((self.text.vocab_tgt(tokens), math.exp(mean)))
         for i, row in enumerate(rows):  # the engine has one limit for a batch
-            if len(found[i][0]) >= self.limit(row) - 1 < longest:
-                found[i] = self.decode_batch([row], beam_size, length_penalty)[0]
-        return found
+            if len(decoded[i][0]) >= self.limit(row) - 1 < longest:
+                decoded[i] = self.decode_batch([row], beam_size, length_penalty)[0]
+        return decoded
 
 
 def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslator:
@@ -250,12 +250,12 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
     Raises DataError if the folder is damaged or CTranslate2 does not support the
     device, and ImportError if the package ctranslate2 is missing.
     """
-    folder, place = Path(folder), choose_device(device)
-    if place.type == "mps":
+    folder, chosen = Path(folder), choose_device(device)
+    if chosen.type == "mps":
         if device != "auto":
             what = "is unknown to CTranslate2"
             raise DataError(f"device {device}", what, "Use cpu.")
-        place = torch.device("cpu")
+        chosen = torch.device("cpu")
     optional_import("ctranslate2")
     config, text = load_config(folder), load_text(folder)
     known = read_json(folder / "config.json").get("sha256")
@@ -263,5 +263,5 @@ def load_exported(folder: str | Path, device: str = "auto") -> ExportedTranslato
     with reported(errors, file, "can't be loaded ({})", "Export the model again."):
         if _sha256(file) != known:
             raise ValueError("wrong SHA-256")
-        engine = _engine(folder, place)
+        engine = _engine(folder, chosen)
     return ExportedTranslator(engine, text, config, load_threshold(folder))

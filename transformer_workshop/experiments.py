@@ -245,15 +245,15 @@ class Experiment:
 
     def _sentence(self, row: dict[str, Any], baseline: dict[str, Any]) -> str:
         """Say whether a variant is told apart from the baseline, and what it costs."""
-        name, other = row["variant"], baseline["variant"]
+        name, reference = row["variant"], baseline["variant"]
         difference, low, high = row["difference"], row["from"], row["to"]
         if not math.isfinite(difference):
-            worst = name if difference > 0 else other
-            return f"{name} and {other}: can't be compared, {worst} diverged."
+            worst = name if difference > 0 else reference
+            return f"{name} and {reference}: can't be compared, {worst} diverged."
         digits = max(2 - math.floor(math.log10(self.half_interval or 1)), 0)
         before, after = (f"{r[self.unit]:.{digits}f}" for r in (baseline, row))
         apart = f"{difference:+.{digits}f}, 95 % from {low:+.{digits}f} to"
-        text = f"{name}: {after} {self.unit}, {other}: {before} "
+        text = f"{name}: {after} {self.unit}, {reference}: {before} "
         text += f"({apart} {high:+.{digits}f}): "
         if low <= 0 <= high:
             text += "can't be told apart"
@@ -268,7 +268,7 @@ class Experiment:
         size = f"{more:+,} parameters" if more else "as many parameters"
         time = "as much" if abs(costs) < 0.1 else f"{costs:+.0%}"
         text += f" It has {size}, and an update takes about {time} CPU time."
-        for variant in (name, other):
+        for variant in (name, reference):
             rates = sorted(self.results[variant])
             if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
                 end = "lowest" if self.rate(variant) == rates[0] else "highest"

@@ -40,9 +40,9 @@ def reported(errors: Any, where: object, what: str, do: str) -> Iterator[None]:
     except errors as error:
         from annotated_transformer import DataError
 
-        for each in (error, error.__cause__):
-            if isinstance(each, (DataError, ImportError, MemoryError)):
-                raise each from None
+        for raised in (error, error.__cause__):
+            if isinstance(raised, (DataError, ImportError, MemoryError)):
+                raise raised from None
         cause = error.__cause__ or error
         reason = getattr(cause, "strerror", None) or cause
         raise DataError(where, what.format(reason), do) from error
@@ -97,14 +97,15 @@ def _target(path: Path) -> Path:
 def _written_through(path: Path) -> int | Path | None:
     """Return what can't be renamed over: an open stream, a device; None for a file."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
     for number in (1, 2):  # standard output and standard error
         with suppress(OSError):
-            if os.path.samestat(there, os.fstat(number)):
+            if os.path.samestat(status, os.fstat(number)):
                 return number
-    return None if stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode) else path
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return None if is_plain else path
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -199,15 +200,15 @@ def save_tensors(
     from annotated_transformer import optional_import
 
     save = optional_import("safetensors.torch").save
-    first: dict[Any, str] = {}  # the name of the first tensor in each place
+    first_in: dict[Any, str] = {}  # the name of the first tensor there
     unique: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     for name, tensor in tensors.items():
-        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        if first.setdefault(place if tensor.numel() else name, name) == name:
+        memory = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if first_in.setdefault(memory if tensor.numel() else name, name) == name:
             unique[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
         else:
-            tied[name] = first[place]
+            tied[name] = first_in[memory]
     room = "?" * 64  # as long as the checksum that replaces it
     about = {"notes": json.dumps(notes or {}), "tied": json.dumps(tied), "sha256": room}
     data = save(unique, metadata=about)

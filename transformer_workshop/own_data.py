@@ -109,9 +109,9 @@ def _are_swapped(
     src, tgt = (set(triples(side)) for side in zip(*train))
     straight = crossed = 0
     for side, own, other in zip(zip(*valid), (src, tgt), (tgt, src)):
-        found = list(triples(side))
-        straight += sum(each in own for each in found)
-        crossed += sum(each in other for each in found)
+        side_triples = list(triples(side))
+        straight += sum(triple in own for triple in side_triples)
+        crossed += sum(triple in other for triple in side_triples)
     return crossed > straight
 
 
@@ -156,8 +156,8 @@ def report_worth(
     """
     text, some = translator.text, valid[:_JUDGED]
     guess = unigram_perplexity(train, valid, len(text.vocab_tgt))
-    found = translator.decode([src for src, _ in some], beam_size=1)
-    outputs = [text.decode(ids) for ids, _ in found]
+    decoded = translator.decode([src for src, _ in some], beam_size=1)
+    outputs = [text.decode(ids) for ids, _ in decoded]
     references = [text.decode(tgt[1:-1]) for _, tgt in some]
     chrf = score(outputs, references)["chrf"]
     log(

@@ -39,8 +39,8 @@ def is_launched() -> bool:
 
 def number_process(number: int, count: int) -> None:
     """Make this process one of ``count``, as torchrun does; keep what torchrun said."""
-    said = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": count}
-    for name, value in said.items():
+    numbers = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": count}
+    for name, value in numbers.items():
         os.environ.setdefault(name, str(value))
 
 

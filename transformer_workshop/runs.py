@@ -94,8 +94,8 @@ def run_files(folder: Path, ending: str = "") -> list[Path]:
 
 def saved_steps(folder: Path) -> list[Path]:
     """Return a folder's step-….safetensors files, oldest first."""
-    found = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
-    return sorted(found, key=lambda path: int(path.stem[5:]))
+    files = [p for p in folder.glob("step-*.safetensors") if p.stem[5:].isdecimal()]
+    return sorted(files, key=lambda path: int(path.stem[5:]))
 
 
 def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
@@ -432,8 +432,8 @@ def raise_on_signal() -> Iterator[None]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory has run out, on any device."""
     kinds = (MemoryError, torch.OutOfMemoryError)
-    words = ("out of memory", "can't allocate memory")
-    return isinstance(error, kinds) or any(word in str(error) for word in words)
+    phrases = ("out of memory", "can't allocate memory")
+    return isinstance(error, kinds) or any(phrase in str(error) for phrase in phrases)
 
 
 @contextmanager

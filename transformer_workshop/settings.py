@@ -125,10 +125,10 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         kinds = typing.get_type_hints(type(self))
-        for each in dataclasses.fields(self):
-            value, allowed = getattr(self, each.name), each.metadata["allowed"]
-            if fault := _fault_of(value, kinds[each.name], allowed):
-                raise _error(f"{each.name}={value!r:.40}", *fault)
+        for setting in dataclasses.fields(self):
+            value, allowed = getattr(self, setting.name), setting.metadata["allowed"]
+            if fault := _fault_of(value, kinds[setting.name], allowed):
+                raise _error(f"{setting.name}={value!r:.40}", *fault)
         if not re.fullmatch("[a-z]{2,3}", self.source_language or "xx"):
             where = f"source_language={self.source_language!r:.40}"
             do = "Give one such as en, for English, or none."

@@ -52,8 +52,8 @@ def _abbreviations(language: str) -> set[str]:
     """Return spaCy's abbreviations for a language; if it has none, those of three."""
 
     def of(code: str) -> set[str]:
-        found = _sentencizer(code).tokenizer.rules
-        return {each.lower() for each in found if each.endswith(".")}
+        special_cases = _sentencizer(code).tokenizer.rules
+        return {word.lower() for word in special_cases if word.endswith(".")}
 
     return (of(language) - of("xx")) or of("de") | of("en") | of("fr")
 
@@ -77,20 +77,20 @@ def split_sentences(line: str, language: str = "de") -> list[str]:
     """
     ends = {match.start() for match in _FULL_STOP.finditer(line)}
     if re.search(r"[.!?…؟।॥۔።]\S{0,9}\s+\S", line):
-        for each in _sentencizer(language)(line).sents:
+        for span in _sentencizer(language)(line).sents:
             # spaCy counts an opening mark among those that end the sentence before
-            if blank := _OPENING.search(line, 0, each.start_char):
+            if blank := _OPENING.search(line, 0, span.start_char):
                 ends.add(blank.start())
-    found, begun = [], 0
+    sentences, begun = [], 0
     for end in sorted(ends):
         first = _LETTER.match(line, end)
         if first is None or first[1].islower() or not first[1].isalpha():
             continue
         words = line[begun:end].split()
         if words and not _abbreviates(words[-1], language):
-            found.append(line[begun:end].strip())
+            sentences.append(line[begun:end].strip())
             begun = end
-    return [sentence for sentence in (*found, line[begun:].strip()) if sentence]
+    return [sentence for sentence in (*sentences, line[begun:].strip()) if sentence]
 
 
 def _abbreviates(word: str, language: str) -> bool:
@@ -128,7 +128,7 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
 
     def can_be(word: str) -> bool:
         """Return whether each umlaut belongs to something that the model has seen."""
-        pieces = [tokenizer.detokenize([each]) for each in tokenizer.tokenize(word)]
+        pieces = [tokenizer.detokenize([token]) for token in tokenizer.tokenize(word)]
         odd = (len(piece) < 3 for piece in pieces if re.search("[äöüß]", piece, re.I))
         # Köffizient: K, öff, …
         cut = (b[:1] in "äöü" and len(a) < 2 for a, b in zip(pieces, pieces[1:]))
@@ -140,14 +140,14 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
             return word
         cases = {word, word.lower(), word.capitalize()} if recase else {word}
         # if several cost the same, the word as typed
-        plain = min(cases, key=lambda each: (cost(each), each != word, each))
+        plain = min(cases, key=lambda case: (cost(case), case != word, case))
         spellings = set(cases)
         for typed, letter in _TYPED.items() if language == "de" else ():
             spellings |= {spelling.replace(typed, letter) for spelling in spellings}
-        spellings = {each for each in spellings - cases if can_be(each)}
+        spellings = {spelling for spelling in spellings - cases if can_be(spelling)}
         if is_known(plain) or not spellings:
             return plain
-        chosen = min(spellings, key=lambda each: (cost(each), each))
+        chosen = min(spellings, key=lambda spelling: (cost(spelling), spelling))
         (unknown, tokens, _), (still_unknown, fewer, _) = cost(plain), cost(chosen)
         # one subword less can be chance; a known word isn't
         saved = 1 if fewer == 1 else 2
@@ -156,11 +156,11 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
 
     if recase and all(map(is_known, words)):
         return sentence
-    found = re.sub(_WORD, best, sentence)
-    if recase and (first := re.search(_WORD, found)):
+    respelled = re.sub(_WORD, best, sentence)
+    if recase and (first := re.search(_WORD, respelled)):
         capital = first[0].capitalize()
         unknown, tokens, _ = cost(capital)
         as_typed = sentence.isupper() and first[0] == words[0]
         if not (as_typed or unknown) and tokens <= cost(first[0])[1]:
-            found = found.replace(first[0], capital, 1)
-    return found
+            respelled = respelled.replace(first[0], capital, 1)
+    return respelled

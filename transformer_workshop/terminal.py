@@ -109,11 +109,9 @@ class _CommandLine(argparse.ArgumentParser):
         self.given.add(sets)
 
     def error(self, message: str) -> typing.NoReturn:
-        about = {
-            flag: each.help for each in self._actions for flag in each.option_strings
-        }
-        if found := re.fullmatch("argument (--.*): expected one argument", message):
-            message += f" ({found[1]}: {about[found[1]]})"
+        about = {flag: a.help for a in self._actions for flag in a.option_strings}
+        if missing := re.fullmatch("argument (--.*): expected one argument", message):
+            message += f" ({missing[1]}: {about[missing[1]]})"
         message = f"command line: {message}. See {self.prog} --help."
         raise _Refused(message)
 
@@ -181,7 +179,7 @@ def _command_line() -> _CommandLine:
     train.usage = "%(prog)s [OPTION ...]"  # not every setting
     train.formatter_class = argparse.RawDescriptionHelpFormatter
     rows = [SCALES[0]._fields, *([f"{s.pairs:,.0f}", *s[1:]] for s in SCALES)]
-    table = ("  " + " ".join(f"{each:>12}" for each in row) for row in rows)
+    table = ("  " + " ".join(f"{cell:>12}" for cell in row) for row in rows)
     train.epilog = "\n".join(["own text, by the number of pairs (up to):", *table])
     about = f"one of {', '.join(CONFIGS)} [captions: tiny, multi30k: small]"
     train.add_argument("--config", metavar="PRESET", help=about)

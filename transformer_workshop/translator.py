@@ -106,8 +106,8 @@ def load_translator(
 def _weights_in(folder: Path) -> Path:
     """Return the file with a model's or an unfinished run's best weights."""
     files = [folder / f"{name}.safetensors" for name in ("model", "best")]
-    if found := next(filter(Path.exists, files), None):
-        return found
+    if file := next(filter(Path.exists, files), None):
+        return file
     what = "holds no trained model" if folder.is_dir() else "is not a folder"
     do = "Train one with `train --run-dir`, or name the folder of one that is."
     if others := sorted(folder.parent.glob("*/model.safetensors")):
@@ -204,8 +204,8 @@ class Translator:
 
         Raises DataError if a sentence is too long (see ``check``).
         """
-        found = self.translations(lines, beam_size, length_penalty)
-        return [translation.text for translation in found]
+        translations = self.translations(lines, beam_size, length_penalty)
+        return [translation.text for translation in translations]
 
     def translations(
         self, lines: Sequence[str],
@@ -227,12 +227,12 @@ class Translator:
         ``tidied`` does to training text, too. The settings ``by_sentence`` and
         ``respell`` change that.
         """
-        found = [tidied(line)]
+        sentences = [tidied(line)]
         if self.adapts("by_sentence"):
-            found = split_sentences(found[0], self.language)
+            sentences = split_sentences(sentences[0], self.language)
         if self.adapts("respell"):
-            found = [respell(each, self.text, self.language) for each in found]
-        return [sentence for sentence in found if sentence]
+            sentences = [respell(s, self.text, self.language) for s in sentences]
+        return [s for s in sentences if s]
 
     def adapts(self, setting: str) -> bool:
         """Return whether lines are changed by a setting, by_sentence or respell."""
@@ -249,7 +249,7 @@ class Translator:
         """
         rows = [ids for line in lines for ids in line]
         decoded = iter(self.decode(rows, beam_size, length_penalty))
-        found = []
+        translations = []
         for line in lines:
             parts = list(islice(decoded, len(line)))
             text = " ".join(self.text.decode(ids) for ids, _ in parts)
@@ -259,8 +259,8 @@ class Translator:
                 self.fault(row, ids) for row, (ids, _) in zip(line, parts, strict=True)
             )
             fault = next(filter(None, faults), "")
-            found.append(Translation(text, confidence, fault))
-        return found
+            translations.append(Translation(text, confidence, fault))
+        return translations
 
     def fault(self, src: Sequence[int], output: Sequence[int]) -> str:
         """Return what shows that an output isn't a translation of src, or ""."""
@@ -309,7 +309,7 @@ class Translator:
         lengths = [(len(row), 0) for row in rows]
         groups = token_budget_batches(lengths, self.config.batch_tokens // beam)[::-1]
         batches = [[rows[i] for i in group] for group in groups]  # the longest first
-        found: dict[int, Decoded] = {}
+        by_row: dict[int, Decoded] = {}
         tqdm = optional_import("tqdm").tqdm
         with (
             self.evaluating(),  # once, not in each thread
@@ -317,9 +317,9 @@ class Translator:
         ):
             decoded = map_in_threads(work, batches, self.device)
             for group, outputs in zip(groups, decoded, strict=True):
-                found.update(zip(group, outputs, strict=True))
+                by_row.update(zip(group, outputs, strict=True))
                 bar.update(len(group))
-        return [found[i] for i in range(len(rows))]
+        return [by_row[i] for i in range(len(rows))]
 
     @property
     def device(self) -> torch.device:
@@ -339,13 +339,13 @@ class Translator:
             self.model, src, (src != PAD).unsqueeze(-2), limits, START,
             end_symbol=END, beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
-        found = []
+        decoded = []
         for (ids, rating), limit in zip(outputs, limits, strict=True):
             n = min(len(ids) + 1, limit - 1)  # tokens chosen: the end, too, if not cut
             # the rating is sum / penalty; dividing by n / penalty leaves the mean
             mean = rating / length_normalized(n, n, length_penalty)
-            found.append((ids, math.exp(mean)))
-        return found
+            decoded.append((ids, math.exp(mean)))
+        return decoded
 
 
 def choose_tokenizer(references: Sequence[str]) -> str:
@@ -396,7 +396,7 @@ def evaluate(
     refused = []
     for number, (src, tgt) in enumerate(pairs, 1):
         try:
-            rows = [translator.check(each) for each in translator.sentences(src)]
+            rows = [translator.check(s) for s in translator.sentences(src)]
             if rows and tgt.strip():
                 encoded[number] = rows
             else:
@@ -410,8 +410,8 @@ def evaluate(
         log(line)
     if len(refused) > _SHOWN:
         log(f"{len(refused)} of {len(pairs)} pairs are not scored.")
-    found = translator.translate_ids([*encoded.values()], beam_size, length_penalty)
-    translations = [each.text for each in found]
+    results = translator.translate_ids([*encoded.values()], beam_size, length_penalty)
+    translations = [result.text for result in results]
     seconds = time.perf_counter() - started
     failure = None  # to write: the scores come first
     if out is not None:
@@ -452,10 +452,10 @@ def calibrate(
     if len(pairs) < 100:
         what = f"{len(pairs)} pairs are too few to choose a threshold"
         raise DataError("calibrate", what, "Use 100 or more.")
-    found = translator.translations([src for src, _ in pairs])
+    translations = translator.translations([src for src, _ in pairs])
     ranked = sorted(
         (translation.confidence, translation.text, reference)
-        for translation, (_, reference) in zip(found, pairs, strict=True)
+        for translation, (_, reference) in zip(translations, pairs, strict=True)
     )
 
     def chrf_of(some: list[tuple[float, str, str]]) -> float:

@@ -17,8 +17,8 @@ def threshold_chart(curve: list[dict[str, dict[str, float]]]) -> altair.Chart:
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
 
-    def share(found: dict[str, float]) -> float:
-        return 100 * found["count"] / found["of"]
+    def share(counted: dict[str, float]) -> float:
+        return 100 * counted["count"] / counted["of"]
 
     points = pd.DataFrame(
         {
@@ -48,8 +48,8 @@ def grammar_chart(kinds: dict[str, dict[str, Any]]) -> altair.LayerChart:
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
     rows = [
-        (kind, 100 * found["count"] / found["of"], *found["interval"])
-        for kind, found in ((k, v["preferred"]) for k, v in kinds.items())
+        (kind, 100 * preferred["count"] / preferred["of"], *preferred["interval"])
+        for kind, preferred in ((k, v["preferred"]) for k, v in kinds.items())
     ]
     table = pd.DataFrame(rows, columns=["kind", "right", "low", "high"])
     order = list(table.sort_values("right", ascending=False)["kind"])

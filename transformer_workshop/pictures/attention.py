@@ -137,8 +137,8 @@ def head_squares(
     alt = optional_import("altair")
     table = [
         {"panel": name, "layer": layer, "head": head, "value": value}
-        for name, each in panels.items()
-        for layer, row in enumerate(each.tolist())
+        for name, panel in panels.items()
+        for layer, row in enumerate(panel.tolist())
         for head, value in enumerate(row)
     ]
     largest = max(record["value"] for record in table)
@@ -162,9 +162,9 @@ def head_squares(
 def _described(weights: Tensor, rows: list[str], columns: list[str]) -> str:
     """Describe a map (L, S) in words: the largest weight in each row."""
     most = weights[: len(rows), : len(columns)].max(-1)
-    found = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
+    largest = zip(rows, most.indices.tolist(), most.values.tolist(), strict=True)
     return "Attention weights, largest in each row: " + ", ".join(
-        f"{row} to {columns[column]} {value:.0%}" for row, column, value in found
+        f"{row} to {columns[column]} {value:.0%}" for row, column, value in largest
     )
 
 
@@ -182,7 +182,7 @@ def _with_choices(
         return alt.param(name=name, value=first, bind=bind)
 
     first = recorded[0]
-    N, H = (max(each.weights.size(axis) for each in recorded) for axis in (0, 1))
+    N, H = (max(r.weights.size(axis) for r in recorded) for axis in (0, 1))
     shown = first.weights[layer].mean(0) if head < 0 else first.weights[layer, head]
     which = "mean over heads" if head < 0 else f"head {head}"
     says = f"{first.kind}, layer {layer}, {which}. "
@@ -191,13 +191,13 @@ def _with_choices(
     names = ["mean", *map(str, range(H))]
     chart = alt.layer(
         *views,
-        data=alt.Data(values=[_record(each) for each in recorded]),
+        data=alt.Data(values=[_record(r) for r in recorded]),
         description=says + _described(shown, first.rows, first.columns),
         view=alt.ViewBackground(stroke=None),
         title=alt.Title(title, offset=12),
     ).add_params(
-        choice("Kind", first.kind, (each.kind for each in recorded)),
-        choice("Sentence", first.sentence, (each.sentence for each in recorded)),
+        choice("Kind", first.kind, (r.kind for r in recorded)),
+        choice("Sentence", first.sentence, (r.sentence for r in recorded)),
         choice("Layer", layer, range(N)),
         choice("Head", head, range(-1, H), labels=names),
     )
@@ -214,7 +214,7 @@ def _with_choices(
 _POINTED = [{"param": "row_pointed"}, {"param": "column_pointed"}]
 
 
-def _words(side: str, size: int, mark: dict, **place: Any) -> altair.Chart:
+def _words(side: str, size: int, mark: dict, **channels: Any) -> altair.Chart:
     """Draw the tokens of the rows or columns; pointing at one selects its cells.
 
     ``side`` is row or column. Each token is drawn once, from its first cell.
@@ -225,7 +225,7 @@ def _words(side: str, size: int, mark: dict, **place: Any) -> altair.Chart:
     token, other = ("row_token", "column") if side == "row" else ("col_token", "row")
     chart = alt.Chart(name=f"{side}_words").transform_filter(f"datum.{other} == 0")
     words = chart.mark_text(baseline="middle", limit=160, fontSize=size, **mark)
-    words = words.encode(text=f"{token}:N", **place)
+    words = words.encode(text=f"{token}:N", **channels)
     return words.add_params(alt.selection_point(**selection))
 
 
@@ -237,17 +237,17 @@ def explorer(*recorded: Recording, layer: int = 0, head: int = -1) -> altair.Lay
     alt = optional_import("altair")
     step = max(10, min(26, 560 // max(max(r.weights.shape[2:]) for r in recorded)))
     x, y = alt.X("column:O", axis=None), alt.Y("row:O", axis=None)
-    place, size = {"x": x, "y": y, "tooltip": _tooltip()}, min(12, step)
+    channels, size = {"x": x, "y": y, "tooltip": _tooltip()}, min(12, step)
     lit = alt.condition({"test": {"and": _POINTED}}, alt.value(1), alt.value(0.12))
     squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
-    pointing = {"or": [each | {"empty": False} for each in _POINTED]}
+    pointing = {"or": [pointed | {"empty": False} for pointed in _POINTED]}
     ink = alt.condition("datum.value > 0.5", alt.value("white"), alt.value("black"))
     percentages = alt.Chart().transform_filter({"and": [pointing, *_POINTED]})
     percentages = percentages.transform_calculate(percent="round(100 * datum.value)")
     percentages = percentages.mark_text(fontSize=0.45 * step)
     views = [
-        squares.encode(color=_weight_color(), opacity=lit, **place),
-        percentages.encode(text="percent:Q", color=ink, **place),
+        squares.encode(color=_weight_color(), opacity=lit, **channels),
+        percentages.encode(text="percent:Q", color=ink, **channels),
         _words("row", size, {"align": "right"}, y=y, x=alt.value(-6)),
         _words("column", size, {"align": "left", "angle": 300}, x=x, y=alt.value(-8)),
     ]
@@ -346,8 +346,8 @@ class Explanation:
 
     def charts(self) -> list[altair.LayerChart]:
         """Return the explorer, cross-attention first, and the chart of lines."""
-        order = sorted(self.recordings, key=lambda each: -KINDS.index(each.kind))
-        cross = [each for each in order if each.kind == KINDS[-1]]
+        order = sorted(self.recordings, key=lambda r: -KINDS.index(r.kind))
+        cross = [r for r in order if r.kind == KINDS[-1]]
         sharpness = cross[0].weights.amax(-1).mean(-1)  # (N, h)
         layer, head = divmod(int(sharpness.argmax()), sharpness.size(1))
         first = {"layer": layer, "head": head}
@@ -375,7 +375,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         raise TypeError("a model knows no words: give the Translator it belongs to")
     if not isinstance(translator, Translator):
         translator = load_translator(translator)
-    found = Explanation(list(sentences), [], [])
+    explanation = Explanation(list(sentences), [], [])
     for number, sentence in enumerate(sentences, 1):
         if not tidied(sentence):
             raise DataError("sentence", "is blank", "Give one with words.")
@@ -387,11 +387,11 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         with plain_attention(translator.model), translator.evaluating():
             translator.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
         text = translator.text
-        found.translations.append(text.decode(words))
-        found.recordings += recordings(
+        explanation.translations.append(text.decode(words))
+        explanation.recordings += recordings(
             translator.model,
             readable(text.vocab_src.tokens(ids), text.tokenizer_src),
             readable(text.vocab_tgt.tokens([START, *words]), text.tokenizer_tgt),
             sentence,
         )
-    return found
+    return explanation

@@ -262,8 +262,8 @@ def attention_by_hand(
     ]
     placed = alt.Chart(alt.Data(values=keys)).encode(**at)
     named = alt.Chart(alt.Data(values=[
-        {"name": name, **dict(zip("xy", place.tolist(), strict=True))}
-        for name, place in queries.items()
+        {"name": name, **dict(zip("xy", point.tolist(), strict=True))}
+        for name, point in queries.items()
     ])).encode(**at)  # fmt: skip
     steps = 41  # places that the query can be moved to, along each axis
     everywhere = alt.Chart(alt.sequence(steps**2, as_="i")).transform_calculate(
@@ -297,11 +297,11 @@ def attention_by_hand(
 
     def column(field: str, head: str, right: int) -> altair.LayerChart:
         """Return a column of numbers under its head."""
-        place = {"x": alt.value(right)}
+        across = {"x": alt.value(right)}
         text = heard.mark_text(align="right", fontSize=13)
-        text = text.encode(row, text=alt.Text(f"{field}:Q", format=".2f"), **place)
+        text = text.encode(row, text=alt.Text(f"{field}:Q", format=".2f"), **across)
         above = one_record().mark_text(align="right", fontSize=11, text=head)
-        return text + above.encode(y=alt.value(-8), **place)
+        return text + above.encode(y=alt.value(-8), **across)
 
     share = alt.X(
         "weight:Q", axis=None, scale=alt.Scale(domain=(0, 1), range=(176, 250))
@@ -424,7 +424,7 @@ def mask_by_hand(words: list[str], scores: Tensor) -> altair.LayerChart:
         "clicked", fields=["t", "s"], toggle="true", clear=False, on="click",
         empty=False,
     )  # fmt: skip
-    chosen = " : ".join(f"hides == '{each}' ? {test}" for each, test in hidden.items())
+    chosen = " : ".join(f"hides == '{name}' ? {test}" for name, test in hidden.items())
     label = f"{words}[datum.value]".replace("'", '"')
     at = {
         "x": alt.X("s:O", title="key").axis(
@@ -543,7 +543,7 @@ def position_clocks(
         height=46 * rows,
         title="Pairs of columns as clock hands",
     )
-    alike = (
+    similarity = (
         alt.Chart(alt.sequence(0, length * half, as_="term"))
         .transform_calculate(
             other=f"floor(datum.term / {half})", pair=f"datum.term % {half}"
@@ -557,7 +557,7 @@ def position_clocks(
     dots = dots.axis(values=[0, half / 2, half])
     mark = one_record().transform_calculate(other="position")
     curve = alt.layer(
-        alike.mark_line().encode(others, dots),
+        similarity.mark_line().encode(others, dots),
         mark.mark_rule(color=ORANGE, strokeWidth=2).encode(others),
         width=264,
         height=70,
@@ -565,7 +565,7 @@ def position_clocks(
     )
     first = one_record().transform_calculate(top="position", end="position + 6")
     frame = first.mark_rect(fillOpacity=0, stroke="black", strokeWidth=2)
-    place = alt.Scale(domain=(length, 0), nice=False)
+    down = alt.Scale(domain=(length, 0), nice=False)
     map_ = alt.layer(
         cells.mark_rect().encode(
             alt.X("column:Q", title="column")
@@ -573,7 +573,7 @@ def position_clocks(
             .bin("binned"),
             alt.X2("next", title=""),
             alt.Y("position:Q", title="position")
-            .scale(place)
+            .scale(down)
             .bin("binned")
             .axis(grid=False),
             alt.Y2("below", title=""),
@@ -581,7 +581,7 @@ def position_clocks(
             .scale(scheme="blueorange", domain=(-1, 1))
             .legend(orient="bottom", direction="horizontal"),
         ),
-        frame.encode(alt.Y("top:Q", scale=place, title=""), alt.Y2("end")),
+        frame.encode(alt.Y("top:Q", scale=down, title=""), alt.Y2("end")),
         width=290,
         height=290,
         title="The table",

@@ -32,8 +32,8 @@ def batching_chart(
                     (0, lengths[i], "tokens"),
                     (lengths[i], end, "padding"),
                 ):
-                    place = {"way": way, "row": row, "end": row + 0.8}
-                    bars.append(place | {"from": start, "to": stop, "positions": kind})
+                    bar = {"way": way, "row": row, "end": row + 0.8}
+                    bars.append(bar | {"from": start, "to": stop, "positions": kind})
             top += len(group) + 2
     title = f"The same {len(lengths)} sentences, batched in four ways"
     return (

@@ -146,14 +146,14 @@ def beam_steps(
     for i, trees in enumerate(searches.values()):
         greedy = max(_finished(trees[1], 1), key=lambda c: c[1])[0]
         for size, tree in trees.items():
-            here = {"i": i, "size": size}
+            search = {"i": i, "size": size}
             ended = _finished(tree, size)
             best = [
                 max(ended, key=lambda c: length_normalized(c[1], len(c[0]) - 1, alpha))
                 for alpha in _PENALTIES
             ]
             outputs += [
-                {**here, "text": " ".join(words(ids[1:-1])), "log_p": round(log_p, 3),
+                {**search, "text": " ".join(words(ids[1:-1])), "log_p": round(log_p, 3),
                  "length": len(ids) - 1}
                 for ids, log_p in ended
             ]  # fmt: skip
@@ -167,10 +167,10 @@ def beam_steps(
                         fate = "finished"
                     on = [ids == output[: step + 1] for output, _ in best]
                     nodes.append({
-                        **here, "step": step, "rank": rank, "fate": fate,
+                        **search, "step": step, "rank": rank, "fate": fate,
                         "parent": ranks[tuple(ids[:-1])],
                         "word": words(ids[-1:])[0], "log_p": round(log_p, 2),
-                        "wins": "".join("01"[each] for each in on) if any(on) else "",
+                        "wins": "".join("01"[won] for won in on) if any(on) else "",
                         "greedy": ids == greedy[: step + 1],
                     })  # fmt: skip
     sentence = choices(
@@ -194,7 +194,7 @@ def beam_steps(
             ": datum.greedy ? 'greedy' : 'neither'"
         )
     )
-    place = {
+    position = {
         "x": alt.X("rank:Q", axis=None).scale(domain=(-0.55, 5.55), nice=False),
         "y": alt.Y("step:Q", title="step")
         .scale(domain=(steps + 0.4, -0.2), nice=False)
@@ -212,13 +212,13 @@ def beam_steps(
     box = "M-0.76,-0.48H0.76V0.48H-0.76Z"
     tree_chart = alt.layer(
         tree_.mark_rule().encode(
-            **place, x2="parent", y2="before", stroke=way, strokeWidth=thick
+            **position, x2="parent", y2="before", stroke=way, strokeWidth=thick
         ),
         tree_.mark_point(shape=box, size=4200, opacity=1, filled=True).encode(
-            fates, **place
+            fates, **position
         ),
         tree_.mark_text(lineBreak="\n", dy=-5, fontSize=11, color="black").encode(
-            **place, text="says:N"
+            **position, text="says:N"
         ),
         width=320,
         height=46 * (steps + 1),
@@ -227,7 +227,7 @@ def beam_steps(
             subtitle="green: to the best output; orange: greedy; dark: both",
         ),
     )
-    found = (
+    listed = (
         alt.Chart(alt.Data(values=outputs))
         .transform_filter(chosen)
         .transform_calculate(score="datum.log_p / pow((5 + datum.length) / 6, alpha)")
@@ -238,10 +238,10 @@ def beam_steps(
         .encode(alt.Y("rank:Q", axis=None).scale(domain=(4.6, 0.5), nice=False))
     )
     first = alt.condition("datum.rank == 1", alt.value(GREEN), alt.value("#555555"))
-    texts = found.mark_text(align="left", fontSize=12, limit=265).encode(
+    texts = listed.mark_text(align="left", fontSize=12, limit=265).encode(
         text="text:N", color=first, x=alt.value(44)
     )
-    scores = found.mark_text(align="right", fontSize=12, fontWeight="bold").encode(
+    scores = listed.mark_text(align="right", fontSize=12, fontWeight="bold").encode(
         text=alt.Text("score:Q", format=".2f"), color=first, x=alt.value(38)
     )
     outputs_chart = alt.layer(

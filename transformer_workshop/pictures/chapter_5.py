@@ -20,18 +20,18 @@ def error_rate_chart(
     The last entry of each layer is the mean over its heads.
     """
     alt = optional_import("altair")
-    found = [
+    measured = [
         {"word": word, "head": f"{i}.{head}", "rate": rate, "low": low, "high": high}
-        for word, each in rates.items()
-        for i, layer in enumerate(each.tolist())
+        for word, by_layer in rates.items()
+        for i, layer in enumerate(by_layer.tolist())
         for head, (rate, low, high) in zip(
             [*range(len(layer) - 1), "mean"], layer, strict=True
         )
     ]
-    levels = [{"is": name, "rate": each[0].item()} for name, each in guesses.items()]
+    levels = [{"is": name, "rate": rate[0].item()} for name, rate in guesses.items()]
     scale = alt.Scale(domain=(0.2, 0.95))
     height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
-    heads = alt.Chart(alt.Data(values=found)).encode(
+    heads = alt.Chart(alt.Data(values=measured)).encode(
         x=alt.X("head:N", title="layer.head").axis(labelAngle=0),
         y=height,
         color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
@@ -58,8 +58,8 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
     table = [
         {"panel": panel, "cut": cut, "share": round(share, 3), "which": min(i, 1)}
         for panel, shares in panels.items()
-        for cut, each in shares.items()
-        for i, share in enumerate(each.tolist())
+        for cut, of_sentences in shares.items()
+        for i, share in enumerate(of_sentences.tolist())
     ]
     base = alt.Chart(width=225, height=alt.Step(26)).encode(
         alt.X("share:Q", title="share of the first word").scale(domain=(0, 1)),

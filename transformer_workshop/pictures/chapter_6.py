@@ -139,7 +139,7 @@ def rotary_hands(query: float, key: float, d_k: int) -> altair.HConcatChart:
         ),
     )
     half = d_k // 2
-    alike = (
+    similarity = (
         alt.Chart(alt.sequence(0, 81 * half, as_="term"))
         .transform_calculate(
             distance=f"floor(datum.term / {half}) - 40", pair=f"datum.term % {half}"
@@ -154,7 +154,7 @@ def rotary_hands(query: float, key: float, d_k: int) -> altair.HConcatChart:
     across = across.scale(domain=(-40, 40), nice=False)
     score = alt.Y("score:Q", title="score").scale(domain=(-half / 2, half))
     curve = alt.layer(
-        alike.mark_line().encode(across, score),
+        similarity.mark_line().encode(across, score),
         here.mark_rule(color=ORANGE, strokeWidth=2).encode(across),
         width=300,
         height=220,

@@ -1,0 +1,165 @@
+"""The data of the charts: what is drawn is what was given, in the right place."""
+
+import io
+import math
+
+import altair
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from transformer_workshop import pictures
+from transformer_workshop.pictures import (
+    appendices,
+    chapter_1,
+    chapter_2,
+    chapter_3,
+    chapter_4,
+    chapter_5,
+    chapter_6,
+    controls,
+)
+
+
+def tables(specification):
+    """Return all tables of a chart's data, the largest first."""
+    if isinstance(specification, dict):
+        own = specification.get("datasets", {}).values()
+        values = specification.get("data", {})
+        own = [*own, *([values["values"]] if "values" in values else [])]
+        inner = specification.values()
+    else:
+        own, inner = [], specification if isinstance(specification, list) else []
+    rows = [*own, *(table for part in inner for table in tables(part))]
+    return sorted(rows, key=len, reverse=True)
+
+
+def test_an_arc_leads_from_the_word_it_hears_to_the_query():
+    chart = chapter_1.arcs({"The dog saw it.": {"dog": 0.75}}).to_dict()
+    arc, words = tables(chart)[:2]
+    center = {row["word"]: row["x"] for row in words}
+    assert arc[0]["x"] == pytest.approx(center["dog"])
+    assert arc[-1]["x"] == pytest.approx(center["it."], abs=6)  # without its period
+    assert max(row["y"] for row in arc) > arc[0]["y"] == pytest.approx(arc[-1]["y"])
+
+
+def test_a_map_has_queries_as_rows():
+    weights = torch.tensor([[0.1, 0.9, 0.0], [0.3, 0.2, 0.5]])
+    [cells] = tables(chapter_1.attention_maps({"": weights}, "q", "k").to_dict())
+    drawn = {(cell["row"], cell["column"]): cell["weight"] for cell in cells}
+    assert drawn[0, 1] == 0.9 and drawn[1, 2] == 0.5 and len(drawn) == 6
+
+
+def test_the_copying_runs_are_compared_with_a_uniform_guess_among_ten():
+    runs = pd.DataFrame({"run": "a", "epoch": [1, 2], "NLL": [3, 1], "exact": [0, 1]})
+    left, _ = chapter_2.copying_chart(runs, "").to_dict()["hconcat"]
+    assert left["layer"][0]["encoding"]["y"]["datum"] == pytest.approx(math.log(10))
+
+
+def test_a_row_of_the_diagonal_predicts_the_position_after_the_one_it_reads():
+    attention = pd.Series({3: torch.eye(9, 10)})
+    [cells] = tables(chapter_2.diagonal_chart(attention, [3]).to_dict())
+    hits = [(cell["target"], cell["source"]) for cell in cells if cell["weight"]]
+    assert hits == [(row + 2, row + 1) for row in range(9)]
+
+
+def test_batches_are_padded_to_their_own_longest_row_and_do_not_overlap():
+    groups = {"drawn": [[0, 1], [2, 3]]}
+    chart = chapter_3.batching_chart([3, 5, 2, 7], groups, 9)
+    [bars] = tables(chart.to_dict())
+    padding = [bar for bar in bars if bar["positions"] == "padding"]
+    assert [bar["to"] for bar in padding] == [9, 9, 9, 9, 5, 5, 7, 7]
+    assert [bar["row"] for bar in padding] == [0, 1, 4, 5] * 2
+
+
+def test_what_is_cached_is_not_computed_again():
+    chart = chapter_4.recomputation_chart({"cached": [1, 1, 1], "plain": [1, 2, 3]})
+    [cells] = tables(chart.to_dict())
+    kinds = {name: [c["computed"] for c in cells if c["decoder"] == name]
+             for name in ("cached", "plain")}  # fmt: skip
+    read = "read from the cache"
+    assert kinds["cached"] == ["new", read, "new", read, read, "new"]
+    assert kinds["plain"] == ["new", "again", "new", "again", "again", "new"]
+
+
+def test_the_average_of_losses_is_that_of_the_averaged_epochs():
+    chart = chapter_4.averaging_chart({1: 9.0, 2: 4.0, 3: 2.0}, [2, 3], 2.5).to_dict()
+    labels = {row["label"]: row["loss"] for table in tables(chart) for row in table
+              if "label" in row}  # fmt: skip
+    assert labels["average loss of these five"] == 3.0
+    assert labels["loss of the averaged weights"] == 2.5
+
+
+def test_error_rates_keep_their_intervals_and_the_mean_comes_last():
+    rates = torch.tensor([[[0.5, 0.4, 0.7], [0.6, 0.5, 0.65]]])
+    chart = chapter_5.error_rate_chart({"read": rates}, {"guess": torch.ones(3)})
+    rows, _ = sorted(tables(chart.to_dict()), key=len, reverse=True)[:2]
+    assert [row["head"] for row in rows] == ["0.0", "0.mean"]
+    for row in rows:
+        assert row["low"] < row["rate"] < row["high"]
+
+
+def test_the_first_share_of_a_cut_is_that_of_the_texts_sentence():
+    chart = chapter_5.cuts_chart({"zu": {"none": torch.tensor([0.9, 0.1, 0.2])}})
+    [rows] = tables(chart.to_dict())
+    assert [(row["which"], row["share"]) for row in rows] == [
+        (0, 0.9), (1, 0.1), (1, 0.2)
+    ]  # fmt: skip
+
+
+def test_samples_are_shares_between_their_seeds_extremes():
+    def dials(possible, new):
+        temperature = {"dial": "temperature 0.5", "possible": possible}
+        return {"dials": [temperature | {"possible, new, distinct": new}]}
+
+    results = {"runs": [dials(90, 20), dials(80, 30)]}
+    [rows] = tables(chapter_6.dials_chart(results).to_dict())
+    numbers = [[row[key] for key in ("low", "share", "high")] for row in rows]
+    assert numbers == [[0.8, pytest.approx(0.85), 0.9], [0.2, 0.25, 0.3]]
+
+
+def test_thresholds_and_kinds_are_percentages():
+    counted = {"count": 1, "of": 4}
+    groups = "all captions", "bad sentences", "good sentences", "bad captions"
+    chart = appendices.threshold_chart([dict.fromkeys(groups, counted)])
+    [rows] = tables(chart.to_dict())
+    assert {row["flagged"] for row in rows} == {row["captions"] for row in rows} == {25}
+    kinds = {
+        name: {"preferred": {"count": count, "of": 20, "interval": [0, 100]}}
+        for name, count in (("hard", 12), ("easy", 19))
+    }
+    chart = appendices.grammar_chart(kinds).to_dict()
+    rows = tables(chart)[0]
+    assert {row["kind"]: row["right"] for row in rows} == {"hard": 60, "easy": 95}
+    sorts = {tuple(layer["encoding"]["y"]["sort"]) for layer in chart["layer"]
+             if "sort" in layer["encoding"].get("y", {})}  # fmt: skip
+    assert sorts == {("easy", "hard")}
+
+
+def test_controls_have_the_ends_and_labels_they_were_given():
+    bind = controls.slider("a", "b", 1, 0, 3, 0.5).param.to_dict()["bind"]
+    assert (bind["min"], bind["max"], bind["step"]) == (0, 3, 0.5)
+    bind = controls.choices("a", "b", 0, [0, 1], labels=["x", "y"])
+    bind = bind.param.to_dict()["bind"]
+    assert bind["options"] == [0, 1] and bind["labels"] == ["x", "y"]
+
+
+def test_the_theme_and_the_renderer_are_in_use():
+    before, renderer = altair.theme.active, altair.renderers.active
+    try:
+        pictures.use_charts()
+        config = altair.Chart(altair.Data(values=[{}])).mark_bar().to_dict()["config"]
+        assert config["mark"]["color"] == pictures.CHART_COLORS[0]
+        assert altair.renderers.active == "annotated_transformer"
+    finally:
+        altair.theme.enable(before)
+        altair.renderers.enable(renderer)
+
+
+def test_a_picture_keeps_256_colors():
+    many = Image.linear_gradient("L").convert("RGB")
+    png = io.BytesIO()
+    many.save(png, "PNG")
+    packed = Image.open(io.BytesIO(pictures._with_palette(png.getvalue())))
+    assert packed.size == many.size and len(packed.getcolors()) > 200
