@@ -2,9 +2,10 @@
 
     python benchmarks/trust.py [--model FOLDER …]  (default: both of Multi30k)
 
-Translates the sentences of data/trust and Multi30k's validation split as `translate`
-does, and compares the confidence of each translation with its label and with the
-threshold in the model's confidence.json. The labels belong to one model's outputs: if
+Translates the sentences and scenes of data/trust and Multi30k's validation split as
+`translate` does, and compares the confidence of each translation with its label and
+with the threshold in the model's confidence.json. A translation is flagged if it is
+below the threshold or has a fault. The labels belong to one model's outputs: if
 an output has changed, the program says so and stops. Intervals are 95 % Wilson
 intervals.
 """
@@ -26,6 +27,7 @@ from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.translator import Translation, load_threshold, load_translator
 
 FOLDER = at.project_folder()
+GROUPS = "sentences", "scenes", "captions"
 SHARES = [0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]
 
 
@@ -36,14 +38,16 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def labeled(
-    model: str, sentences: list[Translation], captions: list[Translation]
+    model: str, translations: dict[str, list[Translation]]
 ) -> list[dict[str, Any]]:
     """Return group, half, label, and confidence of all labeled translations.
+
+    ``translations`` holds those of each of the GROUPS, by the numbers in its file.
 
     Raises DataError if an output is not the one that was labeled.
     """
     rows = []
-    for kind, outputs in (("sentences", sentences), ("captions", captions)):
+    for kind, outputs in translations.items():
         labels = table(f"{kind}.{model}.tsv")
         for row, label in zip(table(f"{kind}.tsv"), labels, strict=True):
             number = int(row["number"])
@@ -65,22 +69,30 @@ def labeled(
 def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """Return the threshold's result and the whole curve for one model."""
     translator = load_translator(folder, "cpu")
-    german = [row["german"] for row in table("sentences.tsv")]
     captions = translator.translations([src for src, _ in pairs])
-    rows = labeled(folder.name, translator.translations(german), captions)
+    own = {
+        kind: translator.translations([row["german"] for row in table(f"{kind}.tsv")])
+        for kind in GROUPS if kind != "captions"
+    }  # fmt: skip
+    rows = labeled(folder.name, {**own, "captions": captions})
     ranked = sorted(translation.confidence for translation in captions)
 
-    def flagged(threshold: float) -> dict[str, Any]:
-        held = [r for r in rows if r["half"] == "held-out"]
+    def flagged(threshold: float, half: str = "held-out") -> dict[str, Any]:
+        held = [r for r in rows if r["half"] == half]
         groups = {
             f"{label} {group}": [
                 bool(r["fault"]) or r["confidence"] < threshold for r in held
                 if (r["group"], r["label"]) == (group, label)
-            ] for group in ("sentences", "captions") for label in ("bad", "good")
+            ] for group in GROUPS for label in ("bad", "good")
         }  # fmt: skip
         return {
             "threshold": round(threshold, 4),
-            "all captions": share([confidence < threshold for confidence in ranked]),
+            "all captions": share(
+                [
+                    bool(fault) or confidence < threshold
+                    for _, confidence, fault in captions
+                ]
+            ),
             **{name: share(chosen) for name, chosen in groups.items()},
         }
 
@@ -91,6 +103,7 @@ def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
     return {
         "weights": fingerprint((folder / "model.safetensors").read_bytes()),
         "at the threshold": flagged(threshold),
+        "at the threshold, fit": flagged(threshold, "fit"),
         "curve": [flagged(ranked[int(s * len(ranked))]) for s in SHARES],
         "labeled": rows,
         "captions": [round(confidence, 3) for confidence in ranked],

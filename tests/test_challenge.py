@@ -159,6 +159,54 @@ def test_trust_sentences_are_sixteen_of_each_kind_in_two_halves():
     assert all(1 <= int(row["number"]) <= 1014 for row in captions)
 
 
+def test_half_of_the_scenes_are_negated_in_either_half():
+    rows = table("scenes.tsv")
+    assert [row["number"] for row in rows] == [str(i + 1) for i in range(20)]
+    counts = Counter((row["kind"], row["half"]) for row in rows)
+    assert len(counts) == 4 and set(counts.values()) == {5}
+    negative = r"\b(Niemand|[Kk]eine?|nichts?|ohne|nie|weder)\b"
+    for row in rows:
+        negated = row["kind"] == "negated"
+        assert bool(re.search(negative, row["german"])) == negated
+
+
+@each_model
+def test_flagged_translations_are_counted_as_they_are_stored(name):
+    model = read_json(FOLDER / "results/trust.json")["models"][name]
+    for where, half in (("", "held-out"), (", fit", "fit")):
+        counted = model[f"at the threshold{where}"]
+        for group in ("sentences", "scenes", "captions"):
+            for label in ("good", "bad"):
+                flags = [
+                    bool(row["fault"]) or row["confidence"] < counted["threshold"]
+                    for row in model["labeled"]
+                    if (row["group"], row["half"], row["label"]) == (group, half, label)
+                ]
+                found = counted[f"{label} {group}"]
+                assert (found["count"], found["of"]) == (sum(flags), len(flags))
+
+
+def test_pages_say_how_many_translations_are_flagged():
+    models = read_json(FOLDER / "results/trust.json")["models"]
+
+    def flagged(name, group, half=""):
+        found = models[name][f"at the threshold{half}"][group]
+        return found["count"], found["of"]
+
+    readme = " ".join((FOLDER / "README.md").read_text("utf-8").split())
+    count, total = flagged("multi30k-2026", "bad sentences")
+    assert f"Of {total} such translations that were labeled bad" in readme
+    assert f"`translate` warns about {count};" in readme
+    card = " ".join((FOLDER / "data/trust/README.md").read_text("utf-8").split())
+    for name in models:
+        cells = [
+            "{} of {}".format(*flagged(name, f"{label} {group}", half))
+            for group, half in (("sentences", ""), ("scenes", ", fit"), ("scenes", ""))
+            for label in ("bad", "good")
+        ]
+        assert f"| {name} | {' | '.join(cells)} |" in card
+
+
 @each_model
 @pytest.mark.parametrize("part", ["sentences", "captions"])
 def test_labels_are_complete_and_the_readme_counts_them(part, name):
@@ -182,3 +230,6 @@ def test_labeled_translations_are_those_of_the_model(name):
     sources = [row["german"] for row in table("sentences.tsv")][some]
     labeled = [row["output"] for row in table(f"sentences.{name}.tsv")][some]
     assert translator.translate(sources) == labeled
+    scenes = [row["german"] for row in table("scenes.tsv")]
+    labeled = [row["output"] for row in table(f"scenes.{name}.tsv")]
+    assert translator.translate(scenes) == labeled

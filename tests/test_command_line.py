@@ -227,6 +227,21 @@ def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capf
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_finished_run_in_a_read_only_folder_says_so(model, capfd, monkeypatch):
+    def refuse(folder):
+        raise at.DataError(folder, "can't be written", "Choose another folder.")
+
+    monkeypatch.setattr(commands, "claim_folder", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    train(*small_run(model.parent, "--epochs", "2"))
+    assert "finished" in capfd.readouterr().err
+    deeper = small_run(model.parent, "--epochs", "2", "--N", "2")
+    assert "N (1 there, 2 now)" in refused(capfd, "train", *deeper)
+    for more in (["--epochs", "3"], ["--epochs", "2", "--restart"]):
+        again = small_run(model.parent, *more)
+        assert "can't be written" in refused(capfd, "train", *again)
+
+
 @pytest.mark.parametrize(
     ("flag", "wrong"),
     [("--train-src", "no.de"), ("--valid-src", "no.de"), ("--bpe-size", "3"),
@@ -375,6 +390,15 @@ def test_respelling(model):
 def test_no_umlaut_appears_where_none_belongs(sentence):
     found = respell(sentence, load_text(MODULE.parent / DEFAULT_MODEL))
     assert found.lower() == sentence.lower()
+
+
+@pytest.mark.parametrize("model", ["models/multi30k", DEFAULT_MODEL])
+def test_a_name_gets_its_capital_inside_a_line_of_capitals(model):
+    text = load_text(MODULE.parent / model)
+    line = "Ein Hund und Michael spielen mit Anna."
+    assert respell(line.upper(), text) == line
+    assert "Michael" in respell(line.lower(), text)
+    assert "michael" in respell(line.upper(), text, "xx")  # by frequency
 
 
 def test_words_that_are_known_stay():

@@ -30,7 +30,12 @@ from transformer_workshop.corpora import (
 )
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
-from transformer_workshop.settings import SCALES, choose_config, scale_for
+from transformer_workshop.settings import (
+    DEFAULT_MODEL,
+    SCALES,
+    choose_config,
+    scale_for,
+)
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.tables import stream_text
 from transformer_workshop.terminal import main
@@ -375,6 +380,12 @@ def small():
     return load_translator("models/captions", "cpu")
 
 
+@pytest.fixture(scope="module")
+def default():
+    """Return the model of Multi30k that `translate` uses."""
+    return load_translator(DEFAULT_MODEL, "cpu")
+
+
 def test_wrong_calls_are_answered_in_words(small):
     ids = torch.ones(2, 4, dtype=torch.long)
     batch = at.data_gen(11, 2, 1)
@@ -429,6 +440,36 @@ def test_faults_need_no_threshold(small, source, output, fault):
     found = unsure.fault([at.START, *source, at.END], output)
     assert (fault in found) if fault else not found
     assert bool(unsure.doubt(1.0, found)) == bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("Niemand sitzt auf der Bank.", "Native Americans sit on the bench.", True),
+        ("NIEMAND SITZT.", "A man is sitting.", True),
+        ("Keinem Hund gefällt das.", "A dog likes that.", True),
+        ("Er kommt nie.", "He is coming at night.", True),
+        ("Niemand sitzt auf der Bank.", "No one is sitting on the bench.", False),
+        ("Ein Mann ohne Hemd.", "A shirtless man.", False),
+        ("Er hat keine Schuhe an.", "He is barefoot.", False),
+        ("Das ist nicht gut.", "That isn't good.", False),
+        ("Das ist nicht gut.", "That isn’t good.", False),
+        ("Das geht nicht.", "That cannot work.", False),
+        ("Eine Nichte sitzt im Kino.", "A niece is at the movies.", False),
+        ("Sie neigt sich nieder.", "She bends down.", False),
+        ("Ein Mann sitzt.", "No man is sitting.", False),  # an invented one
+    ],
+)
+def test_a_lost_negation_is_a_fault_from_german_to_english(
+    default, source, output, lost
+):  # fmt: skip
+    text, config = default.text, default.config
+    src = text.encode(source)
+    ids = text.vocab_tgt(text.tokenizer_tgt.tokenize(output))
+    assert ("negation" in default.fault(src, ids)) == lost
+    for other in ({"source_language": "fr"}, {"dataset": "files"}):
+        elsewhere = replace(default, config=replace(config, **other))
+        assert elsewhere.fault(src, ids) == ""
 
 
 RUNAWAYS = """Setzen Sie sich doch bitte.

@@ -102,14 +102,16 @@ def train_command(arguments: Namespace) -> int:
         config = dataclasses.replace(
             load_config(folder), **{"run_dir": str(folder)} | given
         )
+    if begun and not os.access(folder, os.W_OK):  # nobody can train or claim it
+        starts_so_far(config)  # an error if they are another configuration's
+        if _is_done(config):
+            return 0
     fits = not (begun or arguments.config) and config.dataset == "files"
     claim = nullcontext() if arguments.dry_run else claim_folder(folder)
     try:
         with raise_on_signal(), claim:
             starts = starts_so_far(config, restart)
-            if not restart and is_finished(config):
-                do = f"`translate --model {folder}` uses it; --restart starts over."
-                log(f"{folder}: this run is finished. {do}")
+            if not restart and _is_done(config):
                 return 0
             setup = set_up(config, starts, given=given if fits else None)
             if arguments.dry_run:
@@ -120,6 +122,15 @@ def train_command(arguments: Namespace) -> int:
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     log(f"The model is in {folder}. `translate --model {folder}` uses it.")
     return 0
+
+
+def _is_done(config: TrainingConfig) -> bool:
+    """Return whether a configuration's run is finished, and say so if it is."""
+    if not is_finished(config):
+        return False
+    do = f"`translate --model {config.run_dir}` uses it; --restart starts over."
+    log(f"{Path(config.run_dir)}: this run is finished. {do}")
+    return True
 
 
 def prepare_command(arguments: Namespace) -> int:

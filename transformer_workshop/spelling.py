@@ -112,7 +112,8 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
     umlauts and ß that were typed as ae, oe, ue, and ss come back. Words that the
     vocabulary knows as they are stay so, but for the first one's capital, and so does a
     sentence that consists of them. (Only the case of subwords in a sentence that is all
-    capitals, or has none, goes by their frequency: they can be part of anything.)
+    capitals, or has none, is open: they can be part of anything. Of two cases with as
+    many subwords, the more frequent is taken, in German the capital.)
     """
     tokenizer, words = text.tokenizer_src, re.findall(_WORD, sentence)
     whole = not isinstance(tokenizer, BytePairEncoding)  # a token is a whole word
@@ -120,7 +121,9 @@ def respell(sentence: str, text: Text, language: str = "de") -> str:
 
     def cost(word: str) -> tuple[int, int, int]:
         ids = text.vocab_src(tokenizer.tokenize(word))
-        return ids.count(UNK), len(ids), ids[0]  # frequent tokens have low ids
+        rare = len(ids) > 1 and language == "de"  # most often a noun or a name
+        rank = 0 if rare and word.istitle() else ids[0]  # frequent ones have low ids
+        return ids.count(UNK), len(ids), rank
 
     def is_known(word: str) -> bool:
         unknown, tokens, _ = cost(word)

@@ -168,6 +168,17 @@ def _repeats(tokens: Sequence) -> bool:
     return False
 
 
+# Words that negate in German, and what can stand for them in English
+_NEGATIVES = re.compile(
+    r"\b(kein\w*|nichts?|nie|niemals|niemand\w*|nirgend\w*|ohne|weder)\b", re.I
+)
+_NEGATIVES_IN_ENGLISH = re.compile(
+    r"\b(not?|none|nobody|nothing|nowhere|never|neither|nor|cannot|without)\b"
+    r"|n['’]t\b|less\b|\bbare",  # isn't, shirtless, barefoot
+    re.I,
+)
+
+
 @dataclasses.dataclass
 class Translator:
     """A model and its text: sentences in, translations out."""
@@ -273,7 +284,22 @@ class Translator:
         if 0 < self.config.longest < len(src) - 2:
             usual = f"training sentences have {self.config.longest} at most"
             return f"its source has {len(src) - 2} tokens, {usual}"
+        if self.loses_negation(src, output):
+            return "a negation of the source is missing from it"
         return ""
+
+    def loses_negation(self, src: Sequence[int], output: Sequence[int]) -> bool:
+        """Return whether the German src has a negative word, the English output none.
+
+        False for a model of other languages, or of unknown ones.
+        """
+        if self.config.dataset == "files" or self.language != "de":
+            return False
+        tokens = self.text.vocab_src.tokens(src)
+        source = self.text.tokenizer_src.detokenize(tokens)
+        if not _NEGATIVES.search(source):
+            return False
+        return not _NEGATIVES_IN_ENGLISH.search(self.text.decode(output))
 
     def doubt(self, confidence: float, fault: str = "") -> str | None:
         """Return why not to rely on a translation, or None if there is no reason."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def threshold_chart(curve: list[dict[str, dict[str, float]]]) -> altair.Chart:
-    """Draw the share of labeled translations below each threshold of the confidence.
+    """Draw the share of labeled translations flagged at each threshold.
 
     Columns: translations (a line), captions and flagged (percent); from trust.json.
     """
@@ -29,12 +29,12 @@ def threshold_chart(curve: list[dict[str, dict[str, float]]]) -> altair.Chart:
         for point in curve
         for group in ("bad sentences", "good sentences", "bad captions")
     )
-    title = "Where to draw the line? Labeled translations below each threshold"
+    title = "Where to draw the line? Labeled translations flagged at each threshold"
     return (
         alt.Chart(points, title=title, width=520, height=220)
         .mark_line(point=True)
         .encode(
-            alt.X("captions:Q", title="% of all validation captions below it"),
+            alt.X("captions:Q", title="% of all validation captions flagged"),
             alt.Y("flagged:Q", title="% of the group below it"),
             alt.Color("translations:N", title=None).legend(orient="top"),
         )
