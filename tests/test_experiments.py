@@ -291,9 +291,10 @@ def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
         "old": {0.1: records(10, 2.0, 5.0, 5.1, 5.2), 0.2: records(10, 2.0, 6.0)},
         "new": {0.1: records(15, 3.0, 4.0), 0.2: records(15, 3.0, 3.0, 3.1, 3.2)},
     }
-    said = str(Experiment("nats", range(3), results))
-    assert said.startswith("new: -2 nats against old (95 % from -2.")
-    assert ": better. It has +5 parameters, and an update takes +50% CPU time." in said
+    said = str(Experiment("nats", range(3), results, updates=9))
+    assert said.startswith("new: 3.100 nats, old: 5.100 (-2.000, 95 % from -2.226 to")
+    assert "): new is better after 9 updates, from 3 seeds. It has +5 param" in said
+    assert "an update takes about 50 % more CPU time." in said
     assert "best rate of new is the highest that was tried." in said
     assert "best rate of old is the lowest that was tried." in said
 
@@ -325,8 +326,11 @@ def test_the_chart_draws_intervals_and_names_variants_at_their_last_rate():
         {"variant": "a"},
         {"variant": "b", "difference": 2.0, "from": 1.0, "to": 3.0},
     ]
-    chart = experiment_chart(losses, rows, "nats").to_dict()
+    other = {"a": {0.2: 2.1}, "b": {0.4: None}}
+    chart = experiment_chart([losses, other], rows, "nats").to_dict()
     left, right = chart["hconcat"]
+    dots = left["layer"][-1]["data"]["values"]
+    assert dots == [{"variant": "a", "rate": 0.2, "loss": 2.1}]
     [names] = [x for x in left["layer"] if x["mark"]["type"] == "text"]
     ends = {row["variant"]: row["rate"] for row in names["data"]["values"]}
     assert ends == {"a": 0.2, "b": 0.4}

@@ -743,9 +743,13 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
 def test_checks_and_lists_follow_from_the_exercises(tree):
     """Students' checks hold no wrong answer; a list that differs is noticed."""
     title = "### Exercise 1.1 · Twice\n\n*Recall · 5 minutes · level 1*\n"
+    cell = 'from exercise_checks import check\n\nanswer = 3\ncheck("1.1", answer)\n'
+    cell = f'```python tags=["exercise"]\n{cell}```\n'
     table = "| exercise | level |\n|---|---|\n"
     with open(tree / ONE, "a") as chapter:
-        chapter.write(f"\n\n## 1.7 Numbers\n\n{title}\n## 1.8 Exercises\n\n{table}")
+        chapter.write(
+            f"\n\n## 1.7 Numbers\n\n{title}\n{cell}\n## 1.8 Exercises\n\n{table}"
+        )
     (tree / "TEACHING.md").write_text(f"{table}\nThe end.\n")
     folder = tree / "notebooks/exercises"
     folder.mkdir()

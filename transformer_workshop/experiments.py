@@ -266,8 +266,9 @@ class Experiment:
         costs = row["ms per update"] / baseline["ms per update"] - 1
         more = row["parameters"] - baseline["parameters"]
         size = f"{more:+,} parameters" if more else "as many parameters"
-        time = "as much" if abs(costs) < 0.1 else f"{costs:+.0%}"
-        text += f" It has {size}, and an update takes about {time} CPU time."
+        percent = f"{100 * abs(costs):.0f} % {'more' if costs > 0 else 'less'}"
+        spent = "as much" if abs(costs) < 0.1 else percent
+        text += f" It has {size}, and an update takes about {spent} CPU time."
         for variant in (name, reference):
             rates = sorted(self.results[variant])
             if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
