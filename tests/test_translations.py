@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from chapters import Refused, pair
 from links import dead
-from translations import Language, bare, cells, digest, folders
+from translations import WHOLE, Language, bare, cells, digest, folders
 
 WORDS = "font = ''\nsame = []\n[charts]\n[figures]\n[code]\n"
 NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\n"
@@ -205,6 +205,16 @@ def test_an_edited_sentence_makes_one_cell_stale_until_its_mark_is_renewed(book)
     book.edit(f"{old}, now {new}", new, german=True)
     assert book.update() == []
     assert "VERALTET" not in book.text()
+
+
+def test_a_page_that_is_to_stay_whole_stays(book):
+    """A chapter may wait, as it was, until its new English is translated."""
+    path = book.german / "01_one.md"
+    path.write_text(path.read_text().replace("\n\n", f"\n\n> {WHOLE}\n\n", 1))
+    before = book.text(), pair(path).read_text()
+    book.edit("The end", "Something new.\n\n```python\nx + 2\n```\n\nThe end")
+    assert book.update() == ["stays"]
+    assert (book.text(), pair(path).read_text()) == before
 
 
 def test_a_sentence_that_is_as_before_is_not_stale(book):

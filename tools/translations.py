@@ -41,6 +41,7 @@ MARK = re.compile(
     r"<!-- en: (?P<old>[0-9a-f]{8})"
     r"(, (?P<state>now|untranslated) (?P<new>[0-9a-f]{8}))? -->"
 )
+WHOLE = "<!-- whole -->"  # a page with it stays as it is
 NOTE = re.compile(r"\n* *> [^\n]*<!-- note -->\n*")
 ENTRY = "- **"
 UNCHANGED = {  # beside links; comments in a listing can be translated
@@ -142,6 +143,13 @@ class Page:
             if cell.cell_type == "markdown" and cell.source.strip():
                 yield number, cell.source, self.ours.get(number)
 
+    def by_number(self) -> dict[str, str]:
+        """Return what ``headings`` does, for a page of an earlier English one."""
+        ours = {_kind(t): t for t in titles(self.path.read_text(encoding="utf-8"))}
+        theirs = titles("\n\n".join(cell.source for cell in self.theirs))
+        found = {title: ours.get(_kind(title), title) for title in theirs}
+        return {anchor(a): anchor(b) for a, b in found.items() if _number(a)}
+
     def headings(self) -> dict[str, str]:
         """Return the translated anchor of every English one."""
         found = {}
@@ -152,6 +160,11 @@ class Page:
                 two = two[0], [known.get(_number(title), title) for title in two[0]]
             found |= {anchor(a): anchor(b) for a, b in zip(*two)}
         return found
+
+
+def _kind(title: str) -> tuple[bool, str]:
+    """Return whether a heading is an exercise's or a section's, and its number."""
+    return title[:1].isdigit(), _number(title)
 
 
 def _number(title: str) -> str:
@@ -255,8 +268,13 @@ class Language:
                 where = f"{folder.name}/{name}"
                 raise Refused(f"{where}: no English page has this name; rename it")
             self.pages[english] = aligned(path, english, self.words)
+        paths = [page.path for page in self.pages.values()]
+        self.whole = {p for p in paths if WHOLE in p.read_text(encoding="utf-8")}
         self.figures = self._figures()
         self.anchors = {page.english: page.headings() for page in self.pages.values()}
+        for page in self.pages.values():
+            if page.path in self.whole:
+                self.anchors[page.english] = page.by_number()
 
     def _figures(self) -> dict[Path, str]:
         """Return the figures that the pages show, with their words in the language."""
@@ -338,6 +356,8 @@ class Language:
         """
         found = dict(self.figures)
         for page in self.pages.values():
+            if page.path in self.whole:
+                continue
             texts = {i: self.source(page, *rest) for i, *rest in page.prose()}
             cells = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
             for number, cell in enumerate(cells):
@@ -381,8 +401,11 @@ class Language:
     def news(self) -> Iterator[str]:
         """Yield what a translator has to do; `files` comes first."""
         for page in self.pages.values():
+            name = f"{self.folder.name}/{page.path.name}"
+            if page.path in self.whole:
+                yield f"{name}: stays as it is as long as it has a line with {WHOLE}"
+                continue
             for text in page.lost:
-                name = f"{self.folder.name}/{page.path.name}"
                 yield f"{name}: no English cell has this text; left out:\n{text}"
             for number, source, ours in page.prose():
                 where = page.place(number, ours.text if ours else source)
