@@ -156,8 +156,8 @@ def test_the_zip_file_is_the_site(site):
     assert times == {(1980, 1, 1, 0, 0, 0)}  # the time of building leaves no trace
 
 
-def stored_charts(name: str) -> list[dict]:
-    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", 4).cells
+def stored_charts(name: str, folder: str = "notebooks") -> list[dict]:
+    cells = nbformat.read(ROOT / folder / f"{name}.ipynb", 4).cells
     outputs = [each for cell in cells for each in cell.get("outputs", [])]
     return [o.data[VEGA] for o in outputs if VEGA in o.get("data", {})]
 
@@ -302,7 +302,7 @@ def serious(page, contrast: bool = True) -> list:
     ]
 
 
-# A Chinese chapter has the formulas, charts, and programs of the English one.
+# A Chinese chapter has the formulas, charts, and programs of an English one.
 OF_EACH_KIND = [x for x in CHINESE_PAGES if "/0" not in x or "/01" in x or "/05" in x]
 
 
@@ -316,7 +316,8 @@ def test_a_page_on_a_wide_screen_and_on_a_phone_in_the_dark(visit, name):
     notebook = name.removeprefix("zh/").removeprefix("notebooks/")
     charts = 2 * (notebook == "index")
     if notebook in CHAPTERS:
-        charts = len(stored_charts(notebook))
+        folder = "notebooks-zh" if name.startswith("zh/") else "notebooks"
+        charts = len(stored_charts(notebook, folder))
     if name.startswith("teaching/lectures/"):
         charts = (ROOT / f"{name}.md").read_text(encoding="utf-8").count("\n@chart ")
     assert page.locator(".chart .drawn svg").count() == charts
