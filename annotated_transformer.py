@@ -381,9 +381,9 @@ class PositionalEncoding(nn.Module):
         if d_model % 2:
             raise ValueError(f"d_model={d_model} is odd; sine and cosine come in pairs")
         self.dropout = nn.Dropout(dropout)
-        numbers = torch.arange(max_len + d_model, dtype=torch.float32, device="cpu")
-        position = numbers[:max_len].unsqueeze(1)  # (max_len, 1)
-        angle = position / 10000 ** (numbers[:d_model:2] / d_model)
+        position = torch.arange(max_len, dtype=torch.float32, device="cpu")
+        even = torch.arange(0, d_model, 2, dtype=torch.float32, device="cpu")
+        angle = position.unsqueeze(1) / 10000 ** (even / d_model)
         waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # side by side
         self.pe = waves.flatten(1).unsqueeze(0)  # (1, max_len, d_model)
 

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.comparison import compare
+from transformer_workshop.comparison import RESAMPLES, SEED, compare
 from transformer_workshop.corpora import load_examples, load_pairs
 from transformer_workshop.files import read_json, write_atomically, write_json
 from transformer_workshop.machine import describe_environment
@@ -45,7 +45,6 @@ REFERENCE = dataclasses.replace(
 STEPS = 600  # updates of each training
 DECODED_TOKENS = 4000  # positions in a batch when translating
 ROUNDS = 20  # parts of a training run; the last few parts' weights are averaged
-RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 
 # name -> (group, what differs from the reference's configuration). Here, two keys mean:
 # share, the fraction of the training pairs; average, the number of rounds whose weights

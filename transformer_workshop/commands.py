@@ -23,8 +23,8 @@ from annotated_transformer import (
     UNK,
     DataError,
     decode_line,
+    optional_import,
     project_folder,
-    score,
 )
 from transformer_workshop.comparison import report
 from transformer_workshop.corpora import (
@@ -414,6 +414,7 @@ def compare_command(arguments: Namespace) -> int:
         raise DataError("compare", what, "Give sentences and their translations.")
     if len(pairs) < len(given):
         log(f"{len(given) - len(pairs)} of {len(given)} sentences are too long for one")
+    sacrebleu = optional_import("sacrebleu")
     sources, references = map(list, zip(*pairs, strict=True))
     both = [
         [one_line(text) for text in translator.translate(sources)]
@@ -423,8 +424,8 @@ def compare_command(arguments: Namespace) -> int:
     names = [str(folder) for folder in arguments.models]
     _print_result(report(names, pairs, both, tokenize, arguments.show))
     for translator, folder, lines in zip(translators, names, both, strict=True):
-        bleu = score(lines, references, tokenize)["bleu"]
-        _count_look(translator, Path(folder), pairs, bleu)
+        bleu = sacrebleu.corpus_bleu(lines, [references], tokenize=tokenize).score
+        _count_look(translator, Path(folder), pairs, round(bleu, 2))
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from annotated_transformer import optional_import
 
-_RESAMPLES, _SEED = 1000, 12345  # sacreBLEU's defaults
+RESAMPLES, SEED = 1000, 12345  # sacreBLEU's defaults
 
 
 def compare(
@@ -25,8 +25,8 @@ def compare(
     np, sacrebleu = optional_import("numpy"), optional_import("sacrebleu")
     metric = metric or sacrebleu.BLEU()
     name = metric.__class__.__name__.lower()
-    draws = np.random.default_rng(_SEED).choice(
-        len(references), size=(_RESAMPLES, len(references)), replace=True
+    draws = np.random.default_rng(SEED).choice(
+        len(references), size=(RESAMPLES, len(references)), replace=True
     )
     now, resampled = [], []
     for lines in (translations, other):
@@ -40,12 +40,12 @@ def compare(
     size = np.abs(apart)
     # at least: for two that are alike, p is 1
     by_chance = (size - size.mean() >= abs(difference)).sum().item()
-    cut = _RESAMPLES // 40
+    cut = RESAMPLES // 40
     result = {
         name: round(now[0].score, 2),
         "difference": round(difference, 2),
         "interval": [round(apart[i].item(), 2) for i in (cut, -cut - 1)],
-        "p": round((by_chance + 1) / (_RESAMPLES + 1), 4),
+        "p": round((by_chance + 1) / (RESAMPLES + 1), 4),
         "signature": str(metric.get_signature()),
     }
     if name == "bleu":

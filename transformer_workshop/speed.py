@@ -83,7 +83,8 @@ class LeanLabelSmoothing(LabelSmoothing):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Return the summed loss of log-probabilities x (rows, vocab).
 
-        target (rows) holds ids; rows whose target is padding contribute nothing.
+        They are finite; target (rows) holds ids, and rows whose target is padding
+        contribute nothing.
         """
         sure, rest = 1 - self.smoothing, self.smoothing / (x.size(1) - 2)
         padding = torch.full_like(target, self.padding_idx)
