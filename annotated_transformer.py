@@ -19,6 +19,7 @@ import math
 import os
 import random
 import re
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,8 +65,8 @@ _NAMES = [
     "optional_import", "WordTokenizer", "load_tokenizers", "Vocabulary",
     "build_vocabulary", "prepare_text", "gpu_report", "score",
     # 04_additional_components
-    "BytePairEncoding", "tie_weights", "CachedAttention", "DecoderCache",
-    "decode_step", "length_normalized", "BeamCache", "beam_search",
+    "BytePairEncoding", "tie_weights", "remembering", "decode_step",
+    "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
     "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
@@ -77,7 +78,7 @@ _NAMES = [
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
-    "draw_token", "generate", "sample",
+    "draw_token", "generate",
 ]
 # fmt: on
 
@@ -151,7 +152,7 @@ class MultiHeadedAttention(nn.Module):
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
         super().__init__()
-        if d_model % h:
+        if h < 1 or d_model % h:
             raise ValueError(
                 f"d_model={d_model} cannot be cut into h={h} heads of equal width"
             )
@@ -169,22 +170,12 @@ class MultiHeadedAttention(nn.Module):
 
         The mask is (B, 1, S) or (B, L, S), non-zero where attention is allowed.
         """
-        q, k, v = self.project(query, key, value)
-        x = self.attend(q, k, v, for_all_heads(mask))
-        return self.linears[3](self.join(x))  # (B, L, d_model)
-
-    def project(
-        self, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries (B, h, L, d_k), keys and values (B, h, S, d_k)."""
-        w_q, w_k, w_v, _ = self.linears
-        return self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend in all heads at once, and keep the weights: (B, h, L, d_k)."""
+        w_q, w_k, w_v, w_o = self.linears
+        q, k, v = self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
+        mask = for_all_heads(mask)
         x, weights = self.attention_function(q, k, v, mask, self.dropout)
         self.attn = None if weights is None else weights.detach()
-        return x
+        return w_o(self.join(x))  # (B, L, d_model)
 
     def split(self, x: Tensor) -> Tensor:
         """Split vectors (B, L, d_model) into heads (B, h, L, d_k)."""
@@ -273,17 +264,20 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Apply N encoder layers, and with pre-norm a final norm (section 3.1)."""
+    """Apply N layers, and with pre-norm a final norm (paper, section 3.1)."""
 
     def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
         super().__init__()
         self.layers = clones(layer, N)
         self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
+    def forward(self, x: Tensor, *others: Tensor | None) -> Tensor:
+        """Map x (B, S, d_model) to (B, S, d_model).
+
+        What else a layer reads is passed on to each: here, the mask (B, 1, S).
+        """
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, *others)
         return self.norm(x)
 
 
@@ -324,28 +318,11 @@ class DecoderLayer(nn.Module):
         return self.sublayer[2](x, self.feed_forward)
 
 
-class Decoder(nn.Module):
-    """Apply N decoder layers, and with pre-norm a final norm (section 3.1)."""
+class Decoder(Encoder):
+    """Apply N decoder layers to x (B, L, d_model), as an encoder does its own.
 
-    def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
-        super().__init__()
-        self.layers = clones(layer, N)
-        self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
-
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        src_mask: Tensor | None,
-        tgt_mask: Tensor | None,
-    ) -> Tensor:
-        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model).
-
-        src_mask is (B, 1, S), tgt_mask (B, L, L).
-        """
-        for layer in self.layers:
-            x = layer(x, memory, src_mask, tgt_mask)
-        return self.norm(x)
+    The others are memory (B, S, d_model), src_mask (B, 1, S) and tgt_mask (B, L, L).
+    """
 
 
 class Embeddings(nn.Module):
@@ -1348,65 +1325,53 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
         model.generator.proj.weight = tgt.weight
 
 
-class CachedAttention(nn.Module):
-    """Attend as the module ``attn`` does, to keys and values that are kept.
+@contextmanager
+def remembering(decoder: Any) -> Iterator[dict[nn.Module, Tensor]]:
+    """Let a decoder's attentions keep their keys and values inside the block.
 
-    ``keys`` and ``values`` are (B, h, S, d_k), at first those of x (B, S, d_model);
-    each call adds those of its new positions. ``mask`` is (B, 1, 1, S), and holds
-    for calls without a mask of their own.
+    Each call adds those of its new positions and attends to all of them. They are kept
+    as the linear maps return them, (B, S, d_model), in the dictionary of the block,
+    which other threads that use the decoder don't see. Raises ValueError if a layer
+    is used twice.
     """
+    stored: dict[nn.Module, Tensor] = {}
+    thread = threading.get_ident()
 
-    def __init__(self, attn: Any, x: Tensor, mask: Tensor | None = None):
-        super().__init__()
-        self.attn = copy.copy(attn)  # the same weights, in a module of our own
-        self.mask = mask
-        _, self.keys, self.values = attn.project(x, x, x)
+    def append(linear: nn.Module, inputs: Any, new: Tensor) -> Tensor | None:
+        if threading.get_ident() != thread:
+            return None  # leaves the output as it is
+        if linear in stored:
+            new = torch.cat([stored[linear], new], dim=1)
+        stored[linear] = new
+        return new
 
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
-        """Attend from query (B, L, d_model) to all that is kept: (B, L, d_model)."""
-        self.attn.start = self.keys.size(2)  # position, in self-attention (chapter 6)
-        q, k, v = self.attn.project(query, key, value)
-        self.keys = torch.cat([self.keys, k], dim=2)
-        self.values = torch.cat([self.values, v], dim=2)
-        mask = self.mask if mask is None else for_all_heads(mask)
-        x = self.attn.attend(q, self.keys, self.values, mask)
-        return self.attn.linears[3](self.attn.join(x))
-
-
-def _twin(module: Any) -> Any:
-    """Return a second module with the same parts, to exchange some of them."""
-    twin = copy.copy(module)
-    # copy.copy lets both share one dictionary of parts; the twin gets its own
-    twin._modules = dict(module._modules)
-    return twin
+    w_k_and_w_v = [
+        linear
+        for layer in decoder.layers
+        for attn in (layer.self_attn, layer.src_attn)
+        for linear in attn.linears[1:3]
+    ]
+    if len(set(w_k_and_w_v)) < len(w_k_and_w_v):
+        raise ValueError("a layer of the decoder is used twice; it needs two caches")
+    hooks = [linear.register_forward_hook(append) for linear in w_k_and_w_v]
+    try:
+        yield stored
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
-class DecoderCache:
-    """A decoder that computes the keys and values of each position only once.
+def decode_step(
+    model: EncoderDecoder, memory: Tensor, src_mask: Tensor | None, ys: Tensor
+) -> Tensor:
+    """Return log-probabilities (B, vocab) of what follows each of ys (B, L).
 
-    ``source`` and ``target`` hold each layer's cached attentions. The weights are
-    those of the model; the model itself stays as it is.
+    To be called for each L from 1 on, inside ``remembering(model.decoder)``.
     """
-
-    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
-        memory = model.encode(src, src_mask)
-        self.nothing = memory[:, :0]  # no position: (B, 0, d_model)
-        mask = for_all_heads(src_mask)
-        self.decoder = _twin(model.decoder)
-        self.decoder.layers = nn.ModuleList(map(_twin, self.decoder.layers))
-        for layer in self.decoder.layers:
-            layer.self_attn = CachedAttention(layer.self_attn, self.nothing)
-            layer.src_attn = CachedAttention(layer.src_attn, memory, mask)
-        self.target = [layer.self_attn for layer in self.decoder.layers]
-        self.source = [layer.src_attn for layer in self.decoder.layers]
-
-
-def decode_step(model: EncoderDecoder, cache: DecoderCache, ys: Tensor) -> Tensor:
-    """Return log-probabilities (B, vocab) of what follows each of ys (B, L)."""
-    x = model.tgt_embed(ys)[:, -1:]  # embedded at its position, and goes on alone
-    x = cache.decoder(x, cache.nothing, None, None)
+    if ys.size(1) > 1:
+        memory = memory[:, :0]
+    x = model.tgt_embed(ys)[:, -1:]  # (B, 1, d_model)
+    x = model.decoder(x, memory, src_mask, None)
     return model.generator(x[:, -1])
 
 
@@ -1415,113 +1380,34 @@ def length_normalized(log_p: float, length: int, alpha: float) -> float:
     return log_p / ((5 + length) / 6) ** alpha
 
 
-_Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
+Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
 
 
-class _Search:
-    """The beam search for one sentence, which begins in ``row`` of a cache."""
-
-    def __init__(
-        self, row: int, start: int, end: int, max_len: int, beam_size: int, alpha: float
-    ):
-        self.end = end
-        self.max_len = max_len
-        self.beam_size = beam_size
-        self.alpha = alpha
-        self.hypotheses: list[_Hypothesis] = [([start], 0.0, row)]
-        self.finished: list[tuple[float, list[int]]] = []  # (score, ids written)
-
-    def score(self, ids: list[int], log_p: float) -> float:
-        """Return log P over the length penalty for the words after the start symbol."""
-        return length_normalized(log_p, len(ids) - 1, self.alpha)
-
-    def take(self, candidates: Sequence[_Hypothesis]) -> None:
-        """Set aside those of the best candidates that end; go on with the others."""
-        for ids, log_p, _ in candidates[: self.beam_size]:
-            if ids[-1] == self.end:
-                self.finished.append((self.score(ids, log_p), ids[1:-1]))
-        others = [c for c in candidates if c[0][-1] != self.end]
-        self.hypotheses = others[: self.beam_size]
-
-    def is_over(self) -> bool:
-        """Return whether one of the two rules or the limit ends the search."""
-        ids, log_p, _ = self.hypotheses[0]  # the best unfinished one
-        now = self.score(ids, log_p)
-        longest = length_normalized(log_p, self.max_len - 1, self.alpha)
-        bound = max(now, longest)  # with a negative alpha, the longest scores lower
-        cannot_win = any(value >= bound for value, _ in self.finished)
-        ahead = sum(value >= now for value, _ in self.finished)
-        return cannot_win or ahead >= self.beam_size or len(ids) == self.max_len
-
-    def best(self) -> tuple[float, list[int]]:
-        """Return the best output, finished or cut off at this step: (score, ids)."""
-        ids, log_p, _ = self.hypotheses[0]
-        return max([*self.finished, (self.score(ids, log_p), ids[1:])])
+def score_of(hypothesis: Hypothesis, alpha: float) -> float:
+    """Return log P over the length penalty for the words after the start symbol."""
+    ids, log_p, _ = hypothesis
+    return length_normalized(log_p, len(ids) - 1, alpha)
 
 
-class _SharedSource(nn.Module):
-    """Cross-attention in which all hypotheses of a sentence query one source."""
+def is_over(
+    best: Hypothesis, scores: list[float], max_len: int, beam_size: int, alpha: float
+) -> bool:
+    """Return whether one of the two rules or the limit ends the search.
 
-    def __init__(self, attn: CachedAttention):
-        super().__init__()
-        self.attn = attn
-
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
-        """Attend from query (B · width, 1, d_model), those of a sentence in a row."""
-        x = query.view(len(key), -1, query.size(-1))  # (B, width, d_model)
-        return self.attn(x, key, value).view_as(query)
-
-
-class BeamCache(DecoderCache):
-    """A cache for beam search: ``width`` hypotheses for each sentence.
-
-    ``source`` has a row for each sentence, ``target`` one for each hypothesis:
-    (B · width, h, L, d_k), those of the first sentence first.
+    ``best`` is the best unfinished hypothesis, ``scores`` are those of the finished.
     """
-
-    def __init__(self, model: EncoderDecoder, src: Tensor, src_mask: Tensor):
-        super().__init__(model, src, src_mask)
-        for layer in self.decoder.layers:
-            layer.src_attn = _SharedSource(layer.src_attn)
-
-    def follow(self, rows: list[int]) -> None:
-        """Let hypothesis i continue what hypothesis ``rows[i]`` has stored."""
-        kept = torch.tensor(rows, device=self.nothing.device)
-        for attn in self.target:
-            attn.keys, attn.values = attn.keys[kept], attn.values[kept]
-
-    def keep(self, sentences: list[int]) -> None:
-        """Forget every source sentence but these."""
-        self.nothing = self.nothing[sentences]
-        for attn in self.source:
-            attn.keys, attn.values = attn.keys[sentences], attn.values[sentences]
-            attn.mask = attn.mask[sentences]
-
-
-def _extend_all(
-    model: EncoderDecoder, cache: BeamCache, searches: Sequence[_Search], beam_size: int
-) -> list[list[_Hypothesis]]:
-    """Return the candidates of each search, best first."""
-    rows = [hypothesis for s in searches for hypothesis in s.hypotheses]
-    ys = torch.tensor([ids for ids, _, _ in rows], device=cache.nothing.device)
-    log_p = decode_step(model, cache, ys)  # (B · width, vocab)
-    best = log_p.topk(min(beam_size + 1, log_p.size(1)))  # a tiny vocabulary has fewer
-    values, words = (x.tolist() for x in best)
-
-    width = len(rows) // len(searches)
-    candidates: list[list[_Hypothesis]] = [[] for _ in searches]
-    for row, (ids, total, _) in enumerate(rows):
-        for word, value in zip(words[row], values[row]):
-            candidates[row // width].append((ids + [word], total + value, row))
-    return [sorted(each, key=lambda c: c[1], reverse=True) for each in candidates]
+    now = score_of(best, alpha)
+    longest = length_normalized(best[1], max_len - 1, alpha)
+    bound = max(now, longest)  # with a negative alpha, the longest scores lower
+    cannot_win = any(score >= bound for score in scores)
+    ahead = sum(score >= now for score in scores)
+    return cannot_win or ahead >= beam_size or len(best[0]) == max_len
 
 
 def beam_search(
     model: EncoderDecoder,
     src: Tensor,
-    src_mask: Tensor,
+    src_mask: Tensor | None,
     max_len: int | Sequence[int],
     start_symbol: int,
     *,
@@ -1535,24 +1421,55 @@ def beam_search(
     ``max_len`` counts the start symbol; it may be a list with a number for each row.
     An output that has not ended there is cut and competes as it is.
     """
-    limits = [max_len] * len(src) if isinstance(max_len, int) else max_len
-    searches = [
-        _Search(row, start_symbol, end_symbol, limit, beam_size, length_penalty)
-        for row, limit in enumerate(limits)
-    ]
-    with in_mode(model, training=False), torch.inference_mode():
-        cache = BeamCache(model, src, src_mask)
-        running = searches
-        while going_on := [b for b, s in enumerate(running) if not s.is_over()]:
-            if len(going_on) < len(running):
-                cache.keep(going_on)
-            running = [running[b] for b in going_on]
-            cache.follow([row for s in running for _, _, row in s.hypotheses])
-            extended = _extend_all(model, cache, running, beam_size)
-            for s, candidates in zip(running, extended):
-                s.take(candidates)
-    best = [s.best() for s in searches]
-    return [(ids, value) for value, ids in best]
+    B = len(src)
+    limits = [max_len] * B if isinstance(max_len, int) else max_len
+    mask = torch.ones(B, 1, src.size(1)) if src_mask is None else src_mask
+    mask = mask.to(src.device).expand(B, -1, -1)
+    beams: list[list[Hypothesis]] = [[([start_symbol], 0.0, b)] for b in range(B)]
+    finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(B)]
+
+    def goes_on(b: int) -> bool:
+        scores = [score for score, _ in finished[b]]
+        return not is_over(beams[b][0], scores, limits[b], beam_size, length_penalty)
+
+    with (
+        in_mode(model, training=False),
+        torch.inference_mode(),
+        remembering(model.decoder) as stored,
+    ):
+        memory = model.encode(src, mask)
+        while running := list(filter(goes_on, range(B))):
+            rows = [(b, *hypothesis) for b in running for hypothesis in beams[b]]
+            # each hypothesis goes on with what the one before it has stored
+            kept = torch.tensor([row for *_, row in rows], device=src.device)
+            memory, mask = memory[kept], mask[kept]
+            for linear in stored:
+                stored[linear] = stored[linear][kept]
+
+            ys = torch.tensor([ids for _, ids, _, _ in rows], device=src.device)
+            log_p = decode_step(model, memory, mask, ys)  # (rows, vocab)
+            best = log_p.topk(min(beam_size + 1, log_p.size(1)))
+            values, words = best.values.tolist(), best.indices.tolist()
+            candidates: dict[int, list[Hypothesis]] = {b: [] for b in running}
+            for row, (b, ids, total, _) in enumerate(rows):
+                for word, value in zip(words[row], values[row]):
+                    candidates[b].append(([*ids, word], total + value, row))
+
+            for b, offers in candidates.items():
+                offers.sort(key=lambda hypothesis: hypothesis[1], reverse=True)
+                for offer in offers[:beam_size]:
+                    if offer[0][-1] == end_symbol:
+                        score = score_of(offer, length_penalty)
+                        finished[b].append((score, offer[0][1:-1]))
+                others = [offer for offer in offers if offer[0][-1] != end_symbol]
+                beams[b] = others[:beam_size]
+
+    outputs = []
+    for b, (unfinished, *_) in enumerate(beams):
+        cut = score_of(unfinished, length_penalty), unfinished[0][1:]
+        score, ids = max([*finished[b], cut])
+        outputs.append((ids, score))
+    return outputs
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
@@ -1605,7 +1522,9 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
 
     Afterwards every module calls the function it called before.
     """
-    modules = [m for m in model.modules() if isinstance(m, MultiHeadedAttention)]
+    modules: list[Any] = [
+        m for m in model.modules() if hasattr(m, "attention_function")
+    ]
     before = [module.attention_function for module in modules]
     for module in modules:
         module.attention_function = attention
@@ -1911,7 +1830,8 @@ def guessed_links(gold: Tensor) -> dict[str, Tensor]:
 class RMSNorm(nn.Module):
     """Divide each vector (…, features) by its root mean square, then scale it.
 
-    Zhang and Sennrich (2019), equation 4. ``weight`` (features) is learned.
+    Zhang and Sennrich (2019), equation 4. ``weight`` (features) is learned. Squares
+    are summed in 32 bits or more, however short the numbers of x are.
     """
 
     def __init__(self, features: int, eps: float = 1e-6):
@@ -1920,8 +1840,9 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        mean_square = x.square().mean(dim=-1, keepdim=True)
-        return x / (mean_square + self.eps).sqrt() * self.weight
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        mean_square = wide.square().mean(dim=-1, keepdim=True)
+        return (wide / (mean_square + self.eps).sqrt()).type_as(x) * self.weight
 
 
 class RotaryEmbedding(nn.Module):
@@ -1962,61 +1883,96 @@ class SwiGLU(nn.Module):
         return self.w_2(self.dropout(F.silu(self.gate(x)) * self.w_1(x)))
 
 
-class GroupedQueryAttention(MultiHeadedAttention):
+class GroupedQueryAttention(nn.Module):
     """Attend with normalized, rotated queries and keys; heads share keys and values.
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
-    (Ainslie et al., 2023). ``start`` is the position of the first query and key:
-    0, unless a cache sets it. Raises ValueError if ``groups`` doesn't divide ``h``.
+    (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
+    Raises ValueError if ``groups`` doesn't divide ``h``. ``attn`` holds the weights
+    (B, h, L, S) of the last call, as in ``MultiHeadedAttention``.
     """
 
-    def __init__(self, h: int, d_model: int, groups: int, dropout: float = 0.0):
-        super().__init__(h, d_model, dropout)
+    def __init__(
+        self,
+        h: int,
+        d_model: int,
+        groups: int,
+        dropout: float = 0.0,
+        *,
+        head_dim: int | None = None,
+    ):
+        super().__init__()
         if groups < 1 or h % groups:
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
-        widths = (d_model, groups * self.d_k, groups * self.d_k, d_model)
-        # in place of chapter 1's four: no biases, fewer keys and values
-        self.linears = nn.ModuleList(nn.Linear(d_model, n, bias=False) for n in widths)
-        self.q_norm, self.k_norm = RMSNorm(self.d_k), RMSNorm(self.d_k)
-        self.rope = RotaryEmbedding(self.d_k)
-        self.start = 0
+        self.d_k = d_k = head_dim or d_model // h
+        self.served = h // groups  # heads of queries for each head of keys
+        widths = h * d_k, groups * d_k, groups * d_k
+        into = [nn.Linear(d_model, width, bias=False) for width in widths]
+        self.linears = nn.ModuleList([*into, nn.Linear(h * d_k, d_model, bias=False)])
+        self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)
+        self.rope = RotaryEmbedding(d_k)
+        self.dropout = nn.Dropout(dropout)
+        self.attention_function: Callable = attention
+        self.attn: Tensor | None = None
 
-    def project(
-        self, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries (B, h, L, d_k), keys and values (B, groups, S, d_k)."""
-        q, k, v = super().project(query, key, value)
-        q = self.rope(self.q_norm(q), self.start)
-        k = self.rope(self.k_norm(k), self.start)
-        return q, k, v
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        cache: dict[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend in all heads at once, and keep the weights: (B, h, L, d_k)."""
-        served = q.size(1) // k.size(1)  # heads of queries for each head of keys
-        k = k.repeat_interleave(served, dim=1)
-        v = v.repeat_interleave(served, dim=1)
-        return super().attend(q, k, v, mask)
+        The mask is (B, 1, S) or (B, L, S). ``cache`` holds keys and values of earlier
+        positions, and gets these. The queries are at the last L of all positions.
+        """
+        w_q, w_k, w_v, w_o = self.linears
+        q, k, v = self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
+        before = cache["k"].size(2) if cache else 0  # positions in the cache
+        q = self.rope(self.q_norm(q), start=before + k.size(2) - q.size(2))
+        k = self.rope(self.k_norm(k), start=before)
+        if cache:
+            k = torch.cat([cache["k"], k], dim=2)
+            v = torch.cat([cache["v"], v], dim=2)
+        if cache is not None:
+            cache.update(k=k, v=v)
+        k = k.repeat_interleave(self.served, dim=1)
+        v = v.repeat_interleave(self.served, dim=1)
+        mask = for_all_heads(mask)
+        x, weights = self.attention_function(q, k, v, mask, self.dropout)
+        self.attn = None if weights is None else weights.detach()
+        return w_o(x.transpose(1, 2).flatten(-2))  # (B, L, d_model)
+
+    def split(self, x: Tensor) -> Tensor:
+        """Split vectors (B, L, …) into heads (B, h or groups, L, d_k)."""
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
 
 
 class Block(nn.Module):
     """A layer of a current language model: attention, then feed-forward."""
 
-    def __init__(self, d_model: int, d_ff: int, h: int, groups: int):
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        h: int,
+        groups: int,
+        *,
+        head_dim: int | None = None,
+    ):
         super().__init__()
         self.norm_1, self.norm_2 = RMSNorm(d_model), RMSNorm(d_model)
-        self.self_attn = GroupedQueryAttention(h, d_model, groups)
+        self.self_attn = GroupedQueryAttention(h, d_model, groups, head_dim=head_dim)
         self.feed_forward = SwiGLU(d_model, d_ff)
 
     def forward(
-        self, x: Tensor, mask: Tensor, cached: CachedAttention | None = None
+        self, x: Tensor, mask: Tensor | None, cache: dict[str, Tensor] | None = None
     ) -> Tensor:
-        """Map x (B, L, d_model), with mask (1, L, S), to (B, L, d_model).
-
-        ``cached`` stands in for the attention, with the keys of earlier positions.
-        """
+        """Map x (B, L, d_model), with mask (1, L, S), to (B, L, d_model)."""
         u = self.norm_1(x)
-        attend = self.self_attn if cached is None else cached
-        x = x + attend(u, u, u, mask)
+        x = x + self.self_attn(u, u, u, mask, cache)
         return x + self.feed_forward(self.norm_2(x))
 
 
@@ -2024,23 +1980,31 @@ class GPT(nn.Module):
     """A language model: N blocks between one table of embeddings, used twice."""
 
     def __init__(
-        self, vocab: int, N: int, d_model: int, d_ff: int, h: int, groups: int
+        self,
+        vocab: int,
+        N: int,
+        d_model: int,
+        d_ff: int,
+        h: int,
+        groups: int,
+        *,
+        head_dim: int | None = None,
     ):
         super().__init__()
         self.embed = nn.Embedding(vocab, d_model)
         nn.init.normal_(self.embed.weight, std=0.02)
-        blocks = (Block(d_model, d_ff, h, groups) for _ in range(N))
+        blocks = (Block(d_model, d_ff, h, groups, head_dim=head_dim) for _ in range(N))
         self.blocks = nn.ModuleList(blocks)
         self.norm = RMSNorm(d_model)
 
     def forward(
-        self, ids: Tensor, cache: list[CachedAttention] | None = None
+        self, ids: Tensor, cache: list[dict[str, Tensor]] | None = None
     ) -> Tensor:
         """Return logits (B, L, vocab) of what follows each of ids (B, L).
 
-        ``cache`` holds the keys and values of the positions before them.
+        ``cache``, from ``empty_cache``, holds the positions before them.
         """
-        before = cache[0].keys.size(2) if cache else 0
+        before = cache[0]["k"].size(2) if cache and cache[0] else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
         mask = mask.to(ids.device)
         x = self.embed(ids)
@@ -2048,11 +2012,9 @@ class GPT(nn.Module):
             x = block(x, mask, cache[i] if cache else None)
         return self.norm(x) @ self.embed.weight.mT
 
-    def empty_cache(self, rows: int) -> list[CachedAttention]:
-        """Return what each block stores for that many texts: no positions yet."""
-        table = self.embed.weight  # (vocab, d_model)
-        nothing = table.new_empty(rows, 0, table.size(1))
-        return [CachedAttention(block.self_attn, nothing) for block in self.blocks]
+    def empty_cache(self) -> list[dict[str, Tensor]]:
+        """Return what each block has stored at first: nothing."""
+        return [{} for _ in self.blocks]
 
 
 def token_stream(lines: Iterable[str], tokenizer: Any) -> tuple[Tensor, Vocabulary]:
@@ -2142,7 +2104,7 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
     ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
     """
     with in_mode(model, training=False):
-        cache = model.empty_cache(len(ids))
+        cache = model.empty_cache()
         new = ids
         running = torch.ones(len(ids), dtype=torch.bool, device=ids.device)
         while ids.size(1) < max_len and running.any():
@@ -2151,33 +2113,6 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
             ids = torch.cat([ids, new], dim=1)
             running = running & (word != end)
     return ids
-
-
-def sample(
-    model: EncoderDecoder,
-    src: Tensor,
-    src_mask: Tensor,
-    max_len: int,
-    start_symbol: int,
-    *,
-    end_symbol: int,
-    pad: int = 2,
-    **dials: Any,
-) -> Tensor:
-    """Draw a translation token by token; return ids (B, L) as ``greedy_decode`` does.
-
-    ``dials`` are those of ``draw_token``.
-    """
-    with in_mode(model, training=False):
-        cache = DecoderCache(model, src, src_mask)
-        ys = src.new_full((len(src), 1), start_symbol)
-        running = torch.ones(len(src), dtype=torch.bool, device=src.device)
-        while ys.size(1) < max_len and running.any():
-            word = draw_token(decode_step(model, cache, ys), **dials)
-            word = torch.where(running, word, pad)
-            ys = torch.cat([ys, word.unsqueeze(1)], dim=1)
-            running = running & (word != end_symbol)
-    return ys
 
 
 def __getattr__(name: str) -> Any:

@@ -64,7 +64,15 @@ class OlderBlock(torch.nn.Module):
         self.self_attn = at.MultiHeadedAttention(h, d_model, dropout=0.0)
         self.feed_forward = at.PositionwiseFeedForward(d_model, d_ff, dropout=0.0)
 
-    forward = at.Block.forward
+    def forward(
+        self, x: Tensor, mask: Tensor, cache: dict[str, Tensor] | None = None
+    ) -> Tensor:
+        u = read = self.norm_1(x)
+        if cache is not None:  # what it has read before, not keys and values
+            read = torch.cat([cache["read"], u], dim=1) if cache else u
+            cache["read"] = read
+        x = x + self.self_attn(u, read, read, mask)
+        return x + self.feed_forward(self.norm_2(x))
 
 
 class OlderGPT(at.GPT):
@@ -79,9 +87,9 @@ class OlderGPT(at.GPT):
         self.sinusoids = at.PositionalEncoding(d_model, dropout=0.0).pe  # (1, …)
 
     def forward(
-        self, ids: Tensor, cache: list[at.CachedAttention] | None = None
+        self, ids: Tensor, cache: list[dict[str, Tensor]] | None = None
     ) -> Tensor:
-        before = cache[0].keys.size(2) if cache else 0
+        before = cache[0]["read"].size(1) if cache and cache[0] else 0
         end = before + ids.size(1)
         mask = at.subsequent_mask(end)[:, before:]
         x = self.embed(ids) * self.embed.embedding_dim**0.5

@@ -12,11 +12,13 @@ import re
 import statistics
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import annotated_transformer as at
 from transformer_workshop.files import read_json, save_tensors
@@ -138,6 +140,15 @@ def some_source(rows=4, seed=0):
     return src, (src != 2).unsqueeze(1)
 
 
+def step_by_step(model, src, mask, tgt):
+    """Return log-probabilities (B, L, vocab), computed with the cache."""
+    memory = model.encode(src, mask)
+    read = [tgt[:, : t + 1] for t in range(tgt.size(1))]
+    with at.remembering(model.decoder):
+        steps = [at.decode_step(model, memory, mask, ys) for ys in read]
+    return torch.stack(steps, dim=1)
+
+
 @pytest.mark.parametrize(
     "norm_first, learned, dtype, near",
     [
@@ -154,28 +165,8 @@ def test_cached_equals_uncached(norm_first, learned, dtype, near):
     src, mask = some_source()
     tgt = torch.randint(0, 12, (4, 20))
     whole = model.generator(model(src, tgt, mask, at.subsequent_mask(20)))
-    cache = at.DecoderCache(model, src, mask)
-    steps = [at.decode_step(model, cache, tgt[:, : t + 1]) for t in range(20)]
-    steps = torch.stack(steps, dim=1)
+    steps = step_by_step(model, src, mask, tgt)
     assert (steps - whole).abs().max() < near
-
-
-@torch.no_grad()
-def test_hypotheses_share_the_source_and_keep_their_own_past():
-    model = some_model()
-    src, mask = some_source(rows=2)
-    tgt = torch.randint(0, 12, (2, 3, 6))  # two sentences, three hypotheses each
-    cache = at.BeamCache(model, src, mask)
-    at.decode_step(model, cache, tgt[:, 0, :1])
-    cache.follow([0, 0, 0, 1, 1, 1])
-    tgt[:, :, 0] = tgt[:, :1, 0]
-    for t in range(1, 6):
-        got = at.decode_step(model, cache, tgt[:, :, : t + 1].flatten(0, 1))
-    got = got.view(2, 3, -1)
-    assert len(cache.source[0].keys) == 2
-    for b, w in itertools.product(range(2), range(3)):
-        whole = model(src[[b]], tgt[b, [w]], mask[[b]], at.subsequent_mask(6))
-        assert torch.allclose(got[b, w], model.generator(whole)[0, -1], atol=1e-9)
 
 
 @torch.no_grad()
@@ -183,15 +174,71 @@ def test_rows_can_change_places_and_leave():
     model = some_model()
     src, mask = some_source(rows=3)
     tgt = torch.randint(0, 12, (3, 5))
-    cache = at.BeamCache(model, src, mask)
-    for t in range(4):
-        at.decode_step(model, cache, tgt[:, : t + 1])
-    rows = [2, 0]
-    cache.follow(rows)
-    cache.keep(rows)
-    got = at.decode_step(model, cache, tgt[rows])
+    memory = model.encode(src, mask)
+    rows = [2, 0, 2]
+    with at.remembering(model.decoder) as stored:
+        for t in range(4):
+            at.decode_step(model, memory, mask, tgt[:, : t + 1])
+        for linear in stored:
+            stored[linear] = stored[linear][rows]
+        got = at.decode_step(model, memory[rows], mask[rows], tgt[rows])
     whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
     assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
+
+
+class Wrapped(nn.Module):
+    """A layer inside another, as compiling or checkpointing wraps it."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.self_attn, self.src_attn = layer.self_attn, layer.src_attn
+
+    def forward(self, *inputs):
+        return self.layer(*inputs).flip(-1)
+
+
+@pytest.mark.parametrize("change", ["wrapped", "hooked", "replaced"])
+@torch.no_grad()
+def test_a_changed_layer_changes_every_decoding(change):
+    model = some_model()
+    src, mask = some_source()
+    layers = model.decoder.layers
+    before = at.greedy_decode(model, src, mask, 12, 0)
+    if change == "wrapped":
+        layers[1] = Wrapped(layers[1])
+    elif change == "hooked":
+        layers[0].src_attn.register_forward_hook(lambda *call: -call[-1])
+    else:
+        layers[1].forward = lambda x, *others: x.roll(1, -1)  # no keys
+    greedy = at.greedy_decode(model, src, mask, 12, 0)
+    assert not torch.equal(greedy, before)
+    found = at.beam_search(model, src, mask, 12, 0, end_symbol=-1, beam_size=1)
+    assert [ids for ids, _ in found] == greedy[:, 1:].tolist()
+
+
+def test_threads_that_decode_with_one_model_do_not_meet():
+    model = some_model()
+    src, mask = some_source()
+    expected = search(model, src, mask)
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(search, model, src, mask) for _ in range(12)]
+    assert all(job.result() == expected for job in jobs)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_layer_that_is_used_twice_is_refused():
+    model = some_model()
+    model.decoder.layers[1] = model.decoder.layers[0]
+    with pytest.raises(ValueError, match="used twice"):
+        search(model, *some_source())
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 1, 7), torch.ones(4, 1, 7)])
+def test_a_mask_for_all_rows_is_one_for_each(mask):
+    model, (src, _) = some_model(), some_source()
+    expected = search(model, src, torch.ones(4, 1, 7))
+    assert search(model, src, mask) == expected
 
 
 def test_each_position_is_computed_once():
@@ -308,25 +355,20 @@ class Planted:
     """A decode_step by a rule: (written so far, sentence) -> chances of 6 tokens."""
 
     def __init__(self, monkeypatch, rule):
-        self.rule, self.batches, self.past = rule, [], None
+        self.rule, self.batches = rule, []
         monkeypatch.setattr(at, "decode_step", self.step)
-        monkeypatch.setattr(at.BeamCache, "follow", self.follow)
 
-    def follow(self, rows):
-        self.past = [self.past[row] for row in rows]
-
-    def step(self, model, cache, ys):
-        self.batches.append(len(cache.nothing))
-        new = zip(self.past, ys[:, -1].tolist(), strict=True)
-        self.past = [[*past, token] for past, token in new]
-        assert [past[1:] for past in self.past] == ys.tolist()
-        rows = torch.tensor([self.rule(past[2:], past[0]) for past in self.past])
+    def step(self, model, memory, mask, ys):
+        sentences = memory.flatten().tolist()
+        self.batches.append(len(set(sentences)))
+        read = zip(ys[:, 1:].tolist(), sentences, strict=True)
+        rows = torch.tensor([self.rule(past, sentence) for past, sentence in read])
         return rows.clamp_min(1e-9).log()
 
     def search(self, max_len=50, rows=1, **options):
-        self.past, self.batches = [[sentence] for sentence in range(rows)], []
-        src, mask = some_source(rows)
-        return search(some_model(), src, mask, max_len, **options)
+        self.batches, model = [], some_model()
+        model.encode = lambda *_: torch.arange(rows).view(-1, 1, 1)
+        return search(model, *some_source(rows), max_len, **options)
 
 
 def test_weak_early_ends_do_not_stop_the_search(monkeypatch):
@@ -431,9 +473,9 @@ def test_an_output_without_end_is_cut_and_competes(monkeypatch):
 def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
-    def noted(model, cache, ys):
-        widths.append(len(ys) // len(cache.nothing))
-        return step(model, cache, ys)
+    def noted(model, memory, mask, ys):
+        widths.append(len(ys) // 4)
+        return step(model, memory, mask, ys)
 
     monkeypatch.setattr(at, "decode_step", noted)
     search(some_model(vocab=5), *some_source(), 4, beam_size=64)

@@ -96,10 +96,12 @@ def steps_of(model):
     """Return log-probabilities of the last words of three outputs, with a cache."""
     src = torch.arange(4, 31).view(3, 9)
     src[1, 5:] = at.PAD
-    cache = at.DecoderCache(model, src, (src != at.PAD).unsqueeze(-2))
+    mask = (src != at.PAD).unsqueeze(-2)
     ys = torch.arange(4, 19).view(3, 5)
-    with torch.inference_mode():
-        steps = [at.decode_step(model, cache, ys[:, : t + 1]) for t in range(5)]
+    with torch.inference_mode(), at.remembering(model.decoder):
+        memory = model.encode(src, mask)
+        read = [ys[:, : t + 1] for t in range(5)]
+        steps = [at.decode_step(model, memory, mask, written) for written in read]
     return torch.stack(steps, dim=1)
 
 

@@ -20,6 +20,7 @@ from annotated_transformer import (
     RMSNorm,
     SublayerConnection,
     SwiGLU,
+    for_all_heads,
     initialize,
 )
 
@@ -37,12 +38,20 @@ class NormalizedCrossAttention(MultiHeadedAttention):
         self.linears = nn.ModuleList(linears)
         self.q_norm, self.k_norm = RMSNorm(d_model), RMSNorm(self.d_k)
 
-    def project(
-        self, query: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries (B, h, L, d_k), keys and values (B, h, S, d_k)."""
-        q, k, v = super().project(query, key, value)
-        return self.split(self.q_norm(self.join(q))), self.k_norm(k), v
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """Attend from query (B, L, d_model) to key and value (B, S, d_model).
+
+        The mask is (B, 1, S) or (B, L, S), non-zero where attention is allowed.
+        """
+        w_q, w_k, w_v, w_o = self.linears
+        q = self.split(self.q_norm(w_q(query)))
+        k, v = self.k_norm(self.split(w_k(key))), self.split(w_v(value))
+        mask = for_all_heads(mask)
+        x, weights = self.attention_function(q, k, v, mask, self.dropout)
+        self.attn = None if weights is None else weights.detach()
+        return w_o(self.join(x))
 
 
 def modern_model(

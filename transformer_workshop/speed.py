@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from annotated_transformer import LabelSmoothing, MultiHeadedAttention, attention
+from annotated_transformer import LabelSmoothing, attention
 
 
 class CheapDropout(nn.Dropout):
@@ -142,9 +142,9 @@ def optimize_for_cpu(model: nn.Module) -> None:
     until chapter 5's ``plain_attention`` restores chapter 1's function. An attention
     function of one's own stays.
     """
-    for module in list(model.modules()):
-        is_plain = getattr(module, "attention_function", None) is attention
-        if isinstance(module, MultiHeadedAttention) and is_plain:
+    modules: list[Any] = list(model.modules())
+    for module in modules:
+        if getattr(module, "attention_function", None) is attention:
             module.attention_function = fused_attention
         for name, child in module.named_children():
             if type(child) is nn.Dropout:

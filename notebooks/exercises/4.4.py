@@ -18,10 +18,10 @@ def what_it_would_have_said(answer):
 
     def parts_of(ids, seen):
         """Return the log-probability of each id but the first, step by step."""
-        with at.in_mode(model, training=False):
-            cache = at.DecoderCache(model, src, seen)
+        with at.in_mode(model, training=False), at.remembering(model.decoder):
+            memory = model.encode(src, seen)
             steps = [
-                at.decode_step(model, cache, torch.tensor([ids[:n]]))
+                at.decode_step(model, memory, seen, torch.tensor([ids[:n]]))
                 for n in range(1, len(ids))
             ]
             return [step[0, new].item() for step, new in zip(steps, ids[1:])]

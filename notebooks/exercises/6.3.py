@@ -17,10 +17,10 @@ def how_many_tokens_fit(answer):
     def bytes_in_the_cache(N: int, h: int, h_kv: int, d_k: int) -> int:
         """Return what a cache of 32-bit numbers grows by with each token."""
         model, tokens = at.GPT(9, N, h * d_k, 8, h, h_kv), 3
-        cache = model.empty_cache(1)
+        cache = model.empty_cache()
         for _ in range(tokens):
             model(torch.tensor([[4]]), cache)
-        stored = [part for attn in cache for part in (attn.keys, attn.values)]
+        stored = [part for layer in cache for part in layer.values()]
         return sum(part.numel() * part.element_size() for part in stored) // tokens
 
     bytes_per_token, tokens_that_fit = answer

@@ -24,7 +24,9 @@ def with_a_leak(model, pieces):
                 k = torch.cat([cache[i][0], k], dim=2)
                 v = torch.cat([cache[i][1], v], dim=2)
             cache[i] = k, v
-            x = x + attn.linears[3](attn.join(attn.attend(q, k, v, None)))
+            k, v = (t.repeat_interleave(attn.served, dim=1) for t in (k, v))
+            attended, _ = at.attention(q, k, v)
+            x = x + attn.linears[3](attended.transpose(1, 2).flatten(-2))
             x = x + block.feed_forward(block.norm_2(x))
         logits.append(model.norm(x) @ model.embed.weight.mT)
     return torch.cat(logits, dim=1)
@@ -120,7 +122,9 @@ def extended(mask="causal", start="ids", again=False):
                     k = torch.cat([cache[i][0], k], dim=2)
                     v = torch.cat([cache[i][1], v], dim=2)
                 cache[i] = k, v
-                x = x + attn.linears[3](attn.join(attn.attend(q, k, v, allowed)))
+                k, v = (t.repeat_interleave(attn.served, dim=1) for t in (k, v))
+                attended, _ = at.attention(q, k, v, allowed)
+                x = x + attn.linears[3](attended.transpose(1, 2).flatten(-2))
                 x = x + block.feed_forward(block.norm_2(x))
             before += L
             logits.append((model.norm(x) @ model.embed.weight.mT)[:, -L:])
