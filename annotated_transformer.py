@@ -1255,6 +1255,7 @@ class BytePairEncoding:
     """Subwords shared by both languages: byte-level, cased and reversible."""
 
     def __init__(self, tokenizer: Any):
+        tokenizer.encode_special_tokens = True  # as characters, not as one token
         self.tokenizer = tokenizer
 
     @classmethod
@@ -1278,11 +1279,7 @@ class BytePairEncoding:
             show_progress=False,
         )
         tokenizer.train_from_iterator((" " + text for text in texts), trainer)
-        # The library would now find "</s>" inside a text, and has no function to
-        # stop that. In the JSON form, it takes one line.
-        learned = json.loads(tokenizer.to_str())
-        learned["added_tokens"] = []
-        return cls.from_json(json.dumps(learned))
+        return cls(tokenizer)
 
     def tokenize(self, text: str) -> list[str]:
         """Split a text into subwords; its first word gets a space like the others."""
@@ -1444,7 +1441,7 @@ def beam_search(
             kept = torch.tensor([row for *_, row in rows], device=src.device)
             memory, mask = memory[kept], mask[kept]
             for linear in stored:
-                stored[linear] = stored[linear][kept]
+                stored[linear] = stored[linear].index_select(0, kept)
 
             ys = torch.tensor([ids for _, ids, _, _ in rows], device=src.device)
             log_p = decode_step(model, memory, mask, ys)  # (rows, vocab)

@@ -33,7 +33,7 @@ FILL = {
 HEADS = ("#56b4e9", "#e69f00", "#009e73")  # color-blind readers can tell them apart
 # The section of chapter 1 that builds each class; tests/test_text.py compares.
 SECTION = {
-    "MultiHeadedAttention": "1.4",
+    "MultiHeadedAttention": "1.5",
     "PositionwiseFeedForward": "1.6",
     "LayerNorm": "1.7",
     "SublayerConnection": "1.8",

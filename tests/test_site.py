@@ -478,7 +478,7 @@ def test_dragging_the_query_moves_the_weights(visit):
 
 
 def test_a_cell_of_the_mask_opens_by_a_tap(visit):
-    page = visit("notebooks/01_architecture#1.5-Masks", 390, has_touch=True)
+    page = visit("notebooks/01_architecture#1.4-Masks", 390, has_touch=True)
     settle(page)
     chart = page.locator(".chart:has(input[type=radio])").first
     numbers = chart.locator(".drawn svg text").filter(
@@ -507,12 +507,12 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
     pill = page.locator("#where")
     # Until the fonts are there and the charts drawn, the text moves.
     page.wait_for_function("""() => {
-        document.getElementById("1.5-Masks").scrollIntoView();
-        return document.querySelector("#where").innerText.includes("1.5");
+        document.getElementById("1.4-Masks").scrollIntoView();
+        return document.querySelector("#where").innerText.includes("1.4");
     }""")
     pill.locator("a").last.click()
     page.wait_for_function(
-        "document.querySelector('#where').innerText.includes('finished attention')"
+        "document.querySelector('#where').innerText.includes('Dropout')"
     )
     page.wait_for_function("!!window.vegaEmbed")  # it isn't on its way any more
     page.goto(page.url.partition("/notebooks/")[0] + "/index.html")
