@@ -12,7 +12,6 @@ stamp = .venv/$(1)-$(firstword $(shell cat $(2) 2>/dev/null | cksum))
 installed = rm -f .venv/$(1)-* && touch $@
 READY := $(call stamp,ready,requirements.txt pyproject.toml)
 SITE := $(call stamp,site,requirements.txt site/requirements.txt teaching/requirements.txt)
-BENCH := $(call stamp,bench,requirements.txt benchmarks/requirements.txt)
 
 ZH = $(if $(IN),-$(IN))
 
@@ -87,14 +86,11 @@ train: export LD_PRELOAD = $(firstword $(wildcard /usr/lib/*/libtcmalloc_minimal
 train: $(READY)  ## train on Multi30k into runs/multi30k-2026 (2 cores, half an hour to an hour)
 	$(call timed,$(BIN)/python annotated_transformer.py train --dataset multi30k --config 2026)
 
-bench: $(BENCH)  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
+bench: $(READY)  ## compare training and decoding speed with other toolkits (two idle cores, 20 minutes)
 	$(call timed,$(BIN)/python benchmarks/training.py && \
 	$(BIN)/python benchmarks/training.py --config base && \
 	$(BIN)/python benchmarks/decoding.py && $(BIN)/python benchmarks/engine.py && \
 	$(BIN)/python images/draw_speed.py)
-
-$(BENCH): | $(READY)
-	@$(PIP) -r requirements.txt -r benchmarks/requirements.txt && $(call installed,bench)
 
 # Environment variables choose kernels that round as other processors do.
 everywhere: $(READY)  ## compare chapters 1 to 6 on four simulated processors, and with shaken weights (20 minutes)

@@ -1853,8 +1853,10 @@ class RotaryEmbedding(nn.Module):
         super().__init__()
         if d_k % 2:
             raise ValueError(f"d_k={d_k} is odd; rotations need pairs of coordinates")
+        self.base = base
         # (d_k / 2); no buffer, which a model in bfloat16 would round
-        self.theta = base ** (-torch.arange(0, d_k, 2) / d_k)
+        even = torch.arange(0, d_k, 2, dtype=torch.float32, device="cpu")
+        self.theta = base ** (-even / d_k)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate x (…, L, d_k), the vectors at the L positions from ``start`` on."""
@@ -1885,7 +1887,7 @@ class GroupedQueryAttention(nn.Module):
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
-    Raises ValueError if ``groups`` doesn't divide ``h``. ``attn`` holds the weights
+    ``base`` is that of the rotation. Raises ValueError if ``groups`` doesn't divide ``h``. ``attn`` holds the weights
     (B, h, L, S) of the last call, as in ``MultiHeadedAttention``.
     """
 
@@ -1897,6 +1899,7 @@ class GroupedQueryAttention(nn.Module):
         dropout: float = 0.0,
         *,
         head_dim: int | None = None,
+        base: float = 10000.0,
     ):
         super().__init__()
         if groups < 1 or h % groups:
@@ -1907,7 +1910,7 @@ class GroupedQueryAttention(nn.Module):
         into = [nn.Linear(d_model, width, bias=False) for width in widths]
         self.linears = nn.ModuleList([*into, nn.Linear(h * d_k, d_model, bias=False)])
         self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)
-        self.rope = RotaryEmbedding(d_k)
+        self.rope = RotaryEmbedding(d_k, base)
         self.dropout = nn.Dropout(dropout)
         self.attention_function: Callable = attention
         self.attn: Tensor | None = None
@@ -1948,20 +1951,15 @@ class GroupedQueryAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """A layer of a current language model: attention, then feed-forward."""
+    """A layer of a current language model: attention, then feed-forward.
 
-    def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        h: int,
-        groups: int,
-        *,
-        head_dim: int | None = None,
-    ):
+    ``options`` are ``head_dim`` and ``base`` of its attention.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, h: int, groups: int, **options: Any):
         super().__init__()
         self.norm_1, self.norm_2 = RMSNorm(d_model), RMSNorm(d_model)
-        self.self_attn = GroupedQueryAttention(h, d_model, groups, head_dim=head_dim)
+        self.self_attn = GroupedQueryAttention(h, d_model, groups, **options)
         self.feed_forward = SwiGLU(d_model, d_ff)
 
     def forward(
@@ -1974,7 +1972,10 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """A language model: N blocks between one table of embeddings, used twice."""
+    """A language model: N blocks between one table of embeddings, used twice.
+
+    ``options`` are ``head_dim`` and ``base`` of each attention.
+    """
 
     def __init__(
         self,
@@ -1984,13 +1985,12 @@ class GPT(nn.Module):
         d_ff: int,
         h: int,
         groups: int,
-        *,
-        head_dim: int | None = None,
+        **options: Any,
     ):
         super().__init__()
         self.embed = nn.Embedding(vocab, d_model)
         nn.init.normal_(self.embed.weight, std=0.02)
-        blocks = (Block(d_model, d_ff, h, groups, head_dim=head_dim) for _ in range(N))
+        blocks = (Block(d_model, d_ff, h, groups, **options) for _ in range(N))
         self.blocks = nn.ModuleList(blocks)
         self.norm = RMSNorm(d_model)
 
@@ -2025,7 +2025,12 @@ def token_stream(lines: Iterable[str], tokenizer: Any) -> tuple[Tensor, Vocabula
 def random_windows(
     stream: Tensor, rows: int, length: int, draw: torch.Generator
 ) -> Tensor:
-    """Return rows of a stream of ids, from random places: (rows, length + 1)."""
+    """Return rows of a stream of ids, from random places: (rows, length + 1).
+
+    Raises ValueError for a stream that is too short.
+    """
+    if len(stream) <= length:
+        raise ValueError(f"{len(stream)} ids are too few for windows of {length + 1}")
     first = torch.randint(len(stream) - length, (rows, 1), generator=draw)
     return stream[first + torch.arange(length + 1)]
 
@@ -2099,7 +2104,10 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
     """Continue ids (B, L) token by token until ``max_len`` or the end of all rows.
 
     ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
+    Raises ValueError for a prompt without ids.
     """
+    if not ids.size(1):
+        raise ValueError("the prompt is empty; begin with the end symbol")
     with in_mode(model, training=False):
         cache = model.empty_cache()
         new = ids

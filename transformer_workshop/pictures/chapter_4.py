@@ -6,7 +6,7 @@ Python. At rest, they show the numbers of the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from annotated_transformer import (
@@ -89,6 +89,41 @@ def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
         alt.Column("decoder", sort=list(positions), title=None),
     )
     return chart.properties(title="With a cache, each step computes one position")
+
+
+def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
+    """Draw positions computed and tokens a second, by the number of words.
+
+    ``rows`` are the lengths of results/cache.json.
+    """
+    pd, alt = optional_import("pandas"), optional_import("altair")
+    cells = []
+    for row in rows:
+        words = row["words"]
+        for name, positions in (
+            ("without a cache", row["positions without"]),
+            ("with a cache", words),
+        ):
+            speed = row["tokens a second " + name.split()[0]]
+            cells.append((f"{words} words", name, positions, speed))
+    columns = ["sentence", "decoder", "positions", "tokens a second"]
+    data = pd.DataFrame(cells, columns=columns)
+    names = list(dict.fromkeys(data["decoder"]))
+    base = alt.Chart(data, width=250, height=170).mark_bar()
+    panels = []
+    for field in columns[2:]:
+        panel = base.encode(
+            alt.X("sentence", sort=None, title=None).axis(labelAngle=0),
+            alt.XOffset("decoder", sort=names),
+            alt.Y(field).title(field),
+            alt.Color("decoder", title=None, sort=names).scale(
+                domain=names, range=["#e69f00", "#0072b2"]
+            ),
+        )
+        panels.append(panel)
+    return alt.hconcat(*panels).properties(
+        title="Far fewer positions are computed, but each takes longer"
+    )
 
 
 def averaging_chart(
