@@ -32,10 +32,10 @@ def one_head_from_a_donor(answer):
     given = "for h = 3, head 1, position 2, and donors [2, 0, 1, 3]"
     agree(kept, weights, f"{given} the weights in `attn` stay as they are:",
           "what is transplanted is the head's output.")  # fmt: skip
-    moved = (found - clean).abs().amax((0, 2)) > 1e-5
-    assert moved.tolist() == [position == t for position in range(5)], (
-        f"{given} your output changes at the positions {moved.nonzero().flatten().tolist()}, "
-        "not at [2]. Hint: the outputs of all heads are (B, h, L, d_k)."
+    moved = ((found - clean).abs().amax((0, 2)) > 1e-5).nonzero().flatten().tolist()
+    assert moved == [t], (
+        f"{given} your output changes at the positions {moved}, not at [2]. "
+        "Hint: the outputs of all heads are (B, h, L, d_k)."
     )
     each = torch.stack([run(head, t, donors)[0] - clean for head in range(3)])
     assert not same(each[0], each[1]), (
@@ -48,8 +48,8 @@ def one_head_from_a_donor(answer):
         "that of sentence b comes from."
     )
     agree(together, clean[donors][:, t] - clean[:, t],
-          "with heads 0, 1, and 2 patched one at a time, the three differences must add "
-          "up to that between donor and sentence:",
+          "with heads 0, 1, and 2 patched one at a time, the three differences must "
+          "add up to that between donor and sentence:",
           "take all donors' vectors before you overwrite any.")  # fmt: skip
     for head in range(3):
         part = slice(4 * head, 4 * head + 4)
@@ -60,8 +60,8 @@ def one_head_from_a_donor(answer):
             patched = run(head, t, donors)[0]
             module.linears[3].weight[:, part] = kept
         assert same(patched, silent), (
-            f"head {head} has no say in the output projection, and still it changes the "
-            "output when it is patched. Hint: which head did you patch?"
+            f"head {head} has no say in the output projection, and still it changes "
+            "the output when it is patched. Hint: which head did you patch?"
         )
 
 

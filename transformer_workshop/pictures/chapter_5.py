@@ -123,7 +123,7 @@ def patching_chart(
             for name, (encoder, decoder) in patched.items()
         ),
         title="The noun's vector stops mattering as the one at mit starts to",
-        description="The share of in when one position after one layer is transplanted.",
+        description="The share of in with one position transplanted after one layer",
     )
 
 
