@@ -1680,7 +1680,8 @@ def one_head_from_a_donor(answer):
           "what is transplanted is the head's output.")  # fmt: skip
     moved = ((found - clean).abs().amax((0, 2)) > 1e-5).nonzero().flatten().tolist()
     assert moved == [t], (
-        f"{given} your output changes at the positions {moved}, not at [2]. Hint: the outputs of all heads are (B, h, L, d_k)."
+        f"{given} your output changes at the positions {moved}, not at [2]. "
+        "Hint: the outputs of all heads are (B, h, L, d_k)."
     )
     each = torch.stack([run(head, t, donors)[0] - clean for head in range(3)])
     assert not same(each[0], each[1]), (
