@@ -18,7 +18,7 @@ ZH = $(if $(IN),-$(IN))
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student homework questions grade site pdf train bench everywhere heads mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks lab student homework questions grade site pdf train bench everywhere mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -98,9 +98,6 @@ everywhere: $(READY)  ## compare chapters 1 to 6 on four simulated processors, a
 	"ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" DISTURBED=shaken; do \
 	echo "$$processor"; env $$processor $(PYTEST) $(NBVAL) -q notebooks/0*.ipynb || failed=1; \
 	done; exit $$failed
-
-heads: $(READY)  ## measure what each attention head finds and how much it matters (about 2 minutes)
-	$(call timed,$(BIN)/python benchmarks/heads.py)
 
 mutants: $(READY)  ## plant each known fault in a copy of the code and check that a test fails (2 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)

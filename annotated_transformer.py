@@ -69,12 +69,11 @@ _NAMES = [
     "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
     "mean_state", "average",
     # 05_attention_visualization
-    "plain_attention", "record_translation", "get_encoder", "get_decoder_self",
-    "get_decoder_src", "KINDS", "Recording", "recordings", "mtx2df",
-    "attn_map", "role_scores", "record_pair", "links_found", "gold_links",
-    "count_links", "alignment_error_rate", "cross_maps",
-    "resampled_error_rates", "zeroed", "head_output_weight",
-    "query_parameters", "visualize_layer", "guessed_links",
+    "plain_attention", "record_translation", "record_pair", "get_encoder",
+    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
+    "mtx2df", "attn_map", "visualize_layer", "role_scores", "links_found",
+    "alignment_error_rate", "gold_links", "count_links", "cross_maps",
+    "guessed_links", "resampled_error_rates", "ablate", "knock_out", "hooked",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
@@ -1549,6 +1548,25 @@ def record_translation(
     return text.vocab_src.tokens(src[0].tolist()), read
 
 
+def record_pair(
+    model: EncoderDecoder, text: Text, src: str, tgt: str
+) -> tuple[list[str], list[str]]:
+    """Let the decoder read a given translation and keep the model's attention.
+
+    Returns the tokens of both sides, as ``record_translation`` does.
+    """
+    device = next(model.parameters()).device
+    source_ids, target_ids = text.encode_pair(src, tgt)
+    source = torch.tensor([source_ids], device=device)
+    target = torch.tensor([target_ids[:-1]], device=device)
+    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
+    triangle = subsequent_mask(target.size(1)).to(device)
+    with plain_attention(model), in_mode(model, training=False):
+        model(source, target, mask, triangle)
+    read = text.vocab_tgt.tokens(target[0].tolist())
+    return text.vocab_src.tokens(source[0].tolist()), read
+
+
 def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
     """Return the attention weights that a layer's module kept from its last call.
 
@@ -1679,110 +1697,6 @@ def attn_map(
     )
 
 
-def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
-    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
-    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
-
-
-def record_pair(
-    model: EncoderDecoder, text: Text, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    device = next(model.parameters()).device
-    source_ids, target_ids = text.encode_pair(src, tgt)
-    source = torch.tensor([source_ids], device=device)
-    target = torch.tensor([target_ids[:-1]], device=device)
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = text.vocab_tgt.tokens(target[0].tolist())
-    return text.vocab_src.tokens(source[0].tolist()), read
-
-
-def links_found(weights: Tensor, shift: int = 0) -> Tensor:
-    """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
-
-    Each row links to its largest weight. Target word j is row j + shift: 0, the row
-    that writes it; 1, the row that reads it.
-    """
-    chosen = torch.zeros_like(weights, dtype=torch.bool)
-    chosen.scatter_(-1, weights.argmax(-1, keepdim=True), True)
-    return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
-
-
-def gold_links(line: str, rows: int, columns: int) -> Tensor:
-    """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
-    gold = torch.zeros(rows, columns, dtype=torch.bool)
-    for pair in line.split():
-        i, j = map(int, pair.split("-"))
-        gold[j, i] = True
-    return gold
-
-
-def count_links(found: Tensor, gold: Tensor) -> Tensor:
-    """Count right, drawn and gold links: boolean (…, L, S) and (L, S) to (…, 3)."""
-    counts = [found & gold, found, gold.expand_as(found)]
-    return torch.stack([each.sum((-2, -1)) for each in counts], -1)
-
-
-def alignment_error_rate(counts: Tensor) -> Tensor:
-    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
-    right, drawn, gold = counts.double().unbind(-1)
-    return 1 - 2 * right / (drawn + gold)
-
-
-def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
-    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
-
-    The last of each layer's maps is the mean over its heads.
-    """
-    tokens = record_pair(model, text, src, tgt)
-    weights = recordings(model, *tokens)[-1].weights
-    return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
-
-
-def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
-    """Return the error rates of corpora drawn from the sentences: (resamples, …).
-
-    counts (sentences, …, 3); each corpus has as many sentences, drawn with
-    replacement. The draws are the same for everything in counts, so that rates
-    can be compared.
-    """
-    sentences = len(counts)
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
-    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
-
-
-@contextmanager
-def zeroed(*parts: Tensor) -> Iterator[None]:
-    """Set parts of a model's weights to zero inside the block, and restore them."""
-    kept = [part.detach().clone() for part in parts]
-    try:
-        for part in parts:
-            part.detach().zero_()  # shares its numbers with the weight
-        yield
-    finally:
-        for part, before in zip(parts, kept, strict=True):
-            part.detach().copy_(before)
-
-
-def head_output_weight(attn: MultiHeadedAttention, head: int) -> Tensor:
-    """Return the part of the output projection that serves one head: (d_model, d_k)."""
-    output: Any = attn.linears[3]
-    first = head * attn.d_k
-    return output.weight[:, first : first + attn.d_k]
-
-
-def query_parameters(attn: MultiHeadedAttention) -> tuple[Tensor, ...]:
-    """Return the query projection's parameters; at zero, all keys get equal weight."""
-    return tuple(attn.linears[0].parameters())
-
-
 def visualize_layer(
     model: EncoderDecoder,
     layer: int,
@@ -1801,6 +1715,53 @@ def visualize_layer(
     return optional_import("altair").concat(*maps, columns=2, description=says)
 
 
+def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
+    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
+    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
+
+
+def links_found(weights: Tensor, shift: int = 0) -> Tensor:
+    """Return the links between words that maps (…, L, S) draw: (…, L - 1, S - 2).
+
+    Each row links to its largest weight. Target word j is row j + shift: 0, the row
+    that writes it; 1, the row that reads it.
+    """
+    chosen = torch.zeros_like(weights, dtype=torch.bool)
+    chosen.scatter_(-1, weights.argmax(-1, keepdim=True), True)
+    return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
+
+
+def alignment_error_rate(counts: Tensor) -> Tensor:
+    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
+    right, drawn, gold = counts.double().unbind(-1)
+    return 1 - 2 * right / (drawn + gold)
+
+
+def gold_links(line: str, rows: int, columns: int) -> Tensor:
+    """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
+    gold = torch.zeros(rows, columns, dtype=torch.bool)
+    for pair in line.split():
+        i, j = map(int, pair.split("-"))
+        gold[j, i] = True
+    return gold
+
+
+def count_links(found: Tensor, gold: Tensor) -> Tensor:
+    """Count right, drawn and gold links: boolean (…, L, S) and (L, S) to (…, 3)."""
+    counts = [found & gold, found, gold.expand_as(found)]
+    return torch.stack([each.sum((-2, -1)) for each in counts], -1)
+
+
+def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
+    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
+
+    The last of each layer's maps is the mean over its heads.
+    """
+    tokens = record_pair(model, text, src, tgt)
+    weights = recordings(model, *tokens)[-1].weights
+    return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
+
+
 def guessed_links(gold: Tensor) -> dict[str, Tensor]:
     """Count how guesses without a model score against gold (L, S), each (3,).
 
@@ -1817,6 +1778,60 @@ def guessed_links(gold: Tensor) -> dict[str, Tensor]:
         "uniform": torch.tensor([links / S, L, links]),
         "one link per row": torch.tensor([linked, linked, links]),
     }
+
+
+def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
+    """Return the error rates of corpora drawn from the sentences: (resamples, …).
+
+    counts (sentences, …, 3); each corpus has as many sentences, drawn with
+    replacement. The draws are the same for everything in counts, so that rates
+    can be compared.
+    """
+    sentences = len(counts)
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
+    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
+
+
+def ablate(module: MultiHeadedAttention, head: int, rows: Tensor | None = None) -> None:
+    """Let a head return zeros, or its mean over ``rows``, inside ``plain_attention``.
+
+    ``rows`` (B, L) is True for the queries that the mean is taken over.
+    """
+
+    def without_head(*inputs: Any) -> tuple[Tensor, Tensor]:
+        x, weights = attention(*inputs)  # x: (B, h, L, d_k)
+        x[:, head] = 0.0 if rows is None else x[:, head][rows].mean(0)
+        return x, weights
+
+    module.attention_function = without_head
+
+
+def knock_out(module: MultiHeadedAttention, hidden: Tensor) -> None:
+    """Hide cells of a module's maps before the softmax, inside ``plain_attention``.
+
+    ``hidden`` broadcasts to (B, h, L, S) and is True where a key is hidden.
+    """
+
+    def without_cells(
+        q: Tensor, k: Tensor, v: Tensor, mask: Any = None, dropout: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        seen = ~hidden if mask is None else (mask != 0) & ~hidden
+        return attention(q, k, v, seen, dropout)
+
+    module.attention_function = without_cells
+
+
+@contextmanager
+def hooked(
+    module: nn.Module, change: Callable[[Tensor], Tensor | None]
+) -> Iterator[None]:
+    """Hand what a module returns to ``change``, whose result, if any, replaces it."""
+    hook = module.register_forward_hook(lambda module, inputs, output: change(output))
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 # -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Chapter 5: the theme, recordings, and charts with the right numbers in place."""
 
 import base64
+import contextlib
 import html
 import io
 import json
@@ -13,10 +14,8 @@ import pytest
 import torch
 import vl_convert
 from PIL import Image
-from small_runs import program
 
 import annotated_transformer as at
-from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.names_of_2022 import (
     viz_decoder_self,
     viz_decoder_src,
@@ -35,7 +34,7 @@ from transformer_workshop.pictures.attention import (
 )
 from transformer_workshop.pictures.chapter_1 import arcs
 from transformer_workshop.pictures.chapter_5 import cuts_chart
-from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig, load_config
+from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig
 from transformer_workshop.translator import Translator, load_translator
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
@@ -442,8 +441,8 @@ def test_the_grid_draws_the_heads_it_is_given():
 
 def test_the_cuts_are_drawn_where_they_are():
     shares = {"nothing": torch.tensor([0.8, 0.7]), "both": torch.tensor([0.4, 0.3])}
-    svg = drawn(cuts_chart({"zu": shares, "Hut": shares}))
-    found = re.findall(r"share of the first word: ([\d.]+); cut: (\w+)", svg)
+    svg = drawn(cuts_chart({"zu": shares, "Hut": shares}, "in"))
+    found = re.findall(r"share of in: ([\d.]+); cut: (\w+)", svg)
     assert sorted(found) == sorted(
         [("0.8", "nothing"), ("0.7", "nothing"), ("0.4", "both"), ("0.3", "both")] * 2
     )
@@ -638,44 +637,63 @@ def test_roles_of_planted_heads():
     assert at.role_scores(one, torch.zeros_like(keys)).isnan()
 
 
-def test_a_silent_head_is_silent_in_every_path(translator):
+def test_an_ablated_head_is_silent_in_every_path(translator):
     model = translator.model
     module = model.decoder.layers[0].src_attn
     x, memory = torch.randn(2, 3, 32), torch.randn(2, 5, 32)
     whole = module(x, memory, memory)
-    inputs = zip(module.linears, (x, memory, memory))
-    heads, _ = at.attention(*(module.split(linear(x)) for linear, x in inputs))
-    heads[:, 2] = 0
-    with at.zeroed(at.head_output_weight(module, 2)):
-        silent = module.linears[3](module.join(heads))
-        assert torch.allclose(module(x, memory, memory), silent, atol=1e-6)
-        masked = translator.translate(SENTENCES, 1)
-    assert torch.equal(module(x, memory, memory), whole)
-    module.linears[3].weight.data[:, 16:24] = 0
-    assert translator.translate(SENTENCES, 1) == masked
+    with at.plain_attention(model):
+        at.ablate(module, 2)
+        silent = module(x, memory, memory)
+        translated = translator.translate(SENTENCES, 1)
+    assert torch.allclose(module(x, memory, memory), whole, atol=1e-6)
+    module.linears[3].weight.data[:, 16:24] = 0  # head 2's part of the projection
+    assert torch.allclose(module(x, memory, memory), silent, atol=1e-6)
+    assert translator.translate(SENTENCES, 1) == translated
 
 
-def test_without_queries_every_key_gets_the_same():
+def test_the_mean_of_a_head_is_over_the_rows_that_count():
     torch.manual_seed(0)
     module = at.MultiHeadedAttention(2, 8).eval()
-    x = torch.randn(1, 4, 8)
-    mask = torch.tensor([[[True, True, False, True]]])
-    with at.zeroed(*at.query_parameters(module)):
+    x, rows = torch.randn(2, 3, 8), torch.tensor([[True, True, False], [True] * 3])
+    q, k, v = (module.split(linear(x)) for linear in list(module.linears)[:3])
+    outputs, _ = at.attention(q, k, v)
+    mean = torch.stack([outputs[b, 1, t] for b, t in rows.nonzero().tolist()]).mean(0)
+    outputs[:, 1] = mean
+    with at.plain_attention(module):
+        at.ablate(module, 1, rows)
+        found = module(x, x, x)
+    assert torch.allclose(found, module.linears[3](module.join(outputs)), atol=1e-6)
+
+
+def test_a_hidden_cell_gets_nothing_and_its_row_still_sums_to_one():
+    torch.manual_seed(0)
+    module = at.MultiHeadedAttention(2, 8).eval()
+    x, mask = torch.randn(1, 4, 8), torch.tensor([[[True, True, True, False]]])
+    module(x, x, x, mask)
+    before, hidden = module.attn, torch.zeros(2, 4, 4, dtype=torch.bool)
+    hidden[1, 2, 0] = True
+    hidden[0, 3, :3] = True  # with the mask: the whole row
+    with at.plain_attention(module):
+        at.knock_out(module, hidden)
         module(x, x, x, mask)
-    row = torch.tensor([1 / 3, 1 / 3, 0, 1 / 3])
-    assert torch.allclose(module.attn, row.expand(1, 2, 4, 4))
+    kept = before.masked_fill(hidden, 0)
+    expected = kept / kept.sum(-1, keepdim=True).clamp_min(1e-9)
+    assert torch.allclose(module.attn, expected, atol=1e-6)
+    assert module.attn[0, 0, 3].sum() == 0
 
 
-def test_weights_come_back_after_an_error():
-    linear = torch.nn.Linear(3, 3)
-    before = linear.weight.detach().clone()
+def test_a_hook_looks_or_replaces_and_is_gone_after_an_error():
+    linear, x, seen = torch.nn.Linear(3, 3), torch.randn(2, 3), []
+    before = linear(x)
+    with at.hooked(linear, seen.append):
+        assert torch.equal(linear(x), before)
+    assert len(seen) == 1 and torch.equal(seen[0], before)
     with pytest.raises(RuntimeError, match="stop"):
-        with at.zeroed(linear.weight[:, 1:], linear.bias):
-            assert linear.weight[:, 1:].count_nonzero() == 0
-            assert linear.weight[:, 0].count_nonzero() == 3
-            assert linear.bias.count_nonzero() == 0
+        with at.hooked(linear, lambda output: 0 * output):
+            assert linear(x).count_nonzero() == 0
             raise RuntimeError("stop")
-    assert torch.equal(linear.weight, before) and linear.weight.requires_grad
+    assert torch.equal(linear(x), before)
 
 
 # There is one decoder: what is changed in a loaded model changes what it writes.
@@ -685,10 +703,12 @@ def test_weights_come_back_after_an_error():
 def test_a_deaf_layer_changes_what_is_translated(shipped, beam_size):
     """Take cross-attention away: sources of one length then get the same output."""
     translator, _ = shipped
-    maps = [layer.src_attn.linears[3] for layer in translator.model.decoder.layers]
     pair = ["Ein Hund schläft.", "Eine Frau kocht."]
     before = translator.translate(pair, beam_size)
-    with at.zeroed(*(p for part in maps for p in part.parameters())):
+    with contextlib.ExitStack() as stack:
+        for layer in translator.model.decoder.layers:
+            silent = at.hooked(layer.src_attn.linears[3], lambda x: 0 * x)
+            stack.enter_context(silent)
         first, second = translator.translate(pair, beam_size)
     assert first == second and before[0] != before[1]
     assert translator.translate(pair, beam_size) == before
@@ -740,50 +760,3 @@ def test_planted_maps_are_what_the_model_predicts_from():
         mean = output(values(memory).mean(1, keepdim=True))
         module.forward = lambda x, *_, mean=mean: mean.expand_as(x)
     assert torch.allclose(predict(), planted, atol=1e-5)
-
-
-# --- the stored results --------------------------------------------------------
-
-
-def test_results_are_those_of_the_shipped_model():
-    """Run `make heads` again after models/captions is retrained."""
-    results = read_json(at.project_folder() / "results" / "heads.json")
-    weights = (FOLDER / "model.safetensors").read_bytes()
-    assert results["weights"] == fingerprint(weights)
-    for kind in at.KINDS:
-        losses = results["bleu"] - torch.tensor(results["masked"][kind])
-        low, high = torch.tensor(results["interval of the loss"][kind]).unbind(-1)
-        assert ((low <= losses) & (losses <= high)).all()
-    rates = torch.tensor(results["alignment"]["largest weight"])
-    low, high = torch.tensor(results["alignment"]["interval"]).unbind(-1)
-    assert ((low < rates) & (rates < high)).all()
-    guesses = results["alignment"]["guesses"]
-    assert guesses["one link per row"] <= rates.min() < guesses["diagonal"]
-    assert guesses["diagonal"] < guesses["uniform"]
-
-
-def test_make_heads_measures_every_head(monkeypatch, tmp_path):
-    """Run the program on two sentences; it must write what the chapter reads."""
-    monkeypatch.syspath_prepend(str(at.project_folder() / "benchmarks"))
-    heads = program("benchmarks/heads.py")
-    load_pairs, read_lines = heads.load_pairs, at.read_lines
-    monkeypatch.setattr(heads, "load_pairs", lambda *which: load_pairs(*which)[:2])
-    monkeypatch.setattr(
-        at, "read_lines",
-        lambda path: read_lines(path)[: 2 if str(path).endswith(".align") else None],
-    )  # fmt: skip
-    out = tmp_path / "heads.json"
-    monkeypatch.setattr(sys, "argv", ["heads.py", "--out", str(out)])
-    heads.main()
-    found = read_json(out)
-    stored = read_json(at.project_folder() / "results" / "heads.json")
-    assert found.keys() == stored.keys() and found["sentences"] == 2
-    config = load_config(FOLDER)
-    for results in (found, stored):
-        for kind in at.KINDS:
-            shape = torch.tensor(results["masked"][kind]).shape
-            assert shape == (config.N, config.h)
-            assert len(results["uniform"][kind]) == config.N
-        rates = torch.tensor(results["alignment"]["largest weight"])
-        assert rates.shape == (config.N, config.h + 1)
-    assert found["weights"] == stored["weights"]

@@ -101,11 +101,30 @@ def test_error_rates_keep_their_intervals_and_the_mean_comes_last():
 
 
 def test_the_first_share_of_a_cut_is_that_of_the_texts_sentence():
-    chart = chapter_5.cuts_chart({"zu": {"none": torch.tensor([0.9, 0.1, 0.2])}})
+    chart = chapter_5.cuts_chart({"zu": {"none": torch.tensor([0.9, 0.1, 0.2])}}, "in")
     [rows] = tables(chart.to_dict())
     assert [(row["which"], row["share"]) for row in rows] == [
         (0, 0.9), (1, 0.1), (1, 0.2)
     ]  # fmt: skip
+
+
+def test_a_transplant_is_drawn_at_its_position_after_its_layer():
+    encoder, decoder = torch.rand(3, 4), torch.rand(3, 2)
+    chart = chapter_5.patching_chart({"a": [encoder, decoder]}, [*"wxyz"], [*"uv"])
+    drawn = [rows for rows in tables(chart.to_dict()) if "share" in rows[0]]
+    for rows, shares in zip(drawn, (encoder, decoder), strict=True):
+        after = ["embedding", "layer 0", "layer 1"]
+        found = {(after.index(r["after"]), r["position"]): r["share"] for r in rows}
+        assert all(abs(found[p] - shares[p].item()) < 1e-3 for p in found)
+        assert len(found) == shares.numel()
+
+
+def test_a_lead_keeps_its_head():
+    weights, effects = torch.rand(2, 3), torch.rand(2, 3)
+    [rows] = tables(chapter_5.leads_chart({"a": (weights, effects)}).to_dict())
+    for row in rows:
+        place = tuple(map(int, row["head"].split(".")))
+        assert (row["weight"], row["effect"]) == (weights[place], effects[place])
 
 
 def test_samples_are_shares_between_their_seeds_extremes():

@@ -18,8 +18,8 @@ def what_the_silenced_print(answer):
         "case 3: without cross-attention, nothing of the source reaches the decoder."
     )
     assert sealed("5.5", letters) == "ac31aeb7bb31", (
-        "cases 1 and 2 are the other way around. Hint: in section 5.10, where did the "
-        "vector at *mit* learn about the hat?"
+        "cases 1 and 2 are the other way around. Hint: in the maps of section 5.4, "
+        "which kind of attention looks from *mit* at the hat?"
     )
 
 

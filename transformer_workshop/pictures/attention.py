@@ -108,7 +108,7 @@ def attention_grid(
         options |= {"labelOverlap": False, "labelBaseline": "middle", "ticks": False}
         return alt.Axis(**options) if step >= 8 else None  # no room for words
 
-    below = {"labelAngle": -60, "labelAlign": "right"}
+    below = {"labelAngle": -90, "labelAlign": "right"}  # slanted, the last ones touch
     squares = alt.Chart(width=alt.Step(step), height=alt.Step(step)).mark_rect()
     chart = squares.encode(
         x=alt.X("column:O", axis=axis(recording.columns, **below)),

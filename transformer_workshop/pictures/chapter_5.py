@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -47,11 +48,11 @@ def error_rate_chart(
     )
 
 
-def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
-    """Draw what cuts do to a choice between two words, one panel for each choice.
+def cuts_chart(panels: dict[str, dict[str, Tensor]], word: str) -> altair.FacetChart:
+    """Draw what cuts do to the share of a word, one panel for each model.
 
-    Each panel has, for each cut, the share of the first word in several sentences (n,),
-    of which the first is the one that the text is about.
+    Each panel has, for each cut, the share in several sentences (n,), of which the
+    first is the one that the text is about.
     """
     alt = optional_import("altair")
     cuts = list(dict.fromkeys(cut for panel in panels.values() for cut in panel))
@@ -62,12 +63,12 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
         for i, share in enumerate(of_sentences.tolist())
     ]
     base = alt.Chart(width=225, height=alt.Step(26)).encode(
-        alt.X("share:Q", title="share of the first word").scale(domain=(0, 1)),
+        alt.X("share:Q", title=f"share of {word}").scale(domain=(0, 1)),
         alt.Y("cut:N", title=None, sort=cuts).axis(labelLimit=300),
     )
     names = "datum.label == '0' ? 'our sentence' : 'nine others'"
     which = alt.Color("which:N", title=None, sort=[0, 1])
-    which = which.legend(orient="top", labelExpr=names)
+    which = which.legend(orient="top", labelExpr=names, symbolOpacity=1)
     which = which.scale(domain=[0, 1], range=["#d55e00", "#0072b2"])
     others = base.transform_filter("datum.which == 1").mark_circle(size=60, opacity=0.4)
     ours = base.transform_filter("datum.which == 0").mark_circle(size=110, opacity=1)
@@ -78,3 +79,70 @@ def cuts_chart(panels: dict[str, dict[str, Tensor]]) -> altair.FacetChart:
         ours.encode(which),
         data=alt.Data(values=table),
     ).facet(alt.Facet("panel:N", title=None, sort=list(panels)), columns=2, spacing=16)
+
+
+def patching_chart(
+    patched: dict[str, list[Tensor]], columns: list[str], rows: list[str]
+) -> altair.VConcatChart:
+    """Draw what a transplant does at each position after each layer, by model.
+
+    A model's shares of *in* are those of patches in the encoder (N + 1, S), whose
+    positions are ``columns``, and in the decoder (N + 1, L), whose are ``rows``.
+    """
+    alt = optional_import("altair")
+
+    def squares(shares: Tensor, words: list[str], title: str, last: bool) -> Any:
+        after = ["embedding", *(f"layer {i}" for i in range(len(shares) - 1))]
+        table = [
+            {"after": after[i], "position": t, "share": round(share, 3)}
+            for i, row in enumerate(shares.tolist())
+            for t, share in enumerate(row)
+        ]
+        names = f"{json.dumps(words)}[datum.value]"
+        below = alt.Axis(
+            labelExpr=names, labelAngle=-90, labelOverlap=False, title=None
+        )
+        beside = alt.Axis(title="after", ticks=False) if words == columns else None
+        chart = alt.Chart(
+            alt.Data(values=table), title=alt.Title(title, fontSize=13),
+            width=alt.Step(33), height=alt.Step(26),
+        ).encode(
+            x=alt.X("position:O", axis=below if last else None),
+            y=alt.Y("after:N", sort=after, axis=beside),
+        )  # fmt: skip
+        ink = alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black"))
+        color = alt.Color("share:Q", title="share of in").scale(domain=(0, 1))
+        text = alt.Text("share:Q", format=".2f")
+        numbers = chart.mark_text(fontSize=11).encode(text=text, color=ink)
+        return chart.mark_rect().encode(color=color) + numbers
+
+    return alt.vconcat(
+        *(
+            squares(encoder, columns, f"{name}, encoder", last=name == [*patched][-1])
+            | squares(decoder, rows, "decoder", last=name == [*patched][-1])
+            for name, (encoder, decoder) in patched.items()
+        ),
+        title="The noun's vector stops mattering as the one at mit starts to",
+        description="The share of in with one position transplanted after one layer",
+    )
+
+
+def leads_chart(leads: dict[str, tuple[Tensor, Tensor]]) -> altair.Chart:
+    """Draw what cutting each head's cell costs over the cell's weight, (N, h) each."""
+    alt = optional_import("altair")
+    table = [
+        {"model": name, "head": f"{i}.{a}", "weight": weight, "effect": effect}
+        for name, (weights, effects) in leads.items()
+        for i, layer in enumerate(zip(weights.tolist(), effects.tolist(), strict=True))
+        for a, (weight, effect) in enumerate(zip(*layer, strict=True))
+    ]
+    scale = alt.Scale(domain=(-0.01, 0.1), nice=False)
+    points = alt.Chart(alt.Data(values=table), width=520, height=240).encode(
+        x=alt.X("weight:Q", title="weight from mit to the noun").scale(domain=(0, 1)),
+        y=alt.Y("effect:Q", title="drop in the share of in", scale=scale),
+        color=alt.Color("model:N", sort=list(leads)),
+    )
+    dark = points.transform_filter("datum.weight > 0.5")
+    names = dark.mark_text(dy=-10).encode(text="head:N")
+    title = "The cells that matter are dark, but dark cells matter unequally"
+    return (points.mark_circle(size=50, opacity=0.8) + names).properties(title=title)
