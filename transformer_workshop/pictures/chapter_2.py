@@ -57,11 +57,12 @@ def padding_chart(orders: dict[str, list[int]], size: int) -> altair.HConcatChar
                     {"row": row, "kind": kind, "from": low, "to": high}
                     for kind, low, high in ends
                 ]
+        rows = list(range(len(lengths) + (len(lengths) - 1) // size))
         base = alt.Chart(alt.Data(values=bars), title=title, width=270)
         charts.append(
             base.mark_bar(height=4)
             .encode(
-                alt.Y("row:O").axis(None).scale(domain=range(bars[-1]["row"] + 1)),
+                alt.Y("row:O").axis(None).scale(domain=rows),
                 alt.X("from:Q", title="position"),
                 alt.X2("to:Q"),
                 alt.Color("kind:N", title=None).scale(
