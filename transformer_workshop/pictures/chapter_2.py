@@ -182,7 +182,7 @@ def confidence_chart(losses: pandas.DataFrame) -> altair.Chart:
         .mark_line()
         .encode(
             alt.X("p:Q", title="probability p of the correct word").scale(zero=False),
-            alt.Y("loss:Q", title="loss, KL divergence (nats)"),
+            alt.Y("loss:Q", title="loss, KL divergence (nats)").scale(domainMin=0),
             alt.Color("smoothing:N", title="smoothing ε"),
         )
         .properties(title="With smoothing, the loss is lowest at 1 − ε")
