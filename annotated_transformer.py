@@ -53,9 +53,8 @@ _NAMES = [
     "check_length", "PositionalEncoding", "Generator", "EncoderDecoder",
     "initialize", "count_parameters", "make_model", "LearnedPositions",
     # 02_training
-    "Batch", "SimpleLossCompute", "TrainState", "in_mode", "windows",
-    "run_epoch", "rate", "linear_rate", "greedy_decode", "data_gen",
-    "LabelSmoothing",
+    "Batch", "SimpleLossCompute", "TrainState", "in_mode", "run_epoch", "rate",
+    "linear_rate", "greedy_decode", "data_gen", "LabelSmoothing",
     # 03_real_world_example
     "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
@@ -489,14 +488,11 @@ class Batch:
 
     src (B, S) and tgt (B, L + 1) are ids, filled up with ``pad``. tgt is split
     into tgt (B, L), what the decoder reads, and tgt_y (B, L), what it must
-    predict. tgt_mask is (B, L, L), src_mask (B, 1, S); True in a mask = may
-    attend. ntokens counts the answers that are not padding. Raises ValueError
-    if rows have no such answers, or if src and tgt differ in their number of rows.
+    predict. src_mask is (B, 1, S), tgt_mask (B, L, L); True = may attend.
+    ntokens counts the answers that are not padding.
     """
 
     def __init__(self, src: Tensor, tgt: Tensor | None = None, pad: int = 2):
-        if tgt is not None and len(src) != len(tgt):
-            raise ValueError(f"{len(src)} source rows for {len(tgt)} target rows")
         self.src = src
         self.src_mask = (src != pad).unsqueeze(-2)
         if tgt is not None:
@@ -504,11 +500,6 @@ class Batch:
             self.tgt_y = tgt[:, 1:]
             self.tgt_mask = self.make_std_mask(self.tgt, pad)
             self.ntokens = int((self.tgt_y != pad).sum())
-            if len(tgt) and not self.ntokens:
-                raise ValueError(
-                    f"a batch of {len(tgt)} target rows contains nothing but "
-                    f"padding (id {pad}); leave out empty sentences"
-                )
 
     @staticmethod
     def make_std_mask(tgt: Tensor, pad: int) -> Tensor:
@@ -564,13 +555,6 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
         model.train(before)
 
 
-def windows(data_iter: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
-    """Yield groups of ``size`` batches; the last may be shorter."""
-    stream = iter(data_iter)
-    while window := list(itertools.islice(stream, size)):
-        yield window
-
-
 def run_epoch(
     data_iter: Iterable[Batch],
     model: nn.Module,
@@ -591,13 +575,12 @@ def run_epoch(
     optimizer nor scheduler). ``max_norm`` clips the gradient's norm before each
     update, and ``callback`` receives the state after it.
     """
-    if mode not in ("train", "train+log", "eval"):
-        raise ValueError(f"mode={mode!r} is neither 'train', 'train+log', nor 'eval'")
-    training = mode != "eval"
+    training = mode in ("train", "train+log")
     state = TrainState() if train_state is None else train_state
     loss_sum, tokens = 0.0, 0
+    stream = iter(data_iter)
     with in_mode(model, training):
-        for window in windows(data_iter, accum_iter):
+        while window := list(itertools.islice(stream, accum_iter)):
             norm = sum(batch.ntokens for batch in window)
             if training:
                 optimizer.zero_grad()
@@ -633,18 +616,14 @@ def rate(step: int, model_size: int, factor: float, warmup: int) -> float:
     return factor * model_size**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-def linear_rate(
-    step: int, peak: float, warmup: int, total: int, decay: float = 1.0
-) -> float:
+def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
     """Return the rate of update ``step`` from 1 to ``total``: up to peak, then down.
 
     The rate would reach zero at update total + 1, so the last update still counts.
-    With ``decay`` below 1, it stays at the peak until the last ``decay`` of the run.
     """
-    falling = min(total + 1 - warmup, decay * total)
-    # the inner max avoids a division by zero in a run shorter than its warm-up
-    down = (total + 1 - step) / max(falling, 1)
-    return peak * max(min(step / max(warmup, 1), 1.0, down), 0.0)
+    up = step / max(warmup, 1)
+    down = (total + 1 - step) / max(total + 1 - warmup, 1)
+    return peak * max(min(up, down, 1.0), 0.0)
 
 
 def greedy_decode(
@@ -697,18 +676,10 @@ class LabelSmoothing(nn.Module):
     target gives the correct word 1 - smoothing, padding nothing, and the other
     words equal shares of the rest. A position whose target is padding adds
     nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
-    Raises ValueError for fewer than three words, and for a padding id outside them.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
-        if not 0 <= smoothing < 1:
-            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
-        if size < 3 or padding_idx not in range(size):
-            raise ValueError(
-                f"padding_idx={padding_idx} is not the id of one of size={size} words, "
-                "of which there must be three or more"
-            )
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing

@@ -28,6 +28,7 @@ from transformer_workshop.experiments import TASKS, experiment
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.modern import NormalizedCrossAttention
+from transformer_workshop.runs import stable_rate
 from transformer_workshop.speed import keep_freed_memory
 
 UPDATES = 600
@@ -43,7 +44,7 @@ def but(left_out: str) -> tuple[str, ...]:
 
 def stable(step: int, peak: float, updates: int) -> float:
     """Return a rate that falls in the last fifth of the run alone."""
-    return at.linear_rate(step, peak, REFERENCE.warmup, updates, decay=0.2)
+    return stable_rate(step, peak, REFERENCE.warmup, updates, decay=0.2)
 
 
 class Unrotated(nn.Module):

@@ -619,9 +619,10 @@ def perplexity_of_a_test_set(answer):
         "ten words have 3.8 nats."
     )
     sums = (30 * torch.rand(4)).tolist()
-    sizes = torch.randint(1, 20, (4,)).tolist()
+    sizes = torch.randint(2, 20, (4,)).tolist()
     whole = answer(sums, sizes)
-    apart = answer([*sums[:3], 0.25 * sums[3], 0.75 * sums[3]], [*sizes, 0])
+    parts = [0.25 * sums[3], 0.75 * sums[3]]
+    apart = answer([*sums[:3], *parts], [*sizes[:3], 1, sizes[3] - 1])
     joined = answer([sums[0] + sums[1], *sums[2:]], [sizes[0] + sizes[1], *sizes[2:]])
     assert near(whole, apart) and near(whole, joined), (
         f"for batches of {sizes} words the perplexity changes when the same words are "
@@ -638,36 +639,53 @@ def gradient_of_the_softmax(answer):
     assert isinstance(answer, tuple | list) and len(answer) == 2, asked
     parts = [numbers_of(part, 3, asked) for part in answer]
     logits = torch.tensor([1.0, 2.0, 5.0]).log().requires_grad_()
+    p = logits.softmax(dim=-1).detach()
     for name, found, target in zip(
         ("(a)", "(b)"), parts, ([0.0, 1.0, 0.0], [0.1, 0.8, 0.1])
     ):
-        loss = F.cross_entropy(logits, torch.tensor(target))
-        [right] = torch.autograd.grad(loss, logits)
+        target = torch.tensor(target)
+        [right] = torch.autograd.grad(F.cross_entropy(logits, target), logits)
         found = torch.tensor(found)
         assert not torch.allclose(found, -right, atol=2e-3), (
             f"{name}: the signs are the wrong way around. The loss falls when the "
             "logit of the right word grows."
         )
-        assert not torch.allclose(found, right + torch.tensor(target), atol=2e-3), (
+        assert not torch.allclose(found, p, atol=2e-3), (
             f"{name}: these are the probabilities; the target is still to be "
             "subtracted."
+        )
+        assert not torch.allclose(found, -target / p, atol=2e-3), (
+            f"{name}: this is the gradient with respect to the probabilities. Hint: "
+            "when one logit grows, all three probabilities change."
         )
         assert abs(found.sum().item()) < 3e-3, (
             f"{name}: {show(found)} doesn't sum to zero. Hint: adding the same number "
             "to all logits changes nothing, so the loss has no slope that way."
         )
+        hint = {
+            "(a)": "the probabilities first; they are in the ratio 1 : 2 : 5.",
+            "(b)": "the probabilities are those of (a); only the target has changed, "
+            "for all three words.",
+        }[name]
         assert torch.allclose(found, right, atol=2e-3), (
-            f"{name} is not {show(found)}. Hint: the probabilities first; they are in "
-            "the ratio 1 : 2 : 5."
+            f"{name} is not {show(found)}. Hint: {hint}"
         )
 
 
 def gradients(answer, model, compute, batches):
-    """Return what the answer leaves in .grad, where something was before."""
+    """Return what the answer leaves in .grad, and whether it left a model in training.
+
+    Before, the model is in training mode, and something is in .grad.
+    """
+    model.train()
+    modes: list[bool] = []
+    hook = model.register_forward_pre_hook(lambda *_: modes.append(model.training))
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     answer(model, compute, batches)
-    return {name: p.grad for name, p in model.named_parameters()}
+    hook.remove()
+    trained = all(modes) and model.training
+    return {name: p.grad for name, p in model.named_parameters()}, trained
 
 
 @exercise("2.4")
@@ -692,7 +710,7 @@ def accumulated(answer):
 
     whole, last = of_one_batch(rows), of_one_batch(rows[-1:])
     model.zero_grad()
-    found = answer.ask(gradients, model, compute, batches)
+    found, trained = answer.ask(gradients, model, compute, batches)
     assert not alike(found, last), (
         "the gradient is that of the last batch alone. Hint: when are the old ones "
         "set to zero?"
@@ -738,6 +756,10 @@ def accumulated(answer):
     assert alike(found, whole), (
         "the gradient is not that of one batch with all six pairs. Hint: what has to "
         "be known before the first backward()?"
+    )
+    assert trained, (
+        "the model was in training mode, and the answer has switched to evaluation "
+        "mode, in which there is no dropout. Hint: leave the mode alone."
     )
 
 
@@ -906,16 +928,14 @@ def validated(answer, training, model, batches, compute):
 
 @exercise("2.8")
 def four_faults(answer):
-    model = small_model()
+    model = small_model(dropout=0.3)
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
     batches = [
         at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in uneven_rows()
     ]
     whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
     one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
-    alone, trains, recorded, _ = answer.ask(
-        validated, True, model, batches[:1], compute
-    )
+    alone, *_ = answer.ask(validated, False, model, batches[:1], compute)
     assert is_number(alone), f"a plain number is needed, not {kind(alone)}."
     assert near(alone, one), (
         f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
@@ -927,6 +947,11 @@ def four_faults(answer):
     assert near(found, whole), (
         f"for batches of {[b.ntokens for b in batches]} words the NLL is {whole:.4f}, "
         f"not {found:.4f}. Hint: a mean over words is not a mean over batches."
+    )
+    found, trains, recorded, _ = answer.ask(validated, True, model, batches, compute)
+    assert near(found, whole), (
+        "for a model in training mode the NLL is another one: dropout is on. Hint: "
+        "`model.eval()` was there for a reason."
     )
     assert trains, MODE[0]
     assert not evaluates, MODE[1]

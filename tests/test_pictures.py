@@ -57,6 +57,38 @@ def test_the_copying_runs_are_compared_with_a_uniform_guess_among_ten():
     assert left["layer"][0]["encoding"]["y"]["datum"] == pytest.approx(math.log(10))
 
 
+def test_rows_are_filled_up_to_the_longest_of_their_batch():
+    left, right = chapter_2.padding_chart(
+        {"as they come": [3, 1, 2], "sorted": [1, 2, 3]}, size=2
+    ).to_dict()["hconcat"]
+
+    def padding(chart):
+        [bars] = tables(chart)
+        return [(b["from"], b["to"]) for b in bars if b["kind"] == "padding"]
+
+    assert padding(left) == [(3, 3), (1, 3), (2, 2)]
+    assert padding(right) == [(1, 2), (2, 2), (3, 3)]
+
+
+def test_a_learning_model_is_drawn_as_losses_and_as_shares():
+    columns = {"update": [0, 9], "training": [4, 1], "validation": [5, 2], "it": [0, 1]}
+    chart = chapter_2.learning_chart(pd.DataFrame(columns), ["it"]).to_dict()
+    drawn = {
+        (row["line"], row["update"]): row["value"]
+        for table in chart["datasets"].values()
+        for row in table
+    }
+    assert drawn["validation", 9] == 2 and drawn["it", 9] == 1 and len(drawn) == 6
+
+
+def test_each_stored_run_and_this_one_are_drawn():
+    stored = {("complete", "at the end"): [1.0, 0.9], ("both", "at the end"): [0.0]}
+    here = {("complete", "at the end"): 0.95, ("both", "at the end"): 0.1}
+    [rows] = tables(chapter_2.schedules_chart(stored, here).to_dict())
+    drawn = [(row["run"], row["share"]) for row in rows if row["whose"] == "here"]
+    assert drawn == [("complete", 0.95), ("both", 0.1)] and len(rows) == 5
+
+
 def test_a_row_of_the_diagonal_predicts_the_position_after_the_one_it_reads():
     attention = pd.Series({3: torch.eye(9, 10)})
     [cells] = tables(chapter_2.diagonal_chart(attention, [3]).to_dict())

@@ -34,7 +34,7 @@ from transformer_workshop.recipes import (
     build_optimizers,
     orthogonalize,
 )
-from transformer_workshop.runs import schedule_of
+from transformer_workshop.runs import schedule_of, stable_rate
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.speed import fused_attention, optimize_for_cpu
 from transformer_workshop.translator import load_translator, save_translator
@@ -588,16 +588,17 @@ def test_ways_to_attend_combine_and_come_off_again(build):
 # --- a schedule that waits ---------------------------------------------------
 
 
-@given(st.integers(1, 50), st.integers(51, 300), st.floats(0.01, 1) | st.none())
+@given(st.integers(1, 50), st.integers(51, 300), st.floats(0.01, 1))
 @settings(max_examples=30)
 def test_the_rate_stays_at_its_peak_until_the_last_share(warmup, total, share):
-    """Without a share, it falls from its peak to zero, as if that were 1."""
-    given = () if share is None else (share,)
-    falling = max(min((share or 1) * total, total + 1 - warmup), 1)
+    """If the last share is the whole run, it falls at once, as in chapter 2."""
+    falling = max(min(share * total, total + 1 - warmup), 1)
     for step in range(1, total + 2):
-        rate = at.linear_rate(step, 2.0, warmup, total, *given)
+        rate = stable_rate(step, 2.0, warmup, total, share)
         expected = min(step / warmup, (total + 1 - step) / falling, 1)
         assert rate == pytest.approx(2.0 * expected)
+        falls_at_once = stable_rate(step, 2.0, warmup, total, 1.0)
+        assert at.linear_rate(step, 2.0, warmup, total) == falls_at_once
 
 
 def test_the_share_reaches_the_optimizer():

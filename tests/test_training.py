@@ -58,13 +58,6 @@ def test_batch_shifts_by_one_and_counts_answers(lengths):
         assert seen.tolist() == [s <= n for s in range(rows.size(1) - 1)]
 
 
-def test_a_batch_of_padding_only_is_refused():
-    padding = torch.full((2, 4), PAD)
-    with pytest.raises(ValueError, match="nothing but padding"):
-        at.Batch(padding, padding)
-    assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is allowed
-
-
 # --- criterion ---------------------------------------------------------------
 
 
@@ -295,11 +288,6 @@ def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
         at.run_epoch(fixed_batches(), model, compute, optimizer, constant(optimizer),
                      train_state=state, max_norm=max_norm, callback=spoil)  # fmt: skip
     assert all(map(torch.equal, good, model.parameters()))
-
-
-def test_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="mode='test' is neither"):
-        at.run_epoch([], tiny(), None, None, None, mode="test")
 
 
 def test_log_mode_prints_lines(capsys):

@@ -34,7 +34,6 @@ from annotated_transformer import (
     epoch_draw,
     gpu_report,
     lengths_of,
-    linear_rate,
     mean_state,
     optional_import,
     rate,
@@ -534,11 +533,21 @@ def build_losses(
     return SimpleLossCompute(generator, smoothed), SimpleLossCompute(generator, plain)
 
 
+def stable_rate(step: int, peak: float, warmup: int, total: int, decay: float) -> float:
+    """Return ``linear_rate``, but at its peak until the last ``decay`` of the run.
+
+    From ``decay`` = 1 on, the two are the same.
+    """
+    falling = max(min(total + 1 - warmup, decay * total), 1)
+    height = min(step / warmup, 1.0, (total + 1 - step) / falling)
+    return peak * max(height, 0.0)
+
+
 def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
     """Return the learning rate's schedule for a run of ``total`` updates."""
     peak, warmup = config.base_lr, config.warmup
     if config.schedule == "linear":
-        return lambda step: linear_rate(step, peak, warmup, total, config.decay)
+        return lambda step: stable_rate(step, peak, warmup, total, config.decay)
     return lambda step: rate(step, config.d_model, peak, warmup)
 
 

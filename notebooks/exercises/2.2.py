@@ -30,9 +30,10 @@ def perplexity_of_a_test_set(answer):
         "ten words have 3.8 nats."
     )
     sums = (30 * torch.rand(4)).tolist()
-    sizes = torch.randint(1, 20, (4,)).tolist()
+    sizes = torch.randint(2, 20, (4,)).tolist()
     whole = answer(sums, sizes)
-    apart = answer([*sums[:3], 0.25 * sums[3], 0.75 * sums[3]], [*sizes, 0])
+    parts = [0.25 * sums[3], 0.75 * sums[3]]
+    apart = answer([*sums[:3], *parts], [*sizes[:3], 1, sizes[3] - 1])
     joined = answer([sums[0] + sums[1], *sums[2:]], [sizes[0] + sizes[1], *sizes[2:]])
     assert near(whole, apart) and near(whole, joined), (
         f"for batches of {sizes} words the perplexity changes when the same words are "

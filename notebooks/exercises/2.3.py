@@ -11,27 +11,36 @@ def gradient_of_the_softmax(answer):
     assert isinstance(answer, tuple | list) and len(answer) == 2, asked
     parts = [numbers_of(part, 3, asked) for part in answer]
     logits = torch.tensor([1.0, 2.0, 5.0]).log().requires_grad_()
+    p = logits.softmax(dim=-1).detach()
     for name, found, target in zip(
         ("(a)", "(b)"), parts, ([0.0, 1.0, 0.0], [0.1, 0.8, 0.1])
     ):
-        loss = F.cross_entropy(logits, torch.tensor(target))
-        [right] = torch.autograd.grad(loss, logits)
+        target = torch.tensor(target)
+        [right] = torch.autograd.grad(F.cross_entropy(logits, target), logits)
         found = torch.tensor(found)
         assert not torch.allclose(found, -right, atol=2e-3), (
             f"{name}: the signs are the wrong way around. The loss falls when the "
             "logit of the right word grows."
         )
-        assert not torch.allclose(found, right + torch.tensor(target), atol=2e-3), (
+        assert not torch.allclose(found, p, atol=2e-3), (
             f"{name}: these are the probabilities; the target is still to be "
             "subtracted."
+        )
+        assert not torch.allclose(found, -target / p, atol=2e-3), (
+            f"{name}: this is the gradient with respect to the probabilities. Hint: "
+            "when one logit grows, all three probabilities change."
         )
         assert abs(found.sum().item()) < 3e-3, (
             f"{name}: {show(found)} doesn't sum to zero. Hint: adding the same number "
             "to all logits changes nothing, so the loss has no slope that way."
         )
+        hint = {
+            "(a)": "the probabilities first; they are in the ratio 1 : 2 : 5.",
+            "(b)": "the probabilities are those of (a); only the target has changed, "
+            "for all three words.",
+        }[name]
         assert torch.allclose(found, right, atol=2e-3), (
-            f"{name} is not {show(found)}. Hint: the probabilities first; they are in "
-            "the ratio 1 : 2 : 5."
+            f"{name} is not {show(found)}. Hint: {hint}"
         )
 
 
@@ -39,6 +48,9 @@ WRONG = [
     ([-0.125, 0.75, -0.625], [-0.025, 0.55, -0.525]),
     ([0.125, 0.25, 0.625], [0.125, 0.25, 0.625]),
     ([0, -4, 0], [-0.8, -3.2, -0.16]),  # with respect to the probabilities
+    ([0.125, -0.75, 0.625], [-0.8, -3.2, -0.16]),
+    ([0.125, -0.75, 0.625], [0.125, -0.65, 0.525]),  # the target of (b), in part
+    ([0.125, -0.75, 0.625], [0.125, -0.55, 0.625]),
     ([0.125, -0.75, 0.625], [0.125, -0.75, 0.625]),
     ([0.1, -0.7, 0.6], [0.025, -0.55, 0.525]),
     0.25,

@@ -8,11 +8,19 @@ import annotated_transformer as at
 
 
 def gradients(answer, model, compute, batches):
-    """Return what the answer leaves in .grad, where something was before."""
+    """Return what the answer leaves in .grad, and whether it left a model in training.
+
+    Before, the model is in training mode, and something is in .grad.
+    """
+    model.train()
+    modes: list[bool] = []
+    hook = model.register_forward_pre_hook(lambda *_: modes.append(model.training))
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     answer(model, compute, batches)
-    return {name: p.grad for name, p in model.named_parameters()}
+    hook.remove()
+    trained = all(modes) and model.training
+    return {name: p.grad for name, p in model.named_parameters()}, trained
 
 
 @exercise("2.4")
@@ -37,7 +45,7 @@ def accumulated(answer):
 
     whole, last = of_one_batch(rows), of_one_batch(rows[-1:])
     model.zero_grad()
-    found = answer.ask(gradients, model, compute, batches)
+    found, trained = answer.ask(gradients, model, compute, batches)
     assert not alike(found, last), (
         "the gradient is that of the last batch alone. Hint: when are the old ones "
         "set to zero?"
@@ -84,12 +92,18 @@ def accumulated(answer):
         "the gradient is not that of one batch with all six pairs. Hint: what has to "
         "be known before the first backward()?"
     )
+    assert trained, (
+        "the model was in training mode, and the answer has switched to evaluation "
+        "mode, in which there is no dropout. Hint: leave the mode alone."
+    )
 
 
-def adding_up(zero="once", words="all", mean=False):
+def adding_up(zero="once", words="all", mean=False, quiet=False):
     """Return what 2.4 asks for, with one or another fault."""
 
     def accumulate(model, compute, batches):
+        if quiet:
+            model.eval()
         count = sum(batch.ntokens for batch in batches)
         if words == "positions":
             count = sum(batch.tgt_y.numel() for batch in batches)
@@ -115,6 +129,7 @@ WRONG = [
     adding_up(words="own", mean=True),
     adding_up(words="positions"),
     adding_up(mean=True),
+    adding_up(quiet=True),
     lambda model, compute, batches: None,
     lambda model, compute, batches: model.zero_grad(),
 ]

@@ -42,16 +42,14 @@ def validated(answer, training, model, batches, compute):
 
 @exercise("2.8")
 def four_faults(answer):
-    model = small_model()
+    model = small_model(dropout=0.3)
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, 0))
     batches = [
         at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in uneven_rows()
     ]
     whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
     one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
-    alone, trains, recorded, _ = answer.ask(
-        validated, True, model, batches[:1], compute
-    )
+    alone, *_ = answer.ask(validated, False, model, batches[:1], compute)
     assert is_number(alone), f"a plain number is needed, not {kind(alone)}."
     assert near(alone, one), (
         f"for a single batch the NLL is {one:.4f}, not {alone:.4f}. Hint: which word "
@@ -63,6 +61,11 @@ def four_faults(answer):
     assert near(found, whole), (
         f"for batches of {[b.ntokens for b in batches]} words the NLL is {whole:.4f}, "
         f"not {found:.4f}. Hint: a mean over words is not a mean over batches."
+    )
+    found, trains, recorded, _ = answer.ask(validated, True, model, batches, compute)
+    assert near(found, whole), (
+        "for a model in training mode the NLL is another one: dropout is on. Hint: "
+        "`model.eval()` was there for a reason."
     )
     assert trains, MODE[0]
     assert not evaluates, MODE[1]
@@ -83,12 +86,14 @@ def validation(
     graph=False,
     frozen=False,
     padding=False,
+    quiet=True,
 ):
     """Return a validation with none, one, or more of the faults planted in 2.8."""
 
     def validation_nll(model, batches, compute):
         before, nll, words, means = model.training, 0.0, 0, []
-        model.eval()
+        if quiet:
+            model.eval()
         with torch.set_grad_enabled(graph):
             for batch in batches:
                 out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
@@ -113,4 +118,5 @@ WRONG = [
     validation(graph=True),
     validation(frozen=True),
     validation(padding=True),
+    validation(quiet=False),
 ]
