@@ -1873,8 +1873,9 @@ class GroupedQueryAttention(nn.Module):
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
-    ``base`` is that of the rotation. Raises ValueError if ``groups`` doesn't divide ``h``. ``attn`` holds the weights
-    (B, h, L, S) of the last call, as in ``MultiHeadedAttention``.
+    ``base`` is that of the rotation. ``attn`` holds the weights (B, h, L, S) of the
+    last call, as in ``MultiHeadedAttention``. Raises ValueError if ``groups`` doesn't
+    divide ``h``.
     """
 
     def __init__(
