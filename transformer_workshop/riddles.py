@@ -1,6 +1,8 @@
-"""What do the sentences of chapter 2 say? Who wouldn't touch which dish, and why."""
+"""What do the sentences of chapters 1 and 2 say? Who wouldn't touch what, and why."""
 
 import itertools
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import torch
 
@@ -15,9 +17,49 @@ NOUNS = {
 ANIMALS, DISHES, COOKS = list(NOUNS)[:9], list(NOUNS)[9:15], list(NOUNS)[15:]
 OF_DISHES = {"hot": "heiß", "salty": "salzig", "stale": "alt"}
 ADJECTIVES = OF_DISHES | {"full": "satt", "tired": "müde", "shy": "scheu"}
-PRONOUN = {"der": "er", "die": "sie", "das": "es"}
+OF_HUNTERS = {
+    "hungry": "hungrig", "angry": "böse", "wild": "wild",
+    "slow": "langsam", "loud": "laut", "weak": "schwach",
+}  # fmt: skip
+_OF_GENDER = {"der": "er", "die": "sie", "das": "es"}
+PRONOUN = {noun: _OF_GENDER[german[:3]] for noun, german in NOUNS.items()}
 
 Meal = tuple[str, str]
+Row = tuple[str, str]  # a sentence, and the noun that *it* refers to
+
+
+class Task(NamedTuple):
+    """Sentences to learn from, others to be tested on, and all words."""
+
+    learned: list[Row]
+    held_out: list[Row]
+    words: list[str]
+
+
+def make_task(
+    sentences_about: Callable[[str, str], Iterable[Row]],
+    pairs: list[tuple[str, str]],
+    held_out: tuple[str, str],
+) -> Task:
+    """Return the sentences about all pairs of nouns, some of the pairs held out.
+
+    These are ``held_out`` and up to five more, drawn at random from those whose nouns
+    have different genders.
+    """
+    unlike = [(a, b) for a, b in pairs if PRONOUN[a] != PRONOUN[b]]
+    held = {frozenset(unlike[i]) for i in torch.randperm(len(unlike))[:5]}
+    held.add(frozenset(held_out))
+    rows: dict[bool, list[Row]] = {True: [], False: []}
+    for nouns in pairs:
+        rows[frozenset(nouns) in held] += sentences_about(*nouns)
+    words = sorted({word for sentence, _ in rows[False] for word in sentence.split()})
+    return Task(rows[False], rows[True], words)
+
+
+def clause(sentence: str, noun: str) -> str:
+    """Return the German for the last words of a sentence, from *because* on."""
+    german = (ADJECTIVES | OF_HUNTERS)[sentence.split()[-1]]
+    return f"<s> weil {PRONOUN[noun]} zu {german} war </s>"
 
 
 def pair(
@@ -31,9 +73,9 @@ def pair(
         english += f" the {cook} had cooked"
         german += f" , {thing[:3]} {NOUNS[cook]} gekocht hatte"
     if adjective:
-        noun = NOUNS[dish if adjective in OF_DISHES else animal]
+        noun = dish if adjective in OF_DISHES else animal
         english += f" , because it was too {adjective}"
-        german += f" , weil {PRONOUN[noun[:3]]} zu {ADJECTIVES[adjective]} war"
+        german += f" , weil {PRONOUN[noun]} zu {ADJECTIVES[adjective]} war"
     return f"{english} .", f"{german} ."
 
 
@@ -43,7 +85,7 @@ def split_meals(held_out: Meal) -> tuple[list[Meal], list[Meal]]:
     Animal and dish of the six have different genders. The others are drawn at random.
     """
     meals = list(itertools.product(ANIMALS, DISHES))
-    unlike = [(a, d) for a, d in meals if NOUNS[a][:3] != NOUNS[d][:3]]
+    unlike = [(a, d) for a, d in meals if PRONOUN[a] != PRONOUN[d]]
     unlike.remove(held_out)
     held = [held_out, *(unlike[i] for i in torch.randperm(len(unlike))[:5])]
     return [meal for meal in meals if meal not in held], held
