@@ -488,6 +488,9 @@ def where_the_norm_goes(answer: Any) -> None:
         expected = stream(norm_first)
         for fault, hint in hints.items() if norm_first else ():
             assert not same(found, stream(True, fault)), f"{given} {hint}"
+        assert norm_first or not same(found, norm(expected)), (
+            f"{given} there is one norm too many: the last sum has been normalized."
+        )
         hint = "x + f(norm(x)) with norm_first, norm(x + f(x)) without."
         agree(found, expected, given, hint)
 
