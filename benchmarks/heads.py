@@ -21,9 +21,11 @@ from tqdm import tqdm
 import annotated_transformer as at
 from transformer_workshop.comparison import compare
 from transformer_workshop.corpora import load_pairs
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import fingerprint, log, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.settings import CAPTIONS_MODEL
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import Translator, load_translator
 
 THRESHOLDS = [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5]
@@ -33,9 +35,9 @@ ENDS = torch.tensor([0.025, 0.975], dtype=torch.double)  # of a 95 % interval
 def corpus(translator: Translator, split: str) -> list[tuple]:
     """Return (pair, cross-attention with its mean, gold links) for each sentence."""
     pairs = load_pairs(translator.config, split)
-    path = at.data_file(translator.config.dataset, f"{split}.align")
+    path = data_file(translator.config.dataset, f"{split}.align")
     sentences = []
-    for pair, line in zip(pairs, at.read_lines(path), strict=True):
+    for pair, line in zip(pairs, read_lines(path), strict=True):
         maps = at.cross_maps(translator.model, translator.text, *pair)
         gold = at.gold_links(line, maps.size(-2) - 1, maps.size(-1) - 2)
         sentences.append((pair, maps, gold))
@@ -154,7 +156,7 @@ def rounded(values: torch.Tensor) -> list | float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    folder = at.project_folder()
+    folder = project_folder()
     parser.add_argument("--model", type=Path, default=folder / CAPTIONS_MODEL)
     parser.add_argument("--out", type=Path, default=folder / "results" / "heads.json")
     arguments = parser.parse_args()

@@ -16,6 +16,7 @@ from PIL import Image
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.names_of_2022 import (
     viz_decoder_self,
@@ -36,10 +37,11 @@ from transformer_workshop.pictures.attention import (
 from transformer_workshop.pictures.chapter_1 import arcs
 from transformer_workshop.pictures.chapter_5 import cuts_chart
 from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig, load_config
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import Translator, load_translator
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
-FOLDER = at.project_folder() / CAPTIONS_MODEL
+FOLDER = project_folder() / CAPTIONS_MODEL
 VEGA = "application/vnd.vegalite.v5+json"
 GETTERS = [at.get_encoder, at.get_decoder_self, at.get_decoder_src]  # as in KINDS
 N, H = 2, 4
@@ -70,7 +72,7 @@ def translator() -> Translator:
 @pytest.fixture(scope="module")
 def shipped() -> tuple[Translator, list[str]]:
     """Return the captions model, to be left as it is, and sentences it knows."""
-    sentences = at.read_lines(at.data_file("captions", "test.de"))[:6]
+    sentences = read_lines(data_file("captions", "test.de"))[:6]
     return load_translator(FOLDER, "cpu"), sentences
 
 
@@ -747,7 +749,7 @@ def test_planted_maps_are_what_the_model_predicts_from():
 
 def test_results_are_those_of_the_shipped_model():
     """Run `make heads` again after models/captions is retrained."""
-    results = read_json(at.project_folder() / "results" / "heads.json")
+    results = read_json(project_folder() / "results" / "heads.json")
     weights = (FOLDER / "model.safetensors").read_bytes()
     assert results["weights"] == fingerprint(weights)
     for kind in at.KINDS:
@@ -764,9 +766,9 @@ def test_results_are_those_of_the_shipped_model():
 
 def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     """Run the program on two sentences; it must write what the chapter reads."""
-    monkeypatch.syspath_prepend(str(at.project_folder() / "benchmarks"))
+    monkeypatch.syspath_prepend(str(project_folder() / "benchmarks"))
     heads = program("benchmarks/heads.py")
-    load_pairs, read_lines = heads.load_pairs, at.read_lines
+    load_pairs, read_lines = heads.load_pairs, read_lines
     monkeypatch.setattr(heads, "load_pairs", lambda *which: load_pairs(*which)[:2])
     monkeypatch.setattr(
         at, "read_lines",
@@ -776,7 +778,7 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["heads.py", "--out", str(out)])
     heads.main()
     found = read_json(out)
-    stored = read_json(at.project_folder() / "results" / "heads.json")
+    stored = read_json(project_folder() / "results" / "heads.json")
     assert found.keys() == stored.keys() and found["sentences"] == 2
     config = load_config(FOLDER)
     for results in (found, stored):

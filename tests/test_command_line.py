@@ -20,7 +20,8 @@ from small_runs import refused, write_text
 import annotated_transformer as at
 from transformer_workshop import commands
 from transformer_workshop.commands import encode_line, read_available_lines
-from transformer_workshop.corpora import load_pairs, load_text
+from transformer_workshop.corpora import load_pairs, load_text, prepare_text
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.engine import QUANTIZATIONS
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.names_of_2022 import train_worker
@@ -34,6 +35,7 @@ from transformer_workshop.settings import (
 )
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import _command_line, main
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import load_translator
 
 MODULE = Path(at.__file__)
@@ -268,7 +270,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
     flags = small_run(tmp_path, "--epochs", "1")
     config = config_of(*flags)
-    text = at.prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
+    text = prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
     with monkeypatch.context() as patch:
         patch.setattr(Run, "finish", lambda self: None)
         train_worker(0, 1, *text, config)
@@ -405,7 +407,7 @@ def test_words_that_are_known_stay():
     """Train on words that differ in their capitals alone."""
     pairs = [(line, line) for line in ("IT", "it", "I see it", "I see IT", "It is me")]
     for size in (0, 400):
-        text = at.prepare_text(pairs * 9, size, 1)
+        text = prepare_text(pairs * 9, size, 1)
         for sentence in ("IT", "it", "see it", "I", "It is"):
             assert respell(sentence, text, "en") == sentence
         if not size:
@@ -761,7 +763,7 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
 @pytest.mark.multi30k
 def test_the_digests_of_the_test_set_are_those_of_its_sentences():
     files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
-    texts = ("\n".join(at.read_lines(at.data_file("multi30k", f))) for f in files)
+    texts = ("\n".join(read_lines(data_file("multi30k", f))) for f in files)
     digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
     assert digests == commands.TEST_2016
 

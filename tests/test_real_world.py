@@ -20,9 +20,15 @@ from small_runs import program
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
 from transformer_workshop import machine
-from transformer_workshop.corpora import load_examples, load_pairs, load_text
+from transformer_workshop.corpora import (
+    load_examples,
+    load_pairs,
+    load_text,
+    prepare_text,
+)
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import load_with_notes, read_json
-from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.machine import choose_device, describe_environment, gpu_report
 from transformer_workshop.names_of_2022 import (
     collate_batch,
     create_dataloaders,
@@ -84,7 +90,7 @@ def own_config(folder, **changes):
 
 def prepare(config):
     pairs = load_pairs(config, "train")
-    return at.prepare_text(pairs, config.bpe_size, config.min_freq)
+    return prepare_text(pairs, config.bpe_size, config.min_freq)
 
 
 def train_own(config):
@@ -217,7 +223,7 @@ def test_vocabulary_holds_the_frequent_words_of_the_given_pairs(words):
 @pytest.fixture(scope="module")
 def text():
     """Return the captions' vocabularies and tokenizers."""
-    return at.prepare_text(CAPTIONS)
+    return prepare_text(CAPTIONS)
 
 
 def test_default_vocabulary_is_that_of_the_captions(words, text, capsys):
@@ -227,7 +233,7 @@ def test_default_vocabulary_is_that_of_the_captions(words, text, capsys):
 
 
 def test_subwords_share_one_vocabulary():
-    text = at.prepare_text(CAPTIONS[:500], bpe_size=500)
+    text = prepare_text(CAPTIONS[:500], bpe_size=500)
     assert text.vocab_src is text.vocab_tgt and len(text.vocab_src) == 500
     assert text.tokenizer_src is text.tokenizer_tgt
     sentence = "Zwölf Boxkämpfer, 12 €."
@@ -241,7 +247,7 @@ def test_subwords_share_one_vocabulary():
 @pytest.mark.slow
 def test_what_chapter_3_says_of_multi30ks_words(words):
     """Count again what is stored, and two words that occur once."""
-    stored = read_json(at.project_folder() / "results" / "multi30k_facts.json")
+    stored = read_json(project_folder() / "results" / "multi30k_facts.json")
     del stored["command"]
     assert program("benchmarks/multi30k_facts.py").measure() == stored
     train = load_pairs(TrainingConfig("multi30k"), "train")
@@ -325,7 +331,7 @@ def rows(batch):
 
 
 def epoch_of(examples, epoch=0, shuffle=True):
-    draw = at.epoch_draw(0, epoch) if shuffle else None
+    draw = at.epoch_rng(0, epoch) if shuffle else None
     return list(at.batches(examples, 60, draw, "cpu"))
 
 
@@ -421,7 +427,7 @@ def stand_in(folder, monkeypatch, script):
 def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
     line = "echo '{}, GPU-f, 50, 16384, 4096, 12288, 555, Card {}, 0, Off, Off, 61'\n"
     stand_in(tmp_path, monkeypatch, line.format(0, "A") + line.format(1, "B"))
-    assert at.gpu_report() == [
+    assert gpu_report() == [
         "GPU 0 (Card A): 50% busy, 4,096 of 16,384 MiB used",
         "GPU 1 (Card B): 50% busy, 4,096 of 16,384 MiB used",
     ]
@@ -429,15 +435,15 @@ def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
 
 def test_a_missing_gputil_is_named_and_ends_nothing(monkeypatch):
     monkeypatch.setitem(sys.modules, "GPUtil", None)
-    [line] = at.gpu_report()
+    [line] = gpu_report()
     assert line.endswith("Install it: pip install GPUtil setuptools")
 
 
 def test_gpu_report_without_a_gpu_is_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert at.gpu_report() == []
+    assert gpu_report() == []
     stand_in(tmp_path, monkeypatch, "echo 'No devices were found'; exit 6\n")
-    assert at.gpu_report() == []
+    assert gpu_report() == []
 
 
 # training
@@ -494,11 +500,11 @@ def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsy
     english = ["one two three four"] * 25
     files = write_files(tmp_path, valid_src=german, valid_tgt=english)
     config = TrainingConfig("files", **files)
-    load_examples(config, "valid", at.prepare_text(list(zip(german, german))))
+    load_examples(config, "valid", prepare_text(list(zip(german, german))))
     [target] = capsys.readouterr().err.splitlines()
     assert target.startswith("valid: 100.0% of the target tokens are unknown words")
     assert "--bpe-size" in target
-    load_examples(config, "valid", at.prepare_text(list(zip(german, english))))
+    load_examples(config, "valid", prepare_text(list(zip(german, english))))
     assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 
 
