@@ -4,8 +4,8 @@ python benchmarks/multi30k_facts.py
 
 On the training split: sentences that splitting and joining leaves unchanged, German
 words and how many occur once, captions that begin with a preposition, and captions with
-each of the words that the chapter looks for. On the validation split: German words that the vocabulary lacks, and sentences
-with one of them.
+each of the words that the chapter looks for. On the validation split: German words that
+the vocabulary lacks, and sentences with one of them.
 """
 
 from __future__ import annotations

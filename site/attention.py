@@ -11,7 +11,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import annotated_transformer as at
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.pictures import use_charts
 from transformer_workshop.pictures.attention import explain, explorer

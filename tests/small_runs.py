@@ -9,7 +9,6 @@ from types import ModuleType
 import pytest
 import torch
 
-import annotated_transformer as at
 from transformer_workshop.corpora import prepare_text
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import load_tensors, load_with_notes, read_json

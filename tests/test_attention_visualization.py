@@ -768,10 +768,10 @@ def test_make_heads_measures_every_head(monkeypatch, tmp_path):
     """Run the program on two sentences; it must write what the chapter reads."""
     monkeypatch.syspath_prepend(str(project_folder() / "benchmarks"))
     heads = program("benchmarks/heads.py")
-    load_pairs, read_lines = heads.load_pairs, read_lines
+    load_pairs, read_lines = heads.load_pairs, heads.read_lines
     monkeypatch.setattr(heads, "load_pairs", lambda *which: load_pairs(*which)[:2])
     monkeypatch.setattr(
-        at, "read_lines",
+        heads, "read_lines",
         lambda path: read_lines(path)[: 2 if str(path).endswith(".align") else None],
     )  # fmt: skip
     out = tmp_path / "heads.json"

@@ -18,7 +18,7 @@ from small_runs import SIX as PAIRS
 from small_runs import refused, write_text
 
 import annotated_transformer as at
-from transformer_workshop import commands
+from transformer_workshop import commands, data_sets
 from transformer_workshop.commands import encode_line, read_available_lines
 from transformer_workshop.corpora import load_pairs, load_text, prepare_text
 from transformer_workshop.data_sets import data_file
@@ -824,7 +824,7 @@ def test_a_reader_that_goes_away_is_no_error(model):
 
 
 def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(at, "_data_folders", lambda: [tmp_path / "nowhere"])
+    monkeypatch.setattr(data_sets, "_data_folders", lambda: [tmp_path / "nowhere"])
     error = refused(capfd, "train", "--run-dir", str(tmp_path / "run"))
     assert "train.de" in error and str(tmp_path / "nowhere") in error
     assert not (tmp_path / "run").exists()

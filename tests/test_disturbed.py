@@ -3,7 +3,6 @@
 import pytest
 from small_runs import program
 
-import annotated_transformer as at
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.settings import DEFAULT_MODEL

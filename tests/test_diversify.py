@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 from small_runs import program
 
-import annotated_transformer as at
 from transformer_workshop.text_files import read_lines
 
 diversify = program("benchmarks/diversify.py")

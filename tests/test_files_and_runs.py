@@ -25,6 +25,7 @@ from small_runs import SIX, break_off, open_folder, small_run, train
 
 import annotated_transformer as at
 from annotated_transformer import DataError
+from transformer_workshop import data_sets
 from transformer_workshop.corpora import prepare_text
 from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import (
@@ -156,7 +157,7 @@ def web(tmp_path, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/"
-        monkeypatch.setattr(at, "_MULTI30K_URL", url)
+        monkeypatch.setattr(data_sets, "_MULTI30K_URL", url)
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.setenv(name, "127.0.0.1")
         yield folder, asked
@@ -194,7 +195,7 @@ def test_a_local_file_with_a_wrong_checksum_is_refused(data_folder):
 def test_without_network_the_error_says_where_to_put_the_file(
     data_folder, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(at, "_MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(data_sets, "_MULTI30K_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DataError) as caught:
         data_file("multi30k", "train.de.gz")
@@ -208,7 +209,7 @@ def test_a_file_is_fetched_once(data_folder, web, monkeypatch):
     data = gzip.compress(b"Hund\n")
     (folder / "val.de.gz").write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
-    monkeypatch.setitem(at._MULTI30K_SHA256, "val.de.gz", digest)
+    monkeypatch.setitem(data_sets._MULTI30K_SHA256, "val.de.gz", digest)
     first = data_file("multi30k", "val.de.gz")
     assert read_lines(first) == ["Hund"] and len(asked) == 1
     assert data_file("multi30k", "val.de.gz") == first and len(asked) == 1

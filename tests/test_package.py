@@ -15,7 +15,6 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import annotated_transformer as at
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.settings import CAPTIONS_MODEL, DEFAULT_MODEL, default_model
 from transformer_workshop.terminal import VERSION, main

@@ -31,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch  # noqa: E402
 from small_runs import assert_same_run, check_whole  # noqa: E402
 
-import annotated_transformer as at  # noqa: E402
 from transformer_workshop import files, runs, terminal  # noqa: E402
 from transformer_workshop.data_sets import data_file  # noqa: E402
 from transformer_workshop.runs import Run, run_files, saved_steps  # noqa: E402

@@ -137,7 +137,7 @@ def word_vocabularies(
     spacy_en: WordTokenizer,
     min_freq: int = 2,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return source and target vocabulary of the words in pairs, which are read once."""
+    """Return source and target vocabulary of pairs, which are read only once."""
     german, english = Counter[str](), Counter[str]()
     for src, tgt in pairs:
         german.update(spacy_de.tokenize(src))
