@@ -1,6 +1,7 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -722,7 +723,7 @@ def test_evaluate_prints_one_object(on_pairs, looks, capfd):
 def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
     on_pairs, looks, capfd, monkeypatch
 ):
-    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     looks.mkdir()  # in place of the file
     assert main(["evaluate", *on_pairs]) == 0
@@ -734,7 +735,7 @@ def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
 def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatch):
     """Count looks by the sentences, whatever the files are called."""
     text = "\n".join(english for _, english in PAIRS)
-    digest = at.hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     other = ["--beam-size", "1", "--length-penalty", "0"]
     results = [score(capfd, *on_pairs), score(capfd, *on_pairs, *other)]
@@ -751,7 +752,7 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
     for name, side in zip(("src", "ref"), zip(*lines, strict=True), strict=True):
         files += [f"--{name}", str(tmp_path / name)]
         (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
-    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     assert main(["compare", str(model), str(model), *files]) == 0
     out, _ = capfd.readouterr()
@@ -764,7 +765,7 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
 def test_the_digests_of_the_test_set_are_those_of_its_sentences():
     files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
     texts = ("\n".join(read_lines(data_file("multi30k", f))) for f in files)
-    digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
+    digests = {hashlib.sha256(text.encode()).hexdigest() for text in texts}
     assert digests == commands.TEST_2016
 
 

@@ -503,7 +503,7 @@ def test_restart_deletes_the_run_and_nothing_else(run):
 def test_a_restart_that_is_broken_off_can_be_given_again(run, monkeypatch):
     folder, config = run
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        break_off(patch, ((at.Path, "unlink"), 3), KeyboardInterrupt())
+        break_off(patch, ((Path, "unlink"), 3), KeyboardInterrupt())
         open_folder(config, restart=True)
     assert (folder / "config.json").exists()
     open_folder(config, restart=True)
