@@ -52,8 +52,8 @@ _NAMES = [
     # 03_real_world_example
     "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Tokenizer", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
-    "epoch_rng", "shuffled_groups", "make_batch", "batches", "build_optimizer",
-    "train", "DataError", "optional_import", "WordTokenizer", "Vocabulary",
+    "epoch_rng", "shuffled_groups", "build_optimizer", "train", "DataError",
+    "optional_import", "WordTokenizer", "Vocabulary", "make_batch", "batches",
     "score",
     # 04_additional_components
     "BytePairEncoding", "tie_weights", "CachedAttention", "DecoderCache",
@@ -856,32 +856,6 @@ def shuffled_groups(
     return rng.sample(groups, len(groups))
 
 
-def make_batch(
-    examples: Sequence[Example],
-    group: Iterable[int],
-    device: torch.device | str = "cpu",
-) -> Batch:
-    """Return a group of examples as a batch on a device."""
-    src, tgt = zip(*(examples[i] for i in group), strict=True)
-    return Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-
-
-def batches(
-    examples: Sequence[Example],
-    batch_tokens: int,
-    rng: random.Random | None = None,
-    device: torch.device | str = "cpu",
-) -> Iterator[Batch]:
-    """Yield all examples in batches: shuffled by ``rng``, or else sorted by length."""
-    lengths = lengths_of(examples)
-    if rng is None:
-        groups = token_budget_batches(lengths, batch_tokens)
-    else:
-        groups = shuffled_groups(lengths, batch_tokens, rng)
-    for group in groups:
-        yield make_batch(examples, group, device)
-
-
 def build_optimizer(
     model: nn.Module, schedule: Callable[[int], float]
 ) -> tuple[torch.optim.Adam, torch.optim.lr_scheduler.LambdaLR]:
@@ -934,20 +908,16 @@ def train(
     )
     history: list[dict[str, float]] = []
     lowest = math.inf
-    for done in range(0, updates, every):
+    for begin in range(0, updates, every):
         some = itertools.islice(stream, every)
         loss, _ = run_epoch(
             some, model, train_loss, optimizer, scheduler, max_norm=settings.max_norm
         )
         held_out = batches(valid_data, budget, device=device)
         nll, _ = run_epoch(held_out, model, valid_loss, None, None, "eval")
-        record = {"updates": min(done + every, updates), "train": loss, "valid": nll}
-        history.append(record)
-        print(
-            "updates {updates:5}   train {train:.2f}   valid {valid:.2f}".format(
-                **record
-            )
-        )
+        done = min(begin + every, updates)
+        history.append({"updates": done, "train": loss, "valid": nll})
+        print(f"updates {done:5}   train {loss:.2f}   valid {nll:.2f}")
         if nll < lowest:
             lowest, best = nll, copy.deepcopy(model.state_dict())
     model.load_state_dict(best)
@@ -1068,6 +1038,32 @@ class Vocabulary:
     def get_stoi(self) -> dict[str, int]:
         """Return the dictionary from tokens to ids; the name is torchtext's."""
         return self.stoi
+
+
+def make_batch(
+    examples: Sequence[Example],
+    group: Iterable[int],
+    device: torch.device | str = "cpu",
+) -> Batch:
+    """Return a group of examples as a batch on a device."""
+    src, tgt = zip(*(examples[i] for i in group), strict=True)
+    return Batch(padded(src).to(device), padded(tgt).to(device), PAD)
+
+
+def batches(
+    examples: Sequence[Example],
+    batch_tokens: int,
+    rng: random.Random | None = None,
+    device: torch.device | str = "cpu",
+) -> Iterator[Batch]:
+    """Yield all examples in batches: shuffled by ``rng``, or else sorted by length."""
+    lengths = lengths_of(examples)
+    if rng is None:
+        groups = token_budget_batches(lengths, batch_tokens)
+    else:
+        groups = shuffled_groups(lengths, batch_tokens, rng)
+    for group in groups:
+        yield make_batch(examples, group, device)
 
 
 def score(
