@@ -91,7 +91,7 @@ def ngram_chart(
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
     bars, titles = [], {}
-    for n in range(1, 5):
+    for n in range(1, min(4, len(translation)) + 1):
         runs = [tuple(translation[i : i + n]) for i in range(len(translation) - n + 1)]
         left = Counter(zip(*(reference[i:] for i in range(n)), strict=False))
         matched = []
