@@ -278,6 +278,11 @@ def test_a_sentence_is_whole_or_left_out(texts, max_tokens):
     assert left_out == len(pairs) - len(short)
 
 
+def test_an_empty_row_leaves_ids_whole_numbers():
+    assert at.padded([[], [3, 4]]).tolist() == [[PAD, PAD], [3, 4]]
+    assert at.padded([[], [3, 4]]).dtype == torch.long
+
+
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
 
 
