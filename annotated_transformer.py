@@ -8,28 +8,22 @@ resumable runs, export, charts) is in the package transformer_workshop.
 
 from __future__ import annotations
 
-import codecs
 import copy
-import gzip
-import hashlib
 import importlib
 import itertools
 import json
 import math
-import os
 import random
 import re
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 import torch.nn as nn
@@ -56,13 +50,11 @@ _NAMES = [
     "Batch", "SimpleLossCompute", "TrainState", "in_mode", "run_epoch", "rate",
     "linear_rate", "greedy_decode", "data_gen", "LabelSmoothing",
     # 03_real_world_example
-    "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Text",
+    "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Tokenizer", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
-    "epoch_draw", "shuffled_groups", "make_batch", "batches",
-    "build_optimizer", "train", "DataError", "stream_lines", "read_lines",
-    "decode_line", "read_parallel", "project_folder", "data_file",
-    "optional_import", "WordTokenizer", "load_tokenizers", "Vocabulary",
-    "build_vocabulary", "prepare_text", "gpu_report", "score",
+    "epoch_rng", "shuffled_groups", "build_optimizer", "train", "DataError",
+    "optional_import", "WordTokenizer", "Vocabulary", "make_batch", "batches",
+    "score",
     # 04_additional_components
     "BytePairEncoding", "tie_weights", "remembering", "decode_step",
     "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
@@ -711,13 +703,20 @@ START, END, PAD, UNK = 0, 1, 2, 3
 Example = tuple[list[int], list[int]]  # ids of source and target
 
 
+class Tokenizer(Protocol):
+    """What splits sentences into tokens, words or smaller ones, and joins them."""
+
+    def tokenize(self, text: str) -> list[str]: ...
+    def detokenize(self, tokens: list[str]) -> str: ...
+
+
 class Text(NamedTuple):
-    """What turns sentences into ids and back, by words or by subwords."""
+    """What turns sentences into ids and back."""
 
     vocab_src: Vocabulary
     vocab_tgt: Vocabulary
-    tokenizer_src: WordTokenizer | BytePairEncoding
-    tokenizer_tgt: WordTokenizer | BytePairEncoding
+    tokenizer_src: Tokenizer
+    tokenizer_tgt: Tokenizer
 
     def encode(self, src: str) -> list[int]:
         """Return the ids of a source sentence, from <s> to </s>."""
@@ -751,20 +750,16 @@ def lengths_of(examples: Iterable[Example]) -> list[tuple[int, int]]:
 
 
 def token_budget_batches(
-    lengths: Sequence[tuple[int, int]],
-    batch_tokens: int,
-    order: Sequence[int] | None = None,
+    lengths: Sequence[tuple[int, int]], batch_tokens: int
 ) -> list[list[int]]:
     """Group indices so that rows × longest row stays within a budget.
 
     lengths holds (source, target) lengths. Every index occurs once; a sentence
-    longer than the budget is a batch of its own. Ties keep the order of ``order``, a
-    permutation of the indices; without it they stay in their order.
+    longer than the budget is a batch of its own.
     """
-    if order is None:
-        order = range(len(lengths))
     groups: list[list[int]] = []
-    for i in sorted(order, key=lambda i: (max(lengths[i]), lengths[i])):
+    indices = range(len(lengths))
+    for i in sorted(indices, key=lambda i: (max(lengths[i]), lengths[i])):
         # Sorting makes each sentence the longest so far, so it sets the batch's width.
         longest = max(lengths[i])
         if not groups or longest * (len(groups[-1]) + 1) > batch_tokens:
@@ -775,64 +770,37 @@ def token_budget_batches(
 
 def padded(rows: Sequence[Sequence[int]], pad: int = PAD) -> Tensor:
     """Return rows of ids as one tensor (B, L), filled up to the longest row."""
-    tensors = [torch.tensor(row) for row in rows]
+    tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
     return pad_sequence(tensors, batch_first=True, padding_value=pad)
 
 
 @dataclass
 class Settings:
-    """The model's sizes, and the five settings that matter in training it."""
+    """What a training depends on, besides the model and the data."""
 
-    N: int = 2  # layers in the encoder, and in the decoder
-    d_model: int = 128  # width of the vectors that travel through the model
-    d_ff: int = 256  # inner width of the feed-forward network
-    h: int = 4  # attention heads
-
-    dropout: float = 0.1  # share of values set to zero: raise it if the model memorizes
-    batch_tokens: int = 1500  # positions per batch, counted on the longer side
-    epochs: int = 6  # passes over the training pairs
-    base_lr: float = 3e-3  # the peak of the learning rate
-    warmup: int = 100  # updates until the peak
+    batch_tokens: int = 1000  # positions per batch, counted on the longer side
+    epochs: int = 2  # passes over the training pairs
+    base_lr: float = 4e-3  # the peak of the learning rate
+    warmup: int = 50  # updates until the peak
+    smoothing: float = 0.1  # label smoothing (section 2.9)
+    max_norm: float = 1.0  # longer gradients are clipped to this length
+    valid_per_epoch: int = 4  # measurements of the validation loss
+    seed: int = 0  # of the order of the batches
 
 
-def epoch_draw(seed: int, epoch: int) -> random.Random:
+def epoch_rng(seed: int, epoch: int) -> random.Random:
     """Return an epoch's own stream of random numbers (for up to 1,000 epochs)."""
     return random.Random(1000 * seed + epoch)
 
 
 def shuffled_groups(
-    lengths: Sequence[tuple[int, int]], batch_tokens: int, draw: random.Random
+    lengths: Sequence[tuple[int, int]], batch_tokens: int, rng: random.Random
 ) -> list[list[int]]:
     """Return the groups of ``token_budget_batches``, with new companions, shuffled."""
-    order = draw.sample(range(len(lengths)), len(lengths))
-    groups = token_budget_batches(lengths, batch_tokens, order)
-    return draw.sample(groups, len(groups))
-
-
-def make_batch(
-    examples: Sequence[Example],
-    group: Iterable[int],
-    device: torch.device | str = "cpu",
-) -> Batch:
-    """Return a group of examples as a batch on a device."""
-    src, tgt = zip(*(examples[i] for i in group), strict=True)
-    return Batch(padded(src).to(device), padded(tgt).to(device), PAD)
-
-
-def batches(
-    examples: Sequence[Example],
-    batch_tokens: int,
-    draw: random.Random | None = None,
-    device: torch.device | str = "cpu",
-) -> Iterator[Batch]:
-    """Yield all examples in batches: shuffled by ``draw``, or else sorted by length."""
-    lengths = lengths_of(examples)
-    if draw is None:
-        groups = token_budget_batches(lengths, batch_tokens)
-    else:
-        groups = shuffled_groups(lengths, batch_tokens, draw)
-    for group in groups:
-        yield make_batch(examples, group, device)
+    order = rng.sample(range(len(lengths)), len(lengths))
+    groups = token_budget_batches([lengths[i] for i in order], batch_tokens)
+    groups = [[order[i] for i in group] for group in groups]
+    return rng.sample(groups, len(groups))
 
 
 def build_optimizer(
@@ -857,32 +825,50 @@ def train(
     valid_data: Sequence[Example],
     settings: Settings,
     device: torch.device | str = "cpu",
-) -> None:
-    """Train a model on examples, and print its losses after each epoch."""
+) -> list[dict[str, float]]:
+    """Train a model, and return its losses, measured several times in each epoch.
+
+    At the end, the model has the weights of the lowest validation loss.
+    """
+    if not valid_data:
+        raise ValueError("valid_data is empty")
     model.to(device)
     words = model.generator.proj.out_features
-    train_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD, 0.1))
+    smoothed = LabelSmoothing(words, PAD, settings.smoothing)
+    train_loss = SimpleLossCompute(model.generator, smoothed)
     valid_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD))
     budget = settings.batch_tokens
-    groups = token_budget_batches(lengths_of(train_data), budget)
-    updates = settings.epochs * len(groups)
+    per_epoch = len(token_budget_batches(lengths_of(train_data), budget))
+    updates = settings.epochs * per_epoch
+    every = math.ceil(per_epoch / settings.valid_per_epoch)
 
     def schedule(step: int) -> float:
         return linear_rate(step, settings.base_lr, settings.warmup, updates)
 
     optimizer, scheduler = build_optimizer(model, schedule)
-
-    for epoch in range(settings.epochs):
-        shuffled = batches(train_data, budget, epoch_draw(0, epoch), device)
+    stream = (
+        batch
+        for epoch in range(settings.epochs)
+        for batch in batches(
+            train_data, budget, epoch_rng(settings.seed, epoch), device
+        )
+    )
+    history: list[dict[str, float]] = []
+    lowest = math.inf
+    for begin in range(0, updates, every):
+        some = itertools.islice(stream, every)
         loss, _ = run_epoch(
-            shuffled, model, train_loss, optimizer, scheduler, max_norm=1.0
+            some, model, train_loss, optimizer, scheduler, max_norm=settings.max_norm
         )
-        in_order = batches(valid_data, budget, None, device)
-        nll, _ = run_epoch(in_order, model, valid_loss, None, None, "eval")
-        print(
-            f"epoch {epoch + 1}   train {loss:.2f}   valid {nll:.2f}   "
-            f"perplexity {math.exp(nll):.1f}"
-        )
+        held_out = batches(valid_data, budget, device=device)
+        nll, _ = run_epoch(held_out, model, valid_loss, None, None, "eval")
+        done = min(begin + every, updates)
+        history.append({"updates": done, "train": loss, "valid": nll})
+        print(f"updates {done:5}   train {loss:.2f}   valid {nll:.2f}")
+        if nll < lowest:
+            lowest, best = nll, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best)
+    return history
 
 
 class DataError(Exception):
@@ -898,133 +884,6 @@ class DataError(Exception):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}. {self.do}"
-
-
-def stream_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, plain or .gz, without line endings.
-
-    Raises DataError if the file is missing, cut off, or not UTF-8.
-    """
-    try:
-        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield decode_line(path, number, line.removesuffix(b"\n"))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        what = f"is a damaged or cut off gzip file ({error})"
-        raise DataError(path, what, "Fetch or compress it again.") from error
-    except (OSError, ValueError) as error:  # ValueError: not a valid file name
-        what = f"can't be read ({getattr(error, 'strerror', None) or error})"
-        raise DataError(path, what, "Check its name and place.") from error
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Return the lines that ``stream_lines`` yields."""
-    return list(stream_lines(path))
-
-
-def decode_line(where: object, number: int, line: bytes) -> str:
-    """Decode a line of text, dropping carriage returns at its end."""
-    try:
-        return line.rstrip(b"\r").decode()
-    except UnicodeDecodeError as error:
-        where = f"{where}, line {number}"
-        what = f"is not UTF-8 (byte {line[error.start]:#04x})"
-        raise DataError(where, what, "Save the text as UTF-8.") from error
-
-
-def read_parallel(src_file: str | Path, tgt_file: str | Path) -> list[tuple[str, str]]:
-    """Return the sentence pairs of two line-aligned UTF-8 files, plain or .gz.
-
-    Lines end at newlines only: other separators occur inside sentences. Raises
-    DataError if a file can't be read or is empty, if the two differ in length,
-    and for a blank line.
-    """
-    src, tgt = read_lines(src_file), read_lines(tgt_file)
-    for file, lines in ((src_file, src), (tgt_file, tgt)):
-        if not lines:
-            raise DataError(file, "is empty", "Give a file with sentences.")
-    if len(src) != len(tgt):
-        what = f"have {len(src)} and {len(tgt)} lines, so they are not aligned"
-        raise DataError(f"{src_file}, {tgt_file}", what, "Find the missing line.")
-    for number, pair in enumerate(zip(src, tgt, strict=True), 1):
-        for file, line in zip((src_file, tgt_file), pair, strict=True):
-            if not line.strip():
-                do = "Remove this line from both files."
-                raise DataError(f"{file}, line {number}", "is blank", do)
-    return list(zip(src, tgt, strict=True))
-
-
-_MULTI30K_URL = (
-    "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
-)
-_MULTI30K_SUMS = """
-9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8  test_2016_flickr.de.gz
-611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9  test_2016_flickr.en.gz
-726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6  train.de.gz
-d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f  train.en.gz
-f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a  val.de.gz
-14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28  val.en.gz
-"""
-_MULTI30K_SHA256 = dict(line.split()[::-1] for line in _MULTI30K_SUMS.split("\n")[1:-1])
-
-
-def project_folder() -> Path:
-    """Return the folder that contains this module, data/, models/, and results/."""
-    file = globals().get("__file__")
-    return Path(file).resolve().parent if file else Path.cwd().parent
-
-
-def _data_folders() -> list[Path]:
-    """Return the local folders in which to look for data sets, in order."""
-    named = os.environ.get("ANNOTATED_TRANSFORMER_DATA")
-    ours = project_folder() / "data"
-    return [Path(named).expanduser().resolve(), ours] if named else [ours]
-
-
-def data_file(dataset: str, name: str) -> Path:
-    """Return the path of a file in a data set; download Multi30k's if missing.
-
-    Raises DataError if it can't be found or differs from the published file.
-    """
-    published = _MULTI30K_SHA256.get(name) if dataset == "multi30k" else None
-    folders = [folder / dataset for folder in _data_folders()]
-    for path in (folder / name for folder in folders):
-        if path.is_file():
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
-            if published not in (None, found):
-                what = f"is not the published file (SHA-256 {found[:12]}…)"
-                raise DataError(path, what, "Delete it to have it downloaded again.")
-            return path
-    if published:
-        return _fetch_multi30k(name)
-    what = "is in none of " + ", ".join(map(str, folders))
-    do = "Name the folder above it in ANNOTATED_TRANSFORMER_DATA, or use a clone."
-    raise DataError(f"{dataset}/{name}", what, do)
-
-
-def _fetch_multi30k(name: str) -> Path:
-    """Download a file of Multi30k into the user's cache unless it is there already."""
-    pooch = optional_import("pooch")
-    store = pooch.create(
-        path=pooch.os_cache("annotated_transformer") / "multi30k",
-        base_url=_MULTI30K_URL,
-        registry={name: f"sha256:{_MULTI30K_SHA256[name]}"},
-        retry_if_failed=2,
-    )
-    try:
-        return Path(store.fetch(name))
-    except ValueError as error:
-        what = "what arrived is not the published file (wrong SHA-256)"
-        raise DataError(_MULTI30K_URL + name, what, "Try later.") from error
-    except OSError as error:
-        what = f"can't be fetched ({type(error).__name__})"
-        do = (
-            f"Put the file into {store.path}, or into multi30k/ in the folder "
-            "that ANNOTATED_TRANSFORMER_DATA names."
-        )
-        raise DataError(_MULTI30K_URL + name, what, do) from error
 
 
 _INSTALL = {
@@ -1065,11 +924,6 @@ class WordTokenizer:
         return text
 
 
-def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
-    """Return the tokenizers of German and of English words."""
-    return WordTokenizer("de"), WordTokenizer("en")
-
-
 # Quotation marks: straight ones, the low one that opens in German, the two high ones,
 # of which the first opens in English and closes in German, and guillemets, which point
 # either way.
@@ -1095,7 +949,16 @@ class Vocabulary:
         self.stoi = {token: index for index, token in enumerate(self.itos)}
         if self.itos[: len(SPECIALS)] != SPECIALS or len(self.stoi) < len(self.itos):
             what = f"does not begin with {' '.join(SPECIALS)}, or repeats a token"
-            raise DataError("vocabulary", what, "Use build_vocabulary.")
+            raise DataError("vocabulary", what, "Use Vocabulary.build.")
+
+    @classmethod
+    def build(cls, words: Iterable[str], min_freq: int = 2) -> Vocabulary:
+        """Return the words that occur ``min_freq`` times or more, the frequent first.
+
+        words may be a Counter.
+        """
+        vocab = optional_import("torchtext.vocab").Vocab
+        return cls(vocab(Counter(words), min_freq=min_freq, specials=SPECIALS).itos)
 
     def __len__(self) -> int:
         return len(self.itos)
@@ -1124,64 +987,30 @@ class Vocabulary:
         return self.stoi
 
 
-def build_vocabulary(
-    spacy_de: WordTokenizer,
-    spacy_en: WordTokenizer,
-    *,
-    pairs: Iterable[tuple[str, str]] | None = None,
-    min_freq: int = 2,
-) -> tuple[Vocabulary, Vocabulary]:
-    """Return source and target vocabulary of the words seen ``min_freq`` times.
-
-    pairs are training pairs; without them those of the bundled corpus count.
-    """
-    # torchtext's Vocab drops rare words and sorts the others as this line would:
-    # sorted(counts, key=lambda word: (-counts[word], word))
-    vocab = optional_import("torchtext.vocab").Vocab
-    if pairs is None:
-        files = [data_file("captions", f"train.{name}") for name in ("de", "en")]
-        pairs = read_parallel(*files)
-    german: Counter[str] = Counter()
-    english: Counter[str] = Counter()
-    for src, tgt in pairs:
-        german.update(spacy_de.tokenize(src))
-        english.update(spacy_en.tokenize(tgt))
-    src_vocab = vocab(german, min_freq=min_freq, specials=SPECIALS)
-    tgt_vocab = vocab(english, min_freq=min_freq, specials=SPECIALS)
-    return Vocabulary(src_vocab.itos), Vocabulary(tgt_vocab.itos)
+def make_batch(
+    examples: Sequence[Example],
+    group: Iterable[int],
+    device: torch.device | str = "cpu",
+) -> Batch:
+    """Return a group of examples as a batch on a device."""
+    src, tgt = zip(*(examples[i] for i in group), strict=True)
+    return Batch(padded(src).to(device), padded(tgt).to(device), PAD)
 
 
-def prepare_text(
-    pairs: Iterable[tuple[str, str]], bpe_size: int = 0, min_freq: int = 2
-) -> Text:
-    """Build the vocabularies and tokenizers, from training pairs alone.
-
-    By words for German and English, or, with ``bpe_size``, by subwords that
-    both sides share, for any pair of languages.
-    """
-    if bpe_size:
-        sentences = (sentence for src, tgt in pairs for sentence in (src, tgt))
-        bpe = BytePairEncoding.train(sentences, bpe_size)
-        vocab = Vocabulary(bpe.get_itos())
-        return Text(vocab, vocab, bpe, bpe)
-    de, en = load_tokenizers()
-    vocabs = build_vocabulary(de, en, pairs=pairs, min_freq=min_freq)
-    return Text(*vocabs, de, en)
-
-
-def gpu_report() -> list[str]:
-    """Return a line on the load and memory of each NVIDIA GPU; empty without one."""
-    try:
-        gpus = optional_import("GPUtil").getGPUs()
-    except ImportError as error:  # a missing report must not end the run
-        return [str(error)]
-    except ValueError:  # nvidia-smi exists but reports that there is no GPU
-        return []
-    return [
-        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
-        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
-        for gpu in gpus
-    ]
+def batches(
+    examples: Sequence[Example],
+    batch_tokens: int,
+    rng: random.Random | None = None,
+    device: torch.device | str = "cpu",
+) -> Iterator[Batch]:
+    """Yield all examples in batches: shuffled by ``rng``, or else sorted by length."""
+    lengths = lengths_of(examples)
+    if rng is None:
+        groups = token_budget_batches(lengths, batch_tokens)
+    else:
+        groups = shuffled_groups(lengths, batch_tokens, rng)
+    for group in groups:
+        yield make_batch(examples, group, device)
 
 
 def score(

@@ -24,12 +24,14 @@ from torch import nn
 import annotated_transformer as at
 from transformer_workshop.comparison import RESAMPLES, SEED, compare
 from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import read_json, write_atomically, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.settings import CONFIGS, TrainingConfig
 from transformer_workshop.side_by_side import compute
 from transformer_workshop.speed import LeanLabelSmoothing, autocast, choose_precision
 from transformer_workshop.tasks import Translation, encoded
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import (
     Translator,
     build_model,
@@ -172,7 +174,7 @@ def make(name: str, steps: int, runs: Path) -> dict[str, Any]:
     figures["decoding_cpu_seconds"] = round(time.process_time() - busy, 1)
     text = "".join(f"{line}\n" for line in lines)
     write_atomically(folder / "valid.en", text.encode())
-    base = at.read_lines(first / "valid.en")
+    base = read_lines(first / "valid.en")
     return {
         "variant": name,
         "group": VARIANTS[name][0],
@@ -235,7 +237,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    folder = at.project_folder()
+    folder = project_folder()
     parser.add_argument("--only", nargs="+", choices=VARIANTS, metavar="NAME")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--runs", type=Path, default=folder / "runs" / "ablations")

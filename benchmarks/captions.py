@@ -16,12 +16,13 @@ from types import ModuleType
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.settings import CAPTIONS_MODEL
 from transformer_workshop.translator import load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 
 
 def load_grammar() -> ModuleType:

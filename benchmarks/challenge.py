@@ -20,11 +20,13 @@ from typing import Any, NamedTuple
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, write_json
 from transformer_workshop.machine import describe_environment
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import Translator, load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 CHALLENGE = FOLDER / "data/challenge/challenge.tsv"
 MODELS = [FOLDER / "models/multi30k", FOLDER / "models/multi30k-2026"]
 HEADER = "kind\tgerman\tenglish\tshows"
@@ -43,7 +45,7 @@ class Item(NamedTuple):
 
 def load_items(path: Path = CHALLENGE) -> list[Item]:
     """Return the sentences of the challenge set, partners next to each other."""
-    header, *lines = at.read_lines(path)
+    header, *lines = read_lines(path)
     rows = [line.split("\t") for line in lines]
     if header != HEADER or len(rows) % 2 or {len(row) for row in rows} != {4}:
         what = "is not a table of pairs: " + HEADER.replace("\t", ", ")

@@ -23,12 +23,13 @@ from challenge import MODELS
 import annotated_transformer as at
 from transformer_workshop.comparison import compare
 from transformer_workshop.corpora import load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, write_atomically, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.translator import Translator, load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 UMLAUTS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
 )

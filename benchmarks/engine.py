@@ -23,6 +23,7 @@ import turns
 
 import annotated_transformer as at
 from transformer_workshop.corpora import load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.engine import (
     QUANTIZATIONS,
     ExportedTranslator,
@@ -155,7 +156,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(THREADS)
-    root = at.project_folder()
+    root = project_folder()
     result: dict[str, Any] = {}
     for name in MODELS:
         print(f"\n{name}")

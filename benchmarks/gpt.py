@@ -25,6 +25,7 @@ from torch import Tensor
 
 import annotated_transformer as at
 from annotated_transformer import END
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.experiments import experiment
 from transformer_workshop.files import (
     fingerprint,
@@ -35,8 +36,9 @@ from transformer_workshop.files import (
 )
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.tasks import Continuation, english_captions
+from transformer_workshop.text_files import read_lines
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 sys.path.insert(0, str(FOLDER / "data" / "captions"))
 import captions as grammar  # noqa: E402
 from recognize import could_say  # noqa: E402
@@ -129,7 +131,7 @@ def judge(samples: list[str]) -> dict[str, float]:
 
 @functools.cache
 def training_sentences() -> set[str]:
-    return set(at.read_lines(at.data_file("captions", "train.en")))
+    return set(read_lines(data_file("captions", "train.en")))
 
 
 @dataclasses.dataclass(frozen=True)

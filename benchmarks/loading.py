@@ -143,7 +143,7 @@ def train(
     optimizer, scheduler = at.build_optimizer(model, schedule_of(config, updates))
     loss, _ = build_losses(model, config)
     batches = at.batches(
-        examples, config.batch_tokens, at.epoch_draw(config.seed, 0), device
+        examples, config.batch_tokens, at.epoch_rng(config.seed, 0), device
     )
     built = time.perf_counter()
     first = next(batches)  # draws the order and groups the whole epoch

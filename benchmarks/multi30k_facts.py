@@ -3,9 +3,9 @@
 python benchmarks/multi30k_facts.py
 
 On the training split: sentences that splitting and joining leaves unchanged, German
-words and how many occur once, captions with each of the words that the chapter looks
-for. On the validation split: German words that the vocabulary lacks, and sentences
-with one of them.
+words and how many occur once, captions that begin with a preposition, and captions with
+each of the words that the chapter looks for. On the validation split: German words that
+the vocabulary lacks, and sentences with one of them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from transformer_workshop.settings import TrainingConfig
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 # regular expressions for whole words, in any case
+PREPOSITION = "^(am|an|auf|bei|hinter|im|in|neben|unter|vor)"
 SOUGHT = {
     "Antenne": "antenne",
     "kein": "kein(e[mnrs]?)?",
@@ -35,6 +36,10 @@ def measure() -> dict[str, object]:
     """Return the counts."""
     config, (german, english) = TrainingConfig("multi30k"), at.load_tokenizers()
     train, valid = (load_pairs(config, split) for split in ("train", "valid"))
+
+    def counted(form: str) -> int:
+        return sum(bool(re.search(rf"\b({form})\b", src, re.I)) for src, _ in train)
+
     unchanged = {
         name: sum(words.detokenize(words.tokenize(s)) == s for s in sentences)
         for name, words, sentences in zip(
@@ -54,10 +59,8 @@ def measure() -> dict[str, object]:
         "validation sentences": len(held),
         "validation sentences with <unk>": sum(not all(row) for row in held),
         "captions with a question mark": sum("?" in src for src, _ in train),
-        "captions with": {
-            name: sum(bool(re.search(rf"\b({form})\b", src, re.I)) for src, _ in train)
-            for name, form in SOUGHT.items()
-        },
+        "captions that begin with a preposition": counted(PREPOSITION),
+        "captions with": {name: counted(form) for name, form in SOUGHT.items()},
     }
 
 

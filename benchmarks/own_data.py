@@ -19,7 +19,8 @@ import sys
 import time
 from pathlib import Path
 
-from annotated_transformer import data_file, read_parallel
+from transformer_workshop.corpora import read_pairs
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.runs import read_metrics
@@ -144,9 +145,7 @@ def corpus(name: str) -> dict[str, list[Pair]]:
     """Return the training, validation, and test pairs."""
     if name == "de-en":
         train, held_out = (
-            read_parallel(
-                *(data_file("multi30k", f"{part}.{x}.gz") for x in ("de", "en"))
-            )
+            read_pairs(*(data_file("multi30k", f"{part}.{x}.gz") for x in ("de", "en")))
             for part in ("train", "val")
         )
         return {

@@ -18,6 +18,7 @@ import torch
 
 import annotated_transformer as at
 from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import (
     log,
     read_json,
@@ -242,7 +243,7 @@ def ship(run: Path, into: Path, scores: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path)
-    parser.add_argument("--into", type=Path, default=at.project_folder() / INTO)
+    parser.add_argument("--into", type=Path, default=project_folder() / INTO)
     parser.add_argument("--scores", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -24,6 +24,7 @@ from ablations import REFERENCE
 from torch import Tensor, nn
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.experiments import TASKS, experiment
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.machine import describe_environment
@@ -174,7 +175,7 @@ def main() -> None:
     parts = ("trainings", "costs")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
     parser.add_argument("--workers", type=int, default=2)
-    out = at.project_folder() / "results" / "since_2017.json"
+    out = project_folder() / "results" / "since_2017.json"
     parser.add_argument("--out", type=Path, default=out)
     given = parser.parse_args()
     summary = read_json(given.out) if given.out.exists() else {}

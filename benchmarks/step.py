@@ -22,6 +22,7 @@ import turns
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import log
 from transformer_workshop.runs import schedule_of
 from transformer_workshop.settings import CONFIGS
@@ -34,9 +35,10 @@ from transformer_workshop.speed import (
     optimize_for_cpu,
     share_one_heap,
 )
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import build_model, load_translator
 
-MODEL = at.project_folder() / "models" / "multi30k"
+MODEL = project_folder() / "models" / "multi30k"
 CPU = torch.device("cpu")
 
 
@@ -145,7 +147,7 @@ def translating(way: Way) -> Callable[[], None]:
     """Return a turn of translating captions with the shipped model."""
     translator = load_translator(MODEL, "cpu")
     prepare(translator.model, way)
-    lines = itertools.cycle(at.read_lines(at.data_file("captions", "test.de")))
+    lines = itertools.cycle(read_lines(data_file("captions", "test.de")))
 
     def turn() -> None:
         sentences = list(itertools.islice(lines, way.sentences))

@@ -19,7 +19,7 @@ import turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_examples, load_pairs
+from transformer_workshop.corpora import load_examples, load_pairs, prepare_text
 from transformer_workshop.files import log
 from transformer_workshop.runs import schedule_of
 from transformer_workshop.settings import CONFIGS, TrainingConfig
@@ -95,13 +95,11 @@ def main() -> None:
         dataset="multi30k", bpe_size=8000, tie="all", dropout=0.1,
         batch_tokens=1500, max_tokens=128,
     )  # fmt: skip
-    text = at.prepare_text(
-        load_pairs(config, "train"), config.bpe_size, config.min_freq
-    )
+    text = prepare_text(load_pairs(config, "train"), config.bpe_size, config.min_freq)
     words = text.vocab_src
     examples = load_examples(config, "train", text)
     batches = list(
-        at.batches(examples, config.batch_tokens, at.epoch_draw(config.seed, 0), "cpu")
+        at.batches(examples, config.batch_tokens, at.epoch_rng(config.seed, 0), "cpu")
     )
     model, step = ours(config, words, batches, "float32")
     old, old_step = peers.way_of_2022(config, len(words), examples)

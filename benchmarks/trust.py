@@ -21,19 +21,21 @@ from challenge import MODELS, share
 
 import annotated_transformer as at
 from transformer_workshop.corpora import load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, write_json
 from transformer_workshop.machine import describe_environment
 from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import Translation, load_threshold, load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 GROUPS = "sentences", "scenes", "captions"
 SHARES = [0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5]
 
 
 def table(name: str) -> list[dict[str, str]]:
     """Return the rows of a file in data/trust."""
-    lines = at.read_lines(FOLDER / "data/trust" / name)
+    lines = read_lines(FOLDER / "data/trust" / name)
     return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 

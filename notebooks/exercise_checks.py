@@ -985,9 +985,7 @@ def how_sure(answer):
 
 def german_words(*sentences: str) -> at.Vocabulary:
     """Return the source vocabulary that section 3.3 builds from these sentences."""
-    words, english = at.load_tokenizers()
-    pairs = [(sentence, "x") for sentence in sentences]
-    return at.build_vocabulary(words, english, pairs=pairs)[0]
+    return at.Vocabulary.build(word for line in sentences for word in line.split())
 
 
 @exercise("3.1")
@@ -1034,7 +1032,7 @@ def batches_and_reading(answer, lengths, times, count, batch_tokens, pool):
 
     batches, read = [], []
     for group in itertools.islice(answer(stream(), batch_tokens, pool), count):
-        batches.append(list(group))
+        batches.append([int(i) for i in group])
         read.append(taken)
     return batches, read
 
@@ -1095,8 +1093,13 @@ def mended_collate(answer):
     }
 
     def rows(pairs, limit):
-        src, tgt = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
-        return src.tolist(), tgt.tolist()
+        found = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
+        assert isinstance(found, tuple | list) and len(found) == 2, (
+            "return two tensors."
+        )
+        for each in found:
+            assert isinstance(each, Tensor), f"return two tensors, not a {kind(each)}."
+        return [each.tolist() for each in found]
 
     def bare(row):
         """Return a row without special tokens and padding."""
@@ -1113,13 +1116,13 @@ def mended_collate(answer):
         f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
         "Hint: what happens to a pair when each side is sorted on its own?"
     )
-    short = src[1]
-    assert short.count(at.START) == 1, (
-        f"{given} the short source row is {short}. Hint: which id is padding?"
-    )
-    assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
-        f"{given} the short source row is {short}; after </s> comes padding, {at.PAD}."
-    )
+    for row, word, side in ((src[1], "f", "source"), (tgt[0], "gh", "target")):
+        said = f"{given} the short {side} row is {row}"
+        end = len(ids[word])
+        assert at.START not in row[end:], f"{said}. Hint: which id is padding?"
+        assert row[:end] == ids[word] and set(row[end:]) <= {at.PAD}, (
+            f"{said}; after </s> comes padding, {at.PAD}."
+        )
     mixed = [("gh", "f"), ("abcdef", "abc"), ("f", "gh"), ("abc", "abcdef")]
     src, tgt = rows(mixed, 9)
     found = [(bare(a), bare(b)) for a, b in zip(src, tgt)]
@@ -1199,8 +1202,27 @@ def bleu_by_hand(answer):
         f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
         "the mean of the sentences' BLEU scores is a different figure."
     )
-    none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "if no word is shared, it is 0."
+    the, cat = (
+        ("the the dog runs home now .", "a dog runs home now ."),
+        ("a cat sleeps there now .", "the cat sleeps there the now ."),
+    )
+    lent = [(ours.split(), theirs.split()) for ours, theirs in (the, cat)]
+    assert near(found(lent), sacre(lent)), (
+        f"for {the[0]!r} and {cat[0]!r} it is {sacre(lent):.2f}, not "
+        f"{found(lent):.2f}. Hint: a word that is too often in one sentence gets no "
+        "credit because another sentence's reference has it."
+    )
+    brief = [*right, ("a dog".split(), "a dog".split())]
+    assert near(found(brief), 100), (
+        "for four right translations, of which one has two words, it is 100, not "
+        f"{found(brief):.2f}. Hint: how many 4-grams does a sentence of two words have?"
+    )
+    for ours, theirs in (("a b c d", "e f g h"), ("a b c d e", "b c a e d")):
+        value = found([(ours.split(), theirs.split())])
+        assert value == 0, (
+            f"for {ours!r} with the reference {theirs!r} it is 0, not {value:.3g}: one "
+            "of the four counts is zero."
+        )
 
 
 @exercise("3.5")

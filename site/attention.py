@@ -11,7 +11,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.pictures import use_charts
 from transformer_workshop.pictures.attention import explain, explorer
 from transformer_workshop.translator import load_translator
@@ -33,7 +33,7 @@ def _written(rows: list[str]) -> list[str]:
 def specification() -> dict:
     """Return the explorer of the cross-attention over SENTENCES."""
     use_charts()
-    translator = load_translator(at.project_folder() / "models/multi30k", "cpu")
+    translator = load_translator(project_folder() / "models/multi30k", "cpu")
     found = explain(translator, *SENTENCES).recordings
     cross = [
         dataclasses.replace(each, rows=_written(each.rows))

@@ -35,6 +35,7 @@ from small_runs import SIX, contents  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 from transformer_workshop import machine, terminal  # noqa: E402
+from transformer_workshop.corpora import prepare_text  # noqa: E402
 from transformer_workshop.files import (  # noqa: E402
     load_tensors,
     load_with_notes,
@@ -618,7 +619,7 @@ def make_templates(folder: Path) -> None:
     shutil.copytree(folder / "model", folder / "run")
     (folder / "run" / "model.safetensors").unlink()
     config = TrainingConfig(**SMALL | {"bpe_size": 0, "min_freq": 1, "tie": "none"})
-    text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
+    text = prepare_text(SIX, config.bpe_size, config.min_freq)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     save_translator(folder / "words", Translator(model, text, config))
     for unneeded in ("resume", "checkpoints"):

@@ -9,7 +9,8 @@ from types import ModuleType
 import pytest
 import torch
 
-import annotated_transformer as at
+from transformer_workshop.corpora import prepare_text
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import load_tensors, load_with_notes, read_json
 from transformer_workshop.runs import (
     open_run_folder,
@@ -74,7 +75,7 @@ def small_run(folder, pairs=SIX, **changes):
     """Return a configuration that trains in a moment, and its text."""
     own = dict(run_dir=str(folder / "run"), dropout=0.3, epochs=4, keep=2, average=2)
     config = small_config(folder, pairs, **{**own, **changes})
-    return config, at.prepare_text(pairs, config.bpe_size)
+    return config, prepare_text(pairs, config.bpe_size)
 
 
 def flags(config):
@@ -165,7 +166,7 @@ def train_until(tiny, monkeypatch, moment, **changes):
 
 def program(path: str) -> ModuleType:
     """Import a program of the project, such as benchmarks/ship.py, as a module."""
-    file = at.project_folder() / path
+    file = project_folder() / path
     specification = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)

@@ -9,12 +9,14 @@ from small_runs import program
 
 import annotated_transformer as at
 from transformer_workshop import corpora, tasks
-from transformer_workshop.corpora import load_pairs
+from transformer_workshop.corpora import load_pairs, prepare_text
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.runs import count_updates
 from transformer_workshop.settings import TrainingConfig
+from transformer_workshop.text_files import read_lines
 
-ROOT = at.project_folder()
+ROOT = project_folder()
 PAIRS = load_pairs(TrainingConfig(), "train")[:400]
 STORED = ROOT / "results" / "ablations.json"
 
@@ -97,7 +99,7 @@ def test_the_reference_sees_each_pair_about_once():
     module = program("benchmarks/ablations.py")
     config = dataclasses.replace(module.REFERENCE, epochs=1)
     pairs = load_pairs(config, "train")
-    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
+    text = prepare_text(pairs, config.bpe_size, config.min_freq)
     examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
     passes = module.STEPS / count_updates(examples, config.batch_tokens, epochs=1)
     assert 0.9 < passes < 1.2
@@ -111,7 +113,7 @@ def test_variants_are_compared_with_the_reference_and_kept(ablations, tmp_path):
     for name in ("reference", "greedy", "no averaging", "no smoothing"):
         record = ablations.make(name, 20, runs)
         write_json(runs / name / "result.json", record)
-        lines = at.read_lines(runs / name / "valid.en")
+        lines = read_lines(runs / name / "valid.en")
         references = [english for _, english in PAIRS[:10]]
         bleu = sacrebleu.corpus_bleu(lines, [references]).score
         assert record["bleu"] == pytest.approx(bleu, abs=0.005)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import read_json, save_tensors
 from transformer_workshop.runs import average_checkpoints
 from transformer_workshop.settings import CONFIGS, run_settings
@@ -551,7 +552,7 @@ def test_models_that_do_not_match_are_refused(tmp_path):
 
 def test_what_each_piece_bought_was_measured():
     """Check chapter 4's table: the ablations reversed, with a piece, not without."""
-    root = at.project_folder()
+    root = project_folder()
     page = (root / "notebooks/04_additional_components.md").read_text(encoding="utf-8")
     stored = read_json(root / "results" / "ablations.json")
     records = {record["variant"]: record for record in stored["variants"]}
@@ -587,7 +588,7 @@ def test_what_each_piece_bought_was_measured():
 # --- trainings on Multi30k ------------------------------------------------
 
 
-RESULTS = at.project_folder() / "results"
+RESULTS = project_folder() / "results"
 
 
 def stored(file, *runs):
@@ -627,7 +628,7 @@ def test_the_runs_of_2026_differ_in_their_seed_alone():
     for ours, older in zip(comparable(*SEEDS), comparable(*DIVERSIFIED), strict=True):
         assert min(x["bleu"] for x in ours) > max(x["bleu"] for x in older)
     bleu = [scores["bleu"] for scores in stored("evaluate.json", *SEEDS)]
-    readme = (at.project_folder() / "README.md").read_text("utf-8")
+    readme = (project_folder() / "README.md").read_text("utf-8")
     mean, deviation = statistics.mean(bleu), statistics.stdev(bleu)
     spread = f"three seeds: mean {mean:.1f}, standard deviation {deviation:.1f} |"
     assert f"{bleu[0]:.1f} sacreBLEU" in readme and spread in readme
@@ -642,6 +643,6 @@ def test_what_the_text_says_of_more_pairs_was_measured():
     allowed = {"train_src", "train_tgt", "epochs", "dropout", "keep"}
     for config in more:
         assert changed(config, plain) <= allowed | {"average", "seed"}
-    shipped = read_json(at.project_folder() / "models/multi30k/evaluate.json")
+    shipped = read_json(project_folder() / "models/multi30k/evaluate.json")
     best = max(scores["bleu"] for scores in found)
     assert best == pytest.approx(shipped["valid"]["bleu"], abs=0.1)

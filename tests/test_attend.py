@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.pictures import theme
 from transformer_workshop.pictures.attention import Explanation
 from transformer_workshop.settings import DEFAULT_MODEL
@@ -38,7 +39,7 @@ def test_it_prints_a_translation_a_line_and_writes_the_page(tmp_path, monkeypatc
     sentences = ["Eine Frau liest.", SENTENCE, "Eine Frau liest."]
     status, printed, said = attend(*sentences, "--out", "a/b.html")
     assert status == 0 and said.startswith("a/b.html: ")
-    translator = load_translator(at.project_folder() / DEFAULT_MODEL, "cpu")
+    translator = load_translator(project_folder() / DEFAULT_MODEL, "cpu")
     assert printed.splitlines() == translator.translate(sentences, 1)
     page = Path("a/b.html").read_text(encoding="utf-8")
     for sentence, translation in zip(sentences, printed.splitlines(), strict=True):

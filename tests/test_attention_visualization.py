@@ -16,6 +16,7 @@ import vl_convert
 from PIL import Image
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.names_of_2022 import (
     viz_decoder_self,
     viz_decoder_src,
@@ -35,10 +36,11 @@ from transformer_workshop.pictures.attention import (
 from transformer_workshop.pictures.chapter_1 import arcs
 from transformer_workshop.pictures.chapter_5 import cuts_chart
 from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import Translator, load_translator
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
-FOLDER = at.project_folder() / CAPTIONS_MODEL
+FOLDER = project_folder() / CAPTIONS_MODEL
 VEGA = "application/vnd.vegalite.v5+json"
 GETTERS = [at.get_encoder, at.get_decoder_self, at.get_decoder_src]  # as in KINDS
 N, H = 2, 4
@@ -69,7 +71,7 @@ def translator() -> Translator:
 @pytest.fixture(scope="module")
 def shipped() -> tuple[Translator, list[str]]:
     """Return the captions model, to be left as it is, and sentences it knows."""
-    sentences = at.read_lines(at.data_file("captions", "test.de"))[:6]
+    sentences = read_lines(data_file("captions", "test.de"))[:6]
     return load_translator(FOLDER, "cpu"), sentences
 
 

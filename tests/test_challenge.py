@@ -10,11 +10,13 @@ from small_runs import program
 
 import annotated_transformer as at
 from transformer_workshop.corpora import load_pairs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.settings import DEFAULT_MODEL, TrainingConfig
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 challenge = program("benchmarks/challenge.py")
 ITEMS = challenge.load_items()
 each_model = pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
@@ -27,7 +29,7 @@ def words(text):
 
 def table(name):
     """Return the rows of a file in data/trust as dictionaries."""
-    header, *lines = at.read_lines(FOLDER / "data/trust" / name)
+    header, *lines = read_lines(FOLDER / "data/trust" / name)
     names = header.split("\t")
     return [dict(zip(names, line.split("\t"), strict=True)) for line in lines]
 

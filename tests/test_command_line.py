@@ -1,6 +1,7 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -18,9 +19,10 @@ from small_runs import SIX as PAIRS
 from small_runs import refused, write_text
 
 import annotated_transformer as at
-from transformer_workshop import commands
+from transformer_workshop import commands, data_sets
 from transformer_workshop.commands import encode_line, read_available_lines
-from transformer_workshop.corpora import load_pairs, load_text
+from transformer_workshop.corpora import load_pairs, load_text, prepare_text
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.engine import QUANTIZATIONS
 from transformer_workshop.files import read_json, write_json
 from transformer_workshop.names_of_2022 import train_worker
@@ -34,6 +36,7 @@ from transformer_workshop.settings import (
 )
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.terminal import _command_line, main
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import load_translator
 
 MODULE = Path(at.__file__)
@@ -268,7 +271,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
     flags = small_run(tmp_path, "--epochs", "1")
     config = config_of(*flags)
-    text = at.prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
+    text = prepare_text(PAIRS[:5], config.bpe_size, config.min_freq)
     with monkeypatch.context() as patch:
         patch.setattr(Run, "finish", lambda self: None)
         train_worker(0, 1, *text, config)
@@ -405,7 +408,7 @@ def test_words_that_are_known_stay():
     """Train on words that differ in their capitals alone."""
     pairs = [(line, line) for line in ("IT", "it", "I see it", "I see IT", "It is me")]
     for size in (0, 400):
-        text = at.prepare_text(pairs * 9, size, 1)
+        text = prepare_text(pairs * 9, size, 1)
         for sentence in ("IT", "it", "see it", "I", "It is"):
             assert respell(sentence, text, "en") == sentence
         if not size:
@@ -720,7 +723,7 @@ def test_evaluate_prints_one_object(on_pairs, looks, capfd):
 def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
     on_pairs, looks, capfd, monkeypatch
 ):
-    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     looks.mkdir()  # in place of the file
     assert main(["evaluate", *on_pairs]) == 0
@@ -732,7 +735,7 @@ def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
 def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatch):
     """Count looks by the sentences, whatever the files are called."""
     text = "\n".join(english for _, english in PAIRS)
-    digest = at.hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     other = ["--beam-size", "1", "--length-penalty", "0"]
     results = [score(capfd, *on_pairs), score(capfd, *on_pairs, *other)]
@@ -749,7 +752,7 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
     for name, side in zip(("src", "ref"), zip(*lines, strict=True), strict=True):
         files += [f"--{name}", str(tmp_path / name)]
         (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
-    digest = at.hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
     monkeypatch.setattr(commands, "TEST_2016", {digest})
     assert main(["compare", str(model), str(model), *files]) == 0
     out, _ = capfd.readouterr()
@@ -761,8 +764,8 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
 @pytest.mark.multi30k
 def test_the_digests_of_the_test_set_are_those_of_its_sentences():
     files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
-    texts = ("\n".join(at.read_lines(at.data_file("multi30k", f))) for f in files)
-    digests = {at.hashlib.sha256(text.encode()).hexdigest() for text in texts}
+    texts = ("\n".join(read_lines(data_file("multi30k", f))) for f in files)
+    digests = {hashlib.sha256(text.encode()).hexdigest() for text in texts}
     assert digests == commands.TEST_2016
 
 
@@ -822,7 +825,7 @@ def test_a_reader_that_goes_away_is_no_error(model):
 
 
 def test_without_training_data_nothing_is_begun(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(at, "_data_folders", lambda: [tmp_path / "nowhere"])
+    monkeypatch.setattr(data_sets, "_data_folders", lambda: [tmp_path / "nowhere"])
     error = refused(capfd, "train", "--run-dir", str(tmp_path / "run"))
     assert "train.de" in error and str(tmp_path / "nowhere") in error
     assert not (tmp_path / "run").exists()

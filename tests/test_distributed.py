@@ -18,7 +18,7 @@ from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
 from transformer_workshop import processes, runs, set_up
-from transformer_workshop.corpora import load_examples
+from transformer_workshop.corpora import load_examples, prepare_text
 from transformer_workshop.files import load_with_notes, save_tensors
 from transformer_workshop.names_of_2022 import train_model, train_worker
 from transformer_workshop.processes import (
@@ -56,7 +56,7 @@ def groups(epoch=None):
     lengths = at.lengths_of(examples())
     if epoch is None:
         return at.token_budget_batches(lengths, 15)
-    return at.shuffled_groups(lengths, 15, at.epoch_draw(1, epoch))
+    return at.shuffled_groups(lengths, 15, at.epoch_rng(1, epoch))
 
 
 def compute(model, state, smoothing=0.1):
@@ -231,7 +231,7 @@ def check_like_alone(config, tmp_path):
     config = dataclasses.replace(
         config, distributed=False, run_dir=str(tmp_path / "alone")
     )
-    text = at.prepare_text(PAIRS, config.bpe_size)
+    text = prepare_text(PAIRS, config.bpe_size)
     train_model(*text, config)
     first, second = (read_metrics(tmp_path / name) for name in ("alone", "two"))
     assert [r["epoch"] for r in first] == [r["epoch"] for r in second] == [1, 2, 3]
@@ -246,7 +246,7 @@ def check_like_alone(config, tmp_path):
 @pytest.mark.slow
 def test_spawned_processes_train_the_model_of_one(config, tmp_path):
     config = dataclasses.replace(config, distributed=True)
-    train_run(config, at.prepare_text(PAIRS, config.bpe_size))
+    train_run(config, prepare_text(PAIRS, config.bpe_size))
     check_like_alone(config, tmp_path)
 
 
@@ -380,7 +380,7 @@ def test_on_the_processor_no_gpu_is_chosen(config, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "set_device", refuse)
     config = dataclasses.replace(config, epochs=1)
-    train_worker(0, 1, *at.prepare_text(PAIRS, config.bpe_size), config)
+    train_worker(0, 1, *prepare_text(PAIRS, config.bpe_size), config)
     assert len(read_metrics(config.run_dir)) == 1
 
 
@@ -397,4 +397,4 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
     monkeypatch.setattr(set_up, "choose_device", torch.device)
     config = dataclasses.replace(config, device="meta")
     with pytest.raises(Reached, match="^{'meta'}$"):
-        train_run(config, at.prepare_text(PAIRS, config.bpe_size))
+        train_run(config, prepare_text(PAIRS, config.bpe_size))

@@ -3,12 +3,12 @@
 import pytest
 from small_runs import program
 
-import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import fingerprint, read_json
 from transformer_workshop.settings import DEFAULT_MODEL
 from transformer_workshop.translator import load_translator
 
-FOLDER = at.project_folder()
+FOLDER = project_folder()
 PAIRS = [
     ("Ein Mädchen läuft über die Straße.", "A girl is running across the street."),
     ("Zwei Hunde spielen am Strand.", "Two dogs are playing on the beach."),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from small_runs import program
 
-import annotated_transformer as at
+from transformer_workshop.text_files import read_lines
 
 diversify = program("benchmarks/diversify.py")
 
@@ -37,7 +37,7 @@ def test_the_files_are_written_line_by_line(tmp_path, monkeypatch):
     flags += ["--into", str(tmp_path / "new")]
     monkeypatch.setattr(sys, "argv", ["diversify.py", *flags])
     assert diversify.main() == 0
-    sides = [at.read_lines(tmp_path / "new" / f"train.{side}") for side in ("de", "en")]
+    sides = [read_lines(tmp_path / "new" / f"train.{side}") for side in ("de", "en")]
     assert [len(lines) for lines in sides] == [8, 8] and sides[0][6] == "de:one"
 
 

@@ -19,6 +19,7 @@ from torch import nn
 import annotated_transformer as at
 from transformer_workshop import tasks
 from transformer_workshop.comparison import compare, most_different, report
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.experiments import (
     Experiment,
     _described,
@@ -31,6 +32,7 @@ from transformer_workshop.files import read_json, write_json
 from transformer_workshop.pictures.experiments import experiment_chart
 from transformer_workshop.side_by_side import compute
 from transformer_workshop.tasks import TASKS
+from transformer_workshop.text_files import read_lines
 
 
 class Line:
@@ -512,7 +514,7 @@ def test_batches_come_in_the_seeds_order_and_the_warm_up_is_short(monkeypatch):
 
 # --- two translators ------------------------------------------------------------------
 
-TEXT = at.read_lines(at.data_file("captions", "train.en"))[:120]
+TEXT = read_lines(data_file("captions", "train.en"))[:120]
 
 
 def worse(lines, every):

@@ -22,7 +22,8 @@ from torch import nn
 import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop import engine as the_engine
-from transformer_workshop.corpora import load_pairs
+from transformer_workshop.corpora import load_pairs, prepare_text
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.engine import (
     export_to_ctranslate2,
     is_exported,
@@ -32,7 +33,7 @@ from transformer_workshop.settings import TrainingConfig, load_config
 from transformer_workshop.terminal import main
 from transformer_workshop.translator import Translator, build_model, load_translator
 
-ROOT = at.project_folder()
+ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"
 
 
@@ -40,7 +41,7 @@ def untrained(folder, seed=0, **own):
     """Return a translator with random weights; its outputs are long and senseless."""
     torch.manual_seed(seed)
     config = small_config(folder, SIX, N=2, max_tokens=40, **own)
-    text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
+    text = prepare_text(SIX, config.bpe_size, config.min_freq)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     for weight in model.parameters():  # norms and biases have to arrive, too
         weight.data += 0.1 * torch.randn_like(weight)

@@ -24,7 +24,10 @@ from safetensors.torch import save_file
 from small_runs import SIX, break_off, open_folder, small_run, train
 
 import annotated_transformer as at
-from annotated_transformer import DataError, read_lines
+from annotated_transformer import DataError
+from transformer_workshop import data_sets
+from transformer_workshop.corpora import prepare_text
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import (
     atomic_folder,
     check_writable,
@@ -38,6 +41,7 @@ from transformer_workshop.files import (
 )
 from transformer_workshop.runs import average_checkpoints, run_files
 from transformer_workshop.settings import TrainingConfig, load_config
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import (
     Translator,
     build_model,
@@ -153,7 +157,7 @@ def web(tmp_path, monkeypatch):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/"
-        monkeypatch.setattr(at, "_MULTI30K_URL", url)
+        monkeypatch.setattr(data_sets, "_MULTI30K_URL", url)
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.setenv(name, "127.0.0.1")
         yield folder, asked
@@ -164,18 +168,18 @@ def test_the_named_folder_comes_first(data_folder, monkeypatch):
     ours = data_folder / "captions" / "train.de"
     ours.parent.mkdir()
     ours.write_text("Hund\n")
-    assert at.data_file("captions", "train.de") == ours
-    here = at.data_file("captions", "train.en")
-    assert here == at.project_folder() / "data" / "captions" / "train.en"
+    assert data_file("captions", "train.de") == ours
+    here = data_file("captions", "train.en")
+    assert here == project_folder() / "data" / "captions" / "train.en"
     monkeypatch.chdir(data_folder.parent)
     monkeypatch.setenv("ANNOTATED_TRANSFORMER_DATA", "data")
-    found = at.data_file("captions", "train.de")
+    found = data_file("captions", "train.de")
     assert found == ours and found.is_absolute()
 
 
 def test_an_unknown_data_set_is_refused_with_the_places_tried(data_folder):
     with pytest.raises(DataError) as caught:
-        at.data_file("wmt", "train.de")
+        data_file("wmt", "train.de")
     assert str(data_folder / "wmt") in caught.value.what
     assert "ANNOTATED_TRANSFORMER_DATA" in caught.value.do
 
@@ -185,16 +189,16 @@ def test_a_local_file_with_a_wrong_checksum_is_refused(data_folder):
     path = data_folder / "multi30k" / "train.de.gz"
     path.write_bytes(gzip.compress(b"Hund\n"))
     with pytest.raises(DataError, match="not the published file"):
-        at.data_file("multi30k", "train.de.gz")
+        data_file("multi30k", "train.de.gz")
 
 
 def test_without_network_the_error_says_where_to_put_the_file(
     data_folder, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(at, "_MULTI30K_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(data_sets, "_MULTI30K_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DataError) as caught:
-        at.data_file("multi30k", "train.de.gz")
+        data_file("multi30k", "train.de.gz")
     assert "can't be fetched" in caught.value.what
     assert str(tmp_path / "cache") in caught.value.do
     assert "ANNOTATED_TRANSFORMER_DATA" in caught.value.do
@@ -205,17 +209,17 @@ def test_a_file_is_fetched_once(data_folder, web, monkeypatch):
     data = gzip.compress(b"Hund\n")
     (folder / "val.de.gz").write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
-    monkeypatch.setitem(at._MULTI30K_SHA256, "val.de.gz", digest)
-    first = at.data_file("multi30k", "val.de.gz")
+    monkeypatch.setitem(data_sets._MULTI30K_SHA256, "val.de.gz", digest)
+    first = data_file("multi30k", "val.de.gz")
     assert read_lines(first) == ["Hund"] and len(asked) == 1
-    assert at.data_file("multi30k", "val.de.gz") == first and len(asked) == 1
+    assert data_file("multi30k", "val.de.gz") == first and len(asked) == 1
 
 
 def test_a_download_with_a_wrong_checksum_is_tried_again_then_refused(data_folder, web):
     folder, asked = web
     (folder / "val.de.gz").write_bytes(gzip.compress(b"Katze\n"))
     with pytest.raises(DataError, match="wrong SHA-256"):
-        at.data_file("multi30k", "val.de.gz")
+        data_file("multi30k", "val.de.gz")
     assert len(asked) == 3
 
 
@@ -499,7 +503,7 @@ def test_restart_deletes_the_run_and_nothing_else(run):
 def test_a_restart_that_is_broken_off_can_be_given_again(run, monkeypatch):
     folder, config = run
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        break_off(patch, ((at.Path, "unlink"), 3), KeyboardInterrupt())
+        break_off(patch, ((Path, "unlink"), 3), KeyboardInterrupt())
         open_folder(config, restart=True)
     assert (folder / "config.json").exists()
     open_folder(config, restart=True)
@@ -513,7 +517,7 @@ def test_the_configuration_file_says_what_it_was_run_with(trained):
     (start,) = written["starts"]
     assert start["versions"]["torch"] == torch.__version__
     assert start["processor"] and "commit" in start and start["command"]
-    if (at.project_folder() / ".git").exists():
+    if (project_folder() / ".git").exists():
         assert len(start["commit"].removesuffix("-dirty")) == 40
 
 
@@ -534,7 +538,7 @@ def test_a_finished_run_is_a_translator(trained, tmp_path):
 
 def test_a_translator_by_words_comes_back_too(trained, tmp_path):
     config = dataclasses.replace(trained, bpe_size=0, min_freq=1, tie="none")
-    text = at.prepare_text(SIX, config.bpe_size, config.min_freq)
+    text = prepare_text(SIX, config.bpe_size, config.min_freq)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     translator = Translator(model, text, config)
     save_translator(tmp_path / "words", translator)

@@ -19,17 +19,17 @@ WORKSHOP = sorted((ROOT / "transformer_workshop").rglob("*.py"))
 # Each package that only some functions need, and a call that needs it: of the textbook,
 # then of the workshop.
 TEXTBOOK = {
-    "spacy": "at.load_tokenizers()",
-    "torchtext": "at.build_vocabulary(None, None, pairs=[('a', 'b')])",
+    "spacy": "at.WordTokenizer('de')",
+    "torchtext": "at.Vocabulary.build(['a'])",
     "tokenizers": "at.BytePairEncoding.train(['a b'], 300)",
-    "pooch": "at._fetch_multi30k('val.de.gz')",
     "sacrebleu": "at.score(['a'], ['b'])",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",
     "altair": "at.attn_map(torch.ones(1, 1, 1, 1), 0, 0, ['a'], ['b'])",
 }
 NEEDED = {
+    "pooch": "data_sets._fetch_multi30k('val.de.gz')",
     "safetensors": "files.save_tensors('x', {})",
-    "filelock": "runs.claim_folder(at.Path('x')).__enter__()",
+    "filelock": "runs.claim_folder(runs.Path('x')).__enter__()",
     "altair": "pictures.use_charts()",
     "sacrebleu": "translator.evaluate(Echo(), [('a', 'b')])",
     "datasets": "tables.datasets_library()",
@@ -81,7 +81,7 @@ def with_torch_alone(code, folder, copied=False):
 
 def complaints(calls, folder, copied=False):
     """Return what calls raise, and print, if no package but torch is installed."""
-    files = "engine, files, pictures, runs, tables, terminal, translator"
+    files = "data_sets, engine, files, pictures, runs, tables, terminal, translator"
     imported = "" if copied else f"from transformer_workshop import {files}"
     code = f"""
         {imported}

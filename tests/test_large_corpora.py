@@ -38,6 +38,7 @@ from transformer_workshop.corpora import (
     open_store,
     pack_text,
     prepare_store,
+    prepare_text,
     stream_parallel,
 )
 from transformer_workshop.files import read_json, write_json
@@ -77,7 +78,7 @@ def in_lists(config):
     """Read the same corpus as chapter 3 does, without a store."""
     plain = dataclasses.replace(config, store=None)
     pairs = load_pairs(plain, "train")
-    text = at.prepare_text(pairs, plain.bpe_size, plain.min_freq)
+    text = prepare_text(pairs, plain.bpe_size, plain.min_freq)
     return load_examples(plain, "train", text), text
 
 
@@ -181,22 +182,22 @@ LINES = st.lists(st.sampled_from(["a", "b c", "d", " "]), max_size=4)
 
 @given(LINES, LINES)
 @settings(max_examples=60)
-def test_pairs_of_a_stream_are_those_of_a_list(tmp_path_factory, src, tgt):
+def test_pairs_of_a_stream_are_those_of_the_files(tmp_path_factory, src, tgt):
     folder = tmp_path_factory.mktemp("text")
     files = [folder / side for side in ("src", "tgt")]
     for file, lines in zip(files, (src, tgt), strict=True):
         file.write_text("".join(line + "\n" for line in lines))
-    found = []
-    for read in (at.read_parallel, stream_parallel):
-        try:
-            found.append(list(read(*files)))
-        except DataError as error:
-            found.append(error.do)
-    if len(src) == len(tgt) and not all(map(str.strip, src + tgt)):
-        whole = [pair for pair in zip(src, tgt) if all(map(str.strip, pair))]
-        assert found[1] == (whole or "Give files with sentences.")
+    try:
+        found = list(stream_parallel(*files))
+    except DataError as error:
+        found = error.do
+    whole = [pair for pair in zip(src, tgt) if all(map(str.strip, pair))]
+    if not src or not tgt:
+        assert found == "Give a file with sentences."
+    elif len(src) != len(tgt):
+        assert found == "Find the missing line."
     else:
-        assert found[0] == found[1]
+        assert found == (whole or "Give files with sentences.")
 
 
 @pytest.mark.slow
@@ -272,7 +273,7 @@ def test_a_store_does_not_overwrite_a_run(config):
 
 def test_a_store_of_another_vocabulary_or_length_is_refused(stored):
     with pytest.raises(DataError, match="another vocabulary"):
-        open_store(stored, at.prepare_text(PAIRS, 270))
+        open_store(stored, prepare_text(PAIRS, 270))
     with pytest.raises(DataError, match="another max_tokens"):
         opened(dataclasses.replace(stored, max_tokens=64))
 
@@ -323,7 +324,7 @@ def test_half_a_store_is_none_and_is_made_anew(config, monkeypatch, name):
         patch.setattr(os, "replace", replace)
         prepare_store(config)
     with pytest.raises(DataError, match="holds no prepared corpus. Write it"):
-        open_store(config, at.prepare_text(PAIRS, config.bpe_size, config.min_freq))
+        open_store(config, prepare_text(PAIRS, config.bpe_size, config.min_freq))
     assert prepare_store(config) == 35
     assert list(opened(config)) == in_lists(config)[0]
     assert not list(Path(config.store).parent.glob("*.tmp"))
@@ -380,7 +381,7 @@ def test_batches_from_a_store_are_those_from_lists(stored, shuffle):
             at.batches(
                 source,
                 stored.batch_tokens,
-                at.epoch_draw(stored.seed, epoch) if shuffle else None,
+                at.epoch_rng(stored.seed, epoch) if shuffle else None,
                 "cpu",
             )
             for source in sources

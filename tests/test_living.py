@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.pictures import chapter_1, chapter_6, controls
 
 VEGA = "application/vnd.vegalite.v5+json"
@@ -19,7 +20,7 @@ vl_convert = pytest.importorskip("vl_convert")
 
 def stored(chapter: str, call: str) -> dict:
     """Return the specification that a chapter's cell with this call has stored."""
-    path = at.project_folder() / "notebooks" / f"{chapter}.ipynb"
+    path = project_folder() / "notebooks" / f"{chapter}.ipynb"
     [cell] = [
         c
         for c in nbformat.read(path, 4).cells

@@ -22,11 +22,13 @@ from transformer_workshop.corpora import (
     as_seen,
     load_pairs,
     prepare_store,
+    prepare_text,
     read_pairs,
     split_pairs,
     usual_ratio,
     with_faults,
 )
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.runs import count_updates, read_metrics
 from transformer_workshop.set_up import set_up
 from transformer_workshop.settings import (
@@ -38,6 +40,7 @@ from transformer_workshop.settings import (
 from transformer_workshop.spelling import respell, split_sentences
 from transformer_workshop.tables import stream_text
 from transformer_workshop.terminal import main
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import (
     Translation,
     Translator,
@@ -134,10 +137,10 @@ def test_heads_are_those_of_the_chosen_width(files, capsys):
 
 def test_line_ends_of_other_systems(files, tmp_path):
     source, path = files["train_src"], tmp_path / "text"
-    lines = at.read_lines(source)
+    lines = read_lines(source)
     path.write_bytes("".join(f"{line}\r\r\n" for line in lines).encode())
     pairs = read_pairs(path, files["train_tgt"])
-    assert at.read_lines(path) == lines == [src for src, _ in pairs]
+    assert read_lines(path) == lines == [src for src, _ in pairs]
 
 
 def test_a_dry_run_writes_nothing(files, tmp_path, capsys):
@@ -478,7 +481,7 @@ Wo ein Wille ist, ist auch ein Weg."""
 
 
 def test_runaway_translations_are_noted(capfdbinary, monkeypatch):
-    monkeypatch.chdir(at.project_folder())
+    monkeypatch.chdir(project_folder())
     lines = io.TextIOWrapper(io.BytesIO(RUNAWAYS.encode()))
     monkeypatch.setattr("sys.stdin", lines)
     assert main(["translate", "--model", "models/multi30k"]) == 0
@@ -521,7 +524,7 @@ def test_a_model_that_is_always_right_doubts_what_is_less_certain(small, monkeyp
 
 
 def test_evaluate_writes_the_translations(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(at.project_folder())
+    monkeypatch.chdir(project_folder())
     for name, line in (("a", "Ein Hund schläft.\n"), ("b", "A dog is sleeping.\n")):
         (tmp_path / name).write_text(line, encoding="utf-8")
     out = tmp_path / "out.txt"
@@ -547,7 +550,7 @@ def test_evaluate_does_not_write_over_its_input(tmp_path, capsys, column):
 def evaluated(folder, pairs, capsys, *flags):
     """Run `evaluate` on pairs; return its status, its scores, and what it says."""
     src, ref = write_sides(folder, pairs)
-    model = at.project_folder() / "models/captions"
+    model = project_folder() / "models/captions"
     command = ["evaluate", f"--model={model}", "--beam-size=1", *flags]
     status = main([*command, f"--src={src}", f"--ref={ref}"])
     out, err = capsys.readouterr()
@@ -587,10 +590,10 @@ def test_a_file_that_cannot_be_written_costs_no_score(
 
 
 def test_swapped_files_are_noticed_by_evaluate(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(at.project_folder())
+    monkeypatch.chdir(project_folder())
     valid = [f"data/captions/valid.{side}" for side in ("de", "en")]
     for side, file in zip("ab", valid, strict=True):
-        lines = at.read_lines(file)[:20]
+        lines = read_lines(file)[:20]
         (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = "evaluate --model models/captions --beam-size 1 --src {} --ref {}"
     for names, swapped in ((("a", "b"), False), (("b", "a"), True)):
@@ -621,9 +624,7 @@ def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
     given = {}
     for split in ("train", "valid"):
         for side, language in zip(("src", "tgt"), ("de", "en"), strict=True):
-            lines = at.read_lines(
-                f"{at.project_folder()}/data/captions/{split}.{language}"
-            )
+            lines = read_lines(f"{project_folder()}/data/captions/{split}.{language}")
             path = tmp_path / f"{split}.{language}"
             path.write_text("\n".join(lines[:200]) + "\n", encoding="utf-8")
             given[f"{split}_{side}"] = str(path)
@@ -1026,9 +1027,7 @@ def test_validation_pairs_from_the_training_text_are_counted(files, tmp_path, ca
     """The first two training pairs are shown, so that a header is seen."""
     copied = files | {"run_dir": str(tmp_path / "run")}
     for side in ("src", "tgt"):
-        lines = [
-            at.read_lines(files[f"{split}_{side}"]) for split in ("train", "valid")
-        ]
+        lines = [read_lines(files[f"{split}_{side}"]) for split in ("train", "valid")]
         path = tmp_path / side
         path.write_text("\n".join(lines[0][:7] + lines[1]) + "\n", encoding="utf-8")
         copied[f"valid_{side}"] = str(path)
@@ -1062,7 +1061,7 @@ def test_clean_leaves_out_blank_fields(tmp_path, capsys):
 def test_weights_are_looked_for_before_anything_is_written(files, tmp_path, capsys):
     """A dry run reads --init's weights; an exported model names its loader."""
     for name in ("config.json", "vocabulary.json"):
-        data = (at.project_folder() / "models/captions" / name).read_bytes()
+        data = (project_folder() / "models/captions" / name).read_bytes()
         (tmp_path / name).write_bytes(data)
     command = ["train", "--dry-run", f"--init={tmp_path}", *flags(files)]
     assert main(command) == 2
@@ -1085,7 +1084,7 @@ def test_a_loss_that_has_risen_is_reported(small, capsys, losses, said):
 
 
 def test_translate_reads_a_column(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(at.project_folder())
+    monkeypatch.chdir(project_folder())
     path = tmp_path / "text.csv"
     path.write_text("id;de\n1;Ein Hund.\n2;Ein Kind.\n", encoding="utf-8")
     command = ["translate", "--model=models/captions", "--beam-size=1"]
@@ -1117,7 +1116,7 @@ def test_a_source_longer_than_any_in_training_is_noted(small, files):
 @pytest.mark.parametrize("bpe_size", [0, 300])
 def test_sentences_are_not_taken_for_pairs(pairs, bpe_size):
     with pytest.raises(ValueError, match="values to unpack"):
-        at.prepare_text(pairs, bpe_size)
+        prepare_text(pairs, bpe_size)
 
 
 def test_unknown_ids_are_refused(small):

@@ -15,11 +15,11 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.settings import CAPTIONS_MODEL, DEFAULT_MODEL, default_model
 from transformer_workshop.terminal import VERSION, main
 
-ROOT = at.project_folder()
+ROOT = project_folder()
 SOURCES = ("annotated_transformer.py", "pyproject.toml", "README.md", "LICENSE")
 WORKSHOP = "transformer_workshop"
 MODEL = "annotated_transformer_captions"

@@ -105,6 +105,26 @@ def test_batches_are_padded_to_their_own_longest_row_and_do_not_overlap():
     assert [bar["row"] for bar in padding] == [0, 1, 4, 5] * 2
 
 
+def test_matched_ngrams_are_those_that_bleu_counts():
+    """Expect a word that the reference has once to match once."""
+    chart = chapter_3.ngram_chart("the cat the".split(), "on the cat".split())
+    bars = [bar for panel in chart.vconcat[1:] for bar in panel.data.to_dict("records")]
+    hits = [bar["n-gram"] for bar in bars if bar["matched"] == "in the reference"]
+    assert hits == ["the", "cat", "the cat"] and len(bars) == 3 + 2 + 1
+    panels = chart.to_dict()["vconcat"][1:]
+    counts = [panel["encoding"]["y"]["title"] for panel in panels]
+    assert counts == [f"n = {n}" for n in ("1: 2 of 3", "2: 1 of 2", "3: 0 of 1")]
+
+
+def test_the_ring_is_around_the_lowest_validation_loss():
+    history = [
+        {"updates": u, "train": 1 / u, "valid": v} for u, v in ((1, 3), (2, 1), (3, 2))
+    ]
+    _, valid = chapter_3.learning_curves(history).hconcat
+    [_, ring] = valid.layer
+    assert ring.transform[0].filter == "datum.updates == 2"
+
+
 def test_what_is_cached_is_not_computed_again():
     chart = chapter_4.recomputation_chart({"cached": [1, 1, 1], "plain": [1, 2, 3]})
     [cells] = tables(chart.to_dict())

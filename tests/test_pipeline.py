@@ -704,15 +704,17 @@ def test_students_copy_works_by_itself(student, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(student))
     monkeypatch.delenv("ANNOTATED_TRANSFORMER_DATA", raising=False)
     code = """if True:
-        import annotated_transformer as m
+        import annotated_transformer
         from exercise_checks import check
+        from transformer_workshop.data_sets import data_file, project_folder
+        from transformer_workshop.text_files import read_lines
         from transformer_workshop.translator import load_translator
         check("1.1", None)
-        print(m.project_folder())
+        print(project_folder())
         print(load_translator.__code__.co_filename)  # not that of this project
         translator = load_translator("../models/captions")
         print(translator.translate(["Ein Hund läuft."])[0])
-        print(len(m.read_lines(m.data_file("captions", "test.de"))))
+        print(len(read_lines(data_file("captions", "test.de"))))
     """
     said = python(student / "notebooks", "-c", code)
     verdict, folder, workshop, english, lines = said.splitlines()

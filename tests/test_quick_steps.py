@@ -12,7 +12,9 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.speed import CheapDropout, map_in_threads, optimize_for_cpu
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import load_translator
 
 CPU = torch.device("cpu")
@@ -230,9 +232,9 @@ def test_an_error_reaches_the_reader_and_stops_the_rest():
 
 
 def test_threads_translate_as_one_does(threads):
-    translator = load_translator(at.project_folder() / "models" / "captions", "cpu")
+    translator = load_translator(project_folder() / "models" / "captions", "cpu")
     translator.config = dataclasses.replace(translator.config, batch_tokens=500)
-    sentences = at.read_lines(at.data_file("captions", "test.de"))[:60]
+    sentences = read_lines(data_file("captions", "test.de"))[:60]
     alone = translator.translate(sentences)
     threads(3)
     assert translator.translate(sentences) == alone

@@ -20,9 +20,16 @@ from small_runs import program
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
 from transformer_workshop import machine
-from transformer_workshop.corpora import load_examples, load_pairs, load_text
+from transformer_workshop.corpora import (
+    load_examples,
+    load_pairs,
+    load_text,
+    prepare_text,
+    read_pairs,
+)
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import load_with_notes, read_json
-from transformer_workshop.machine import choose_device, describe_environment
+from transformer_workshop.machine import choose_device, describe_environment, gpu_report
 from transformer_workshop.names_of_2022 import (
     collate_batch,
     create_dataloaders,
@@ -84,7 +91,7 @@ def own_config(folder, **changes):
 
 def prepare(config):
     pairs = load_pairs(config, "train")
-    return at.prepare_text(pairs, config.bpe_size, config.min_freq)
+    return prepare_text(pairs, config.bpe_size, config.min_freq)
 
 
 def train_own(config):
@@ -107,8 +114,6 @@ def trained(tmp_path_factory):
         (b"a\nb\n", b"x\n", "have 2 and 1 lines"),
         (b"", b"x\n", "src: is empty"),
         (b"a\n", b"", "tgt: is empty"),
-        (b"a\n \nc\n", b"x\ny\nz\n", "src, line 2: is blank"),
-        (b"a\nb\n", b"x\n\n", "tgt, line 2: is blank"),
         (b"a\nb\xff\n", b"x\ny\n", "src, line 2: is not UTF-8"),
     ],
 )
@@ -116,7 +121,7 @@ def test_faulty_files_are_refused_with_file_and_line(tmp_path, src, tgt, complai
     (tmp_path / "src").write_bytes(src)
     (tmp_path / "tgt").write_bytes(tgt)
     with pytest.raises(DataError, match=complaint):
-        at.read_parallel(tmp_path / "src", tmp_path / "tgt")
+        read_pairs(tmp_path / "src", tmp_path / "tgt")
 
 
 def test_own_files_have_no_test_split(tmp_path):
@@ -131,7 +136,7 @@ def test_own_files_take_the_place_of_a_split(tmp_path):
     for split in ("valid", "test"):
         expected = load_pairs(TrainingConfig(), split)
         assert load_pairs(mixed, split) == expected
-    assert load_pairs(mixed, "train") == at.read_parallel(*files.values())
+    assert load_pairs(mixed, "train") == read_pairs(*files.values())
     for missing in files:
         alone = dataclasses.replace(mixed, **{missing: None})
         with pytest.raises(DataError, match="one file instead of two"):
@@ -217,7 +222,7 @@ def test_vocabulary_holds_the_frequent_words_of_the_given_pairs(words):
 @pytest.fixture(scope="module")
 def text():
     """Return the captions' vocabularies and tokenizers."""
-    return at.prepare_text(CAPTIONS)
+    return prepare_text(CAPTIONS)
 
 
 def test_default_vocabulary_is_that_of_the_captions(words, text, capsys):
@@ -227,7 +232,7 @@ def test_default_vocabulary_is_that_of_the_captions(words, text, capsys):
 
 
 def test_subwords_share_one_vocabulary():
-    text = at.prepare_text(CAPTIONS[:500], bpe_size=500)
+    text = prepare_text(CAPTIONS[:500], bpe_size=500)
     assert text.vocab_src is text.vocab_tgt and len(text.vocab_src) == 500
     assert text.tokenizer_src is text.tokenizer_tgt
     sentence = "Zwölf Boxkämpfer, 12 €."
@@ -241,7 +246,7 @@ def test_subwords_share_one_vocabulary():
 @pytest.mark.slow
 def test_what_chapter_3_says_of_multi30ks_words(words):
     """Count again what is stored, and two words that occur once."""
-    stored = read_json(at.project_folder() / "results" / "multi30k_facts.json")
+    stored = read_json(project_folder() / "results" / "multi30k_facts.json")
     del stored["command"]
     assert program("benchmarks/multi30k_facts.py").measure() == stored
     train = load_pairs(TrainingConfig("multi30k"), "train")
@@ -271,6 +276,11 @@ def test_a_sentence_is_whole_or_left_out(texts, max_tokens):
     ]
     assert examples == short
     assert left_out == len(pairs) - len(short)
+
+
+def test_an_empty_row_leaves_ids_whole_numbers():
+    assert at.padded([[], [3, 4]]).tolist() == [[PAD, PAD], [3, 4]]
+    assert at.padded([[], [3, 4]]).dtype == torch.long
 
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
@@ -325,8 +335,8 @@ def rows(batch):
 
 
 def epoch_of(examples, epoch=0, shuffle=True):
-    draw = at.epoch_draw(0, epoch) if shuffle else None
-    return list(at.batches(examples, 60, draw, "cpu"))
+    rng = at.epoch_rng(0, epoch) if shuffle else None
+    return list(at.batches(examples, 60, rng, "cpu"))
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -421,7 +431,7 @@ def stand_in(folder, monkeypatch, script):
 def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
     line = "echo '{}, GPU-f, 50, 16384, 4096, 12288, 555, Card {}, 0, Off, Off, 61'\n"
     stand_in(tmp_path, monkeypatch, line.format(0, "A") + line.format(1, "B"))
-    assert at.gpu_report() == [
+    assert gpu_report() == [
         "GPU 0 (Card A): 50% busy, 4,096 of 16,384 MiB used",
         "GPU 1 (Card B): 50% busy, 4,096 of 16,384 MiB used",
     ]
@@ -429,15 +439,15 @@ def test_gpu_report_tells_load_and_memory(tmp_path, monkeypatch):
 
 def test_a_missing_gputil_is_named_and_ends_nothing(monkeypatch):
     monkeypatch.setitem(sys.modules, "GPUtil", None)
-    [line] = at.gpu_report()
+    [line] = gpu_report()
     assert line.endswith("Install it: pip install GPUtil setuptools")
 
 
 def test_gpu_report_without_a_gpu_is_empty(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert at.gpu_report() == []
+    assert gpu_report() == []
     stand_in(tmp_path, monkeypatch, "echo 'No devices were found'; exit 6\n")
-    assert at.gpu_report() == []
+    assert gpu_report() == []
 
 
 # training
@@ -480,13 +490,45 @@ def test_training_in_memory_is_the_run_in_a_folder(tmp_path, capsys):
     examples, _ = at.encode_pairs(OWN, text, max_tokens=config.max_tokens)
     torch.manual_seed(config.seed)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
-    at.train(model, examples, examples, config)
+    same = {n: v for n, v in vars(config).items() if n in vars(at.Settings())}
+    settings = at.Settings(**same, valid_per_epoch=1)
+    history = at.train(model, examples, examples, settings)
     for a, b in zip(model.parameters(), run.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=2e-3)
-    first, last = capsys.readouterr().out.splitlines()
-    record = read_metrics(config.run_dir)[-1]
-    assert first.startswith("epoch 1   train ") and last.startswith("epoch 2   train ")
-    assert last.endswith(f"perplexity {record['perplexity']:.1f}")
+    records = read_metrics(config.run_dir)
+    assert capsys.readouterr().out.count("updates") == len(history) == 2
+    for ours, theirs in zip(history, records, strict=True):
+        assert ours["updates"] == theirs["step"]
+        assert math.isclose(ours["train"], theirs["train_criterion"], rel_tol=1e-3)
+        assert math.isclose(ours["valid"], theirs["valid_nll"], rel_tol=1e-3)
+
+
+def test_the_settings_of_chapter_3_are_those_of_the_smallest_preset():
+    """Expect the command to train the chapter's model, apart from its measurements."""
+    ours = vars(at.Settings())
+    assert ours.pop("valid_per_epoch") == 4
+    tiny = vars(CONFIGS["tiny"])
+    assert ours == {name: tiny[name] for name in ours}
+
+
+def test_training_in_memory_keeps_the_best_weights(tmp_path):
+    """Train at a rate so high that it falls apart: the last are not the best."""
+    text = prepare(own_config(tmp_path))
+    examples, _ = at.encode_pairs(OWN, text, max_tokens=20)
+    config = TrainingConfig(N=1, d_model=16, d_ff=16, h=2, dropout=0.0)
+    torch.manual_seed(0)
+    model = build_model(config, text.vocab_src, text.vocab_tgt)
+    settings = at.Settings(batch_tokens=150, epochs=4, base_lr=1.0, warmup=30)
+    history = at.train(model, examples, examples[:9], settings)
+    losses = [record["valid"] for record in history]
+    assert min(losses) < losses[-1] and len(history) > settings.epochs
+    criterion = at.LabelSmoothing(len(text.vocab_tgt), PAD)
+    loss = at.SimpleLossCompute(model.generator, criterion)
+    stream = at.batches(examples[:9], settings.batch_tokens)
+    nll, _ = at.run_epoch(stream, model, loss, None, None, "eval")
+    assert math.isclose(nll, min(losses), rel_tol=1e-5)
+    with pytest.raises(ValueError, match="valid_data is empty"):
+        at.train(model, examples, [], settings)
 
 
 def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsys):
@@ -494,11 +536,11 @@ def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsy
     english = ["one two three four"] * 25
     files = write_files(tmp_path, valid_src=german, valid_tgt=english)
     config = TrainingConfig("files", **files)
-    load_examples(config, "valid", at.prepare_text(list(zip(german, german))))
+    load_examples(config, "valid", prepare_text(list(zip(german, german))))
     [target] = capsys.readouterr().err.splitlines()
     assert target.startswith("valid: 100.0% of the target tokens are unknown words")
     assert "--bpe-size" in target
-    load_examples(config, "valid", at.prepare_text(list(zip(german, english))))
+    load_examples(config, "valid", prepare_text(list(zip(german, english))))
     assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 
 

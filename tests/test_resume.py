@@ -27,7 +27,7 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainState
 from transformer_workshop import files, processes, runs, set_up
-from transformer_workshop.corpora import load_examples
+from transformer_workshop.corpora import load_examples, prepare_text
 from transformer_workshop.files import load_tensors, load_with_notes, save_tensors
 from transformer_workshop.runs import (
     Run,
@@ -233,7 +233,7 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     lines[longest] = " ".join(reversed(lines[longest].split()))
     original = Path(config.train_src).read_bytes()
     Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
-    vocabulary = at.prepare_text([("abc abc", "abc abc")] * 3, config.bpe_size)
+    vocabulary = prepare_text([("abc abc", "abc abc")] * 3, config.bpe_size)
     for run, said in (
         (tiny, "another text: train_src .*--restart"),
         ((config, vocabulary), "or vocabulary have changed.*--restart"),

@@ -12,7 +12,8 @@ from small_runs import program
 
 import annotated_transformer as at
 from transformer_workshop import corpora
-from transformer_workshop.corpora import load_pairs
+from transformer_workshop.corpora import load_pairs, prepare_text
+from transformer_workshop.data_sets import data_file, project_folder
 from transformer_workshop.files import (
     append_line,
     fingerprint,
@@ -23,6 +24,7 @@ from transformer_workshop.files import (
     write_json,
 )
 from transformer_workshop.settings import CONFIGS, DEFAULT_MODEL, run_settings
+from transformer_workshop.text_files import read_lines
 from transformer_workshop.translator import (
     Translator,
     build_model,
@@ -31,7 +33,7 @@ from transformer_workshop.translator import (
     save_translator,
 )
 
-ROOT = at.project_folder()
+ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"
 MULTI30K = [ROOT / "models" / "multi30k", ROOT / "models" / "multi30k-2026"]
 shipped = pytest.mark.parametrize("folder", MULTI30K, ids=lambda path: path.name)
@@ -79,8 +81,7 @@ def test_the_gpt_is_that_of_its_results_and_card():
 
     _, tokenizer = at.load_tokenizers()
     train, valid = (
-        at.read_lines(at.data_file("captions", f"{split}.en"))
-        for split in ("train", "valid")
+        read_lines(data_file("captions", f"{split}.en")) for split in ("train", "valid")
     )
     _, vocab = at.token_stream(train, tokenizer)
     words = [[*vocab(tokenizer.tokenize(line)), at.END] for line in valid]
@@ -185,7 +186,7 @@ def run(tmp_path, monkeypatch):
         d_model=16, d_ff=16, h=2, max_tokens=40, epochs=2,
     )  # fmt: skip
     torch.manual_seed(0)
-    text = at.prepare_text(pairs, config.bpe_size, config.min_freq)
+    text = prepare_text(pairs, config.bpe_size, config.min_freq)
     model = build_model(config, text.vocab_src, text.vocab_tgt)
     folder = tmp_path / "runs" / "mine"
     save_translator(folder, Translator(model, text, config))

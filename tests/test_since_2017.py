@@ -26,6 +26,7 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START
 from transformer_workshop import runs
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.modern import modern_model
 from transformer_workshop.pictures.attention import explain
 from transformer_workshop.recipes import (
@@ -39,7 +40,7 @@ from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.speed import fused_attention, optimize_for_cpu
 from transformer_workshop.translator import load_translator, save_translator
 
-ROOT = at.project_folder()
+ROOT = project_folder()
 TRANSLATORS = {"2017": at.make_model, "2026": modern_model}
 near = {"rtol": 0, "atol": 1e-9}
 each_translator = pytest.mark.parametrize(

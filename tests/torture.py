@@ -31,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch  # noqa: E402
 from small_runs import assert_same_run, check_whole  # noqa: E402
 
-import annotated_transformer as at  # noqa: E402
 from transformer_workshop import files, runs, terminal  # noqa: E402
+from transformer_workshop.data_sets import data_file  # noqa: E402
 from transformer_workshop.runs import Run, run_files, saved_steps  # noqa: E402
+from transformer_workshop.text_files import read_lines  # noqa: E402
 
 HANG = 1200  # seconds
 POINTS = (
@@ -161,7 +162,7 @@ def settings(folder, epochs):
         "save_seconds": 2, "average": 2, "threads": 1,
     }  # fmt: skip
     for side, suffix in (("src", "de"), ("tgt", "en")):
-        lines = at.read_lines(at.data_file("captions", f"train.{suffix}"))
+        lines = read_lines(data_file("captions", f"train.{suffix}"))
         for split, part in (("train", lines[:160]), ("valid", lines[160:180])):
             path = folder / f"{split}.{suffix}"
             path.write_text("".join(f"{x}\n" for x in part), encoding="utf-8")

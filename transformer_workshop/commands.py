@@ -19,13 +19,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from annotated_transformer import (
-    UNK,
-    DataError,
-    decode_line,
-    optional_import,
-    project_folder,
-)
+from annotated_transformer import UNK, DataError, optional_import
 from transformer_workshop.comparison import report
 from transformer_workshop.corpora import (
     load_pairs,
@@ -34,6 +28,7 @@ from transformer_workshop.corpora import (
     stream_parallel,
     write_splits,
 )
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.engine import (
     export_to_ctranslate2,
     is_exported,
@@ -70,6 +65,7 @@ from transformer_workshop.settings import (
 from transformer_workshop.speed import share_one_heap
 from transformer_workshop.spelling import one_line
 from transformer_workshop.tables import column_of, stream_text
+from transformer_workshop.text_files import decode_line
 from transformer_workshop.translator import (
     Translator,
     calibrate,

@@ -26,11 +26,10 @@ from annotated_transformer import (
     Example,
     Text,
     Vocabulary,
-    data_file,
+    WordTokenizer,
     encode_pairs,
-    load_tokenizers,
-    prepare_text,
 )
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.files import (
     atomic_folder,
     log,
@@ -73,7 +72,7 @@ def load_text(folder: str | Path) -> Text:
     with reported(Exception, path, "was not written by this program ({})", do):
         source, target = (_vocabulary(packed[side]) for side in ("source", "target"))
         if packed["merges"] is None:
-            return Text(source, target, *load_tokenizers())
+            return Text(source, target, WordTokenizer("de"), WordTokenizer("en"))
         bpe = BytePairEncoding.from_json(json.dumps(packed["merges"]))
         if bpe.get_itos() != source.itos:
             raise ValueError("vocabulary and merges do not belong together")
@@ -130,6 +129,37 @@ def show_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the first two training pairs, a line each, as one wants to see them."""
     lines = (f"  {src} → {tgt}" for src, tgt in islice(pairs, 2))
     return "\n".join(["The training pairs begin:", *lines])
+
+
+def word_vocabularies(
+    pairs: Iterable[tuple[str, str]],
+    spacy_de: WordTokenizer,
+    spacy_en: WordTokenizer,
+    min_freq: int = 2,
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return source and target vocabulary of pairs, which are read only once."""
+    german, english = Counter[str](), Counter[str]()
+    for src, tgt in pairs:
+        german.update(spacy_de.tokenize(src))
+        english.update(spacy_en.tokenize(tgt))
+    return Vocabulary.build(german, min_freq), Vocabulary.build(english, min_freq)
+
+
+def prepare_text(
+    pairs: Iterable[tuple[str, str]], bpe_size: int = 0, min_freq: int = 2
+) -> Text:
+    """Build the vocabularies and tokenizers, from training pairs alone.
+
+    By words for German and English, or, with ``bpe_size``, by subwords that
+    both sides share, for any pair of languages.
+    """
+    if bpe_size:
+        sentences = (sentence for src, tgt in pairs for sentence in (src, tgt))
+        bpe = BytePairEncoding.train(sentences, bpe_size)
+        vocab = Vocabulary(bpe.get_itos())
+        return Text(vocab, vocab, bpe, bpe)
+    words = WordTokenizer("de"), WordTokenizer("en")
+    return Text(*word_vocabularies(pairs, *words, min_freq), *words)
 
 
 def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]] = ()) -> Text:
@@ -211,7 +241,7 @@ def stream_parallel(
 
     Each sentence is ``tidied``, as what is translated later. Pairs with a blank side
     are left out, and their numbers said; ``blank``: yield them, too. Raises DataError
-    as ``read_parallel`` does but for a blank line.
+    if a file can't be read or holds no sentence, and if the two differ in length.
     """
     files, number, left_out = (src_file, tgt_file), 0, list[int]()
     row_or_line = "row" if any(map(column_of, files)) else "line"

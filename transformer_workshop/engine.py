@@ -116,10 +116,10 @@ _TOLERANCE = 1e-3  # nats by which a token's log-probability may differ
 def _check_scores(translator: Translator, engine: Any) -> None:
     """Raise ValueError if the engine's log-probabilities differ from the model's."""
     model, text = translator.model, translator.text
-    draw = random.Random(0)
+    rng = random.Random(0)
     length = min(11, translator.config.max_tokens - 2)
-    src = [draw.choices(range(UNK, len(text.vocab_src)), k=length) for _ in range(4)]
-    tgt = [draw.choices(range(UNK, len(text.vocab_tgt)), k=length) for _ in range(4)]
+    src = [rng.choices(range(UNK, len(text.vocab_src)), k=length) for _ in range(4)]
+    tgt = [rng.choices(range(UNK, len(text.vocab_tgt)), k=length) for _ in range(4)]
     sides = ([[START, *row, END] for row in rows] for rows in (src, tgt))
     batch = make_batch(list(zip(*sides, strict=True)), range(4), translator.device)
     out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from annotated_transformer import count_parameters, optional_import, project_folder
+from annotated_transformer import count_parameters, optional_import
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import log, read_json
 from transformer_workshop.side_by_side import compute
 from transformer_workshop.tasks import TASKS, Task

@@ -1,4 +1,4 @@
-"""What machine is this?"""
+"""What machine is this, and how busy is it?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from typing import Any
 
 import torch
 
-from annotated_transformer import DataError, project_folder, read_lines
+from annotated_transformer import DataError, optional_import
+from transformer_workshop.data_sets import project_folder
+from transformer_workshop.text_files import read_lines
 
 
 def processor_name() -> str:
@@ -71,3 +73,18 @@ def choose_device(name: str = "auto") -> torch.device:
         there = [kind for kind in present if present[kind]]
         raise DataError(f"device {name}", "is not there", f"Use {' or '.join(there)}.")
     return torch.device(name)
+
+
+def gpu_report() -> list[str]:
+    """Return a line on the load and memory of each NVIDIA GPU; empty without one."""
+    try:
+        gpus = optional_import("GPUtil").getGPUs()
+    except ImportError as error:  # a missing report must not end the run
+        return [str(error)]
+    except ValueError:  # nvidia-smi exists but reports that there is no GPU
+        return []
+    return [
+        f"GPU {gpu.id} ({gpu.name}): {gpu.load:.0%} busy, "
+        f"{gpu.memoryUsed:,.0f} of {gpu.memoryTotal:,.0f} MiB used"
+        for gpu in gpus
+    ]

@@ -24,7 +24,6 @@ from annotated_transformer import (
     Text,
     Vocabulary,
     WordTokenizer,
-    build_vocabulary,
     get_decoder_self,
     get_decoder_src,
     get_encoder,
@@ -32,11 +31,11 @@ from annotated_transformer import (
     optional_import,
     padded,
     plain_attention,
-    project_folder,
     record_translation,
     visualize_layer,
 )
-from transformer_workshop.corpora import load_pairs
+from transformer_workshop.corpora import load_pairs, word_vocabularies
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.processes import number_process
 from transformer_workshop.runs import train_run
 from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig, default_model
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
 # fmt: off
 __all__ = [  # what annotated_transformer finds here
     "is_interactive_notebook", "show_example", "execute_example", "DummyOptimizer",
-    "DummyScheduler", "tokenize", "load_vocab", "yield_tokens", "collate_batch",
+    "DummyScheduler", "load_tokenizers", "tokenize", "build_vocabulary", "load_vocab",
+    "yield_tokens", "collate_batch",
     "create_dataloaders", "check_outputs", "load_trained_model",
     "run_model_example", "load_old_weights", "translate_sentence", "calculate_bleu",
     "viz_encoder_self", "viz_decoder_self", "viz_decoder_src", "train_worker",
@@ -167,9 +167,30 @@ class DummyScheduler:
         """Do nothing."""
 
 
+def load_tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
+    """Return the tokenizers of German and of English words."""
+    return WordTokenizer("de"), WordTokenizer("en")
+
+
 def tokenize(text: str, tokenizer: WordTokenizer | BytePairEncoding) -> list[str]:
     """Return the tokens of a text."""
     return tokenizer.tokenize(text)
+
+
+def build_vocabulary(
+    spacy_de: WordTokenizer,
+    spacy_en: WordTokenizer,
+    *,
+    pairs: Iterable[tuple[str, str]] | None = None,
+    min_freq: int = 2,
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return source and target vocabulary of the words seen ``min_freq`` times.
+
+    pairs are training pairs; without them those of the captions corpus count.
+    """
+    if pairs is None:
+        pairs = load_pairs(TrainingConfig(), "train")
+    return word_vocabularies(pairs, spacy_de, spacy_en, min_freq)
 
 
 def load_vocab(

@@ -116,8 +116,8 @@ def own_batches(
         if own := group[rank::world]:
             yield make_batch(examples, own, device)
         else:
-            nothing = torch.zeros(0, 2, dtype=torch.long, device=device)
-            yield Batch(nothing, nothing, PAD)
+            empty = torch.zeros(0, 2, dtype=torch.long, device=device)
+            yield Batch(empty, empty, PAD)
 
 
 def sum_over_processes(*numbers: float) -> list[float]:

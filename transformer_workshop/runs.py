@@ -31,8 +31,7 @@ from annotated_transformer import (
     SimpleLossCompute,
     Text,
     TrainState,
-    epoch_draw,
-    gpu_report,
+    epoch_rng,
     lengths_of,
     mean_state,
     optional_import,
@@ -54,7 +53,7 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.machine import describe_environment
+from transformer_workshop.machine import describe_environment, gpu_report
 from transformer_workshop.own_data import report_worth
 from transformer_workshop.processes import (
     SharedLoss,
@@ -610,8 +609,8 @@ def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -
 
     with meter.bar:
         for epoch in range(state.epoch, config.epochs):
-            draw = epoch_draw(config.seed, epoch)
-            groups = shuffled_groups(lengths_of(examples), config.batch_tokens, draw)
+            rng = epoch_rng(config.seed, epoch)
+            groups = shuffled_groups(lengths_of(examples), config.batch_tokens, rng)
             with _explain_errors(run, examples, groups):
                 run.started = time.perf_counter() - state.seconds
                 run.save_if_due()

@@ -26,8 +26,9 @@ from types import ModuleType
 from typing import IO, Any
 from xml.etree import ElementTree
 
-from annotated_transformer import DataError, optional_import, stream_lines
+from annotated_transformer import DataError, optional_import
 from transformer_workshop.files import reported
+from transformer_workshop.text_files import stream_lines
 
 _ENDINGS = {
     "table": (".csv", ".tsv", ".tab"),

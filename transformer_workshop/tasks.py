@@ -19,23 +19,22 @@ from annotated_transformer import (
     SimpleLossCompute,
     Text,
     Vocabulary,
+    WordTokenizer,
     batches,
-    data_file,
     encode_pairs,
-    epoch_draw,
+    epoch_rng,
     in_mode,
     linear_rate,
-    load_tokenizers,
-    prepare_text,
-    read_lines,
     run_epoch,
     token_stream,
     train_gpt,
 )
-from transformer_workshop.corpora import load_pairs
+from transformer_workshop.corpora import load_pairs, prepare_text
+from transformer_workshop.data_sets import data_file
 from transformer_workshop.recipes import build_optimizers
 from transformer_workshop.settings import TrainingConfig
 from transformer_workshop.speed import LeanLabelSmoothing, optimize_for_cpu
+from transformer_workshop.text_files import read_lines
 
 Schedule = Callable[[int, float, int], float]  # update, peak, updates -> rate
 
@@ -110,7 +109,7 @@ class Translation:
 
         steps = build_optimizers(model, rate_of, optimizer)
         passes = (
-            batches(examples, self.batch_tokens, epoch_draw(seed, epoch), "cpu")
+            batches(examples, self.batch_tokens, epoch_rng(seed, epoch), "cpu")
             for epoch in itertools.count()
         )
         stream = itertools.chain.from_iterable(passes)
@@ -143,7 +142,7 @@ def encoded(task: Translation) -> tuple[Text, list[Example], list[Example]]:
 @functools.cache
 def english_captions() -> tuple[Tensor, Vocabulary, Any, Tensor]:
     """Return the stream to learn from, its words, tokenizer, and held-out ids."""
-    _, tokenizer = load_tokenizers()
+    tokenizer = WordTokenizer("en")
     lines, held_out = (
         read_lines(data_file("captions", f"{split}.en")) for split in ("train", "valid")
     )

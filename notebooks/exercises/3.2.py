@@ -21,7 +21,7 @@ def batches_and_reading(answer, lengths, times, count, batch_tokens, pool):
 
     batches, read = [], []
     for group in itertools.islice(answer(stream(), batch_tokens, pool), count):
-        batches.append(list(group))
+        batches.append([int(i) for i in group])
         read.append(taken)
     return batches, read
 

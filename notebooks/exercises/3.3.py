@@ -1,7 +1,8 @@
 """keeping pairs together, padding, end symbols, the widths of source and target"""
 
 import torch
-from checking import agree, drawn_words, exercise, whole
+from checking import agree, drawn_words, exercise, kind, whole
+from torch import Tensor
 
 import annotated_transformer as at
 
@@ -14,8 +15,13 @@ def mended_collate(answer):
     }
 
     def rows(pairs, limit):
-        src, tgt = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
-        return src.tolist(), tgt.tolist()
+        found = answer([(list(a), list(b)) for a, b in pairs], vocab, vocab, limit)
+        assert isinstance(found, tuple | list) and len(found) == 2, (
+            "return two tensors."
+        )
+        for each in found:
+            assert isinstance(each, Tensor), f"return two tensors, not a {kind(each)}."
+        return [each.tolist() for each in found]
 
     def bare(row):
         """Return a row without special tokens and padding."""
@@ -32,13 +38,13 @@ def mended_collate(answer):
         f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
         "Hint: what happens to a pair when each side is sorted on its own?"
     )
-    short = src[1]
-    assert short.count(at.START) == 1, (
-        f"{given} the short source row is {short}. Hint: which id is padding?"
-    )
-    assert short[:3] == ids["f"] and set(short[3:]) == {at.PAD}, (
-        f"{given} the short source row is {short}; after </s> comes padding, {at.PAD}."
-    )
+    for row, word, side in ((src[1], "f", "source"), (tgt[0], "gh", "target")):
+        said = f"{given} the short {side} row is {row}"
+        end = len(ids[word])
+        assert at.START not in row[end:], f"{said}. Hint: which id is padding?"
+        assert row[:end] == ids[word] and set(row[end:]) <= {at.PAD}, (
+            f"{said}; after </s> comes padding, {at.PAD}."
+        )
     mixed = [("gh", "f"), ("abcdef", "abc"), ("f", "gh"), ("abc", "abcdef")]
     src, tgt = rows(mixed, 9)
     found = [(bare(a), bare(b)) for a, b in zip(src, tgt)]
@@ -83,8 +89,9 @@ def hidden(answer):
 
 
 def faulty_collate(
-    apart=False, filled=at.PAD, cut=False, one_width=False, together=False, strict=False
-):
+    apart=False, filled=(at.PAD, at.PAD), cut=False, one_width=False, together=False,
+    strict=False,
+):  # fmt: skip
     """Return the function of 3.3 with some of its faults."""
 
     def collate(pairs, vocab_src, vocab_tgt, max_tokens):
@@ -102,18 +109,23 @@ def faulty_collate(
         if one_width:
             widths = widths[:1] * 2
         return tuple(
-            torch.tensor([(row + [filled] * width)[:width] for row in side])
-            for side, width in zip(sides, widths, strict=True)
+            torch.tensor([(row + [fill] * width)[:width] for row in side])
+            for side, width, fill in zip(sides, widths, filled, strict=True)
         )
 
     return collate
 
 
 WRONG = [
-    faulty_collate(apart=True, filled=at.START, cut=True, one_width=True),  # as planted
+    faulty_collate(  # as planted
+        apart=True, filled=(at.START, at.START), cut=True, one_width=True
+    ),  # fmt: skip
     faulty_collate(apart=True),
-    faulty_collate(filled=at.START),
-    faulty_collate(filled=at.END),
+    faulty_collate(filled=(at.START, at.START)),
+    faulty_collate(filled=(at.START, at.PAD)),
+    faulty_collate(filled=(at.PAD, at.START)),
+    faulty_collate(filled=(at.PAD, at.END)),
+    lambda *inputs: [side.tolist() for side in faulty_collate()(*inputs)],
     faulty_collate(cut=True),
     faulty_collate(one_width=True),
     faulty_collate(together=True),

@@ -57,15 +57,34 @@ def bleu_by_hand(answer):
         f"for three sentences it is {sacre(pairs):.2f}, not {found(pairs):.2f}. Hint: "
         "the mean of the sentences' BLEU scores is a different figure."
     )
-    none = [("a b c d".split(), "e f g h".split())]
-    assert found(none) == 0, "if no word is shared, it is 0."
+    the, cat = (
+        ("the the dog runs home now .", "a dog runs home now ."),
+        ("a cat sleeps there now .", "the cat sleeps there the now ."),
+    )
+    lent = [(ours.split(), theirs.split()) for ours, theirs in (the, cat)]
+    assert near(found(lent), sacre(lent)), (
+        f"for {the[0]!r} and {cat[0]!r} it is {sacre(lent):.2f}, not "
+        f"{found(lent):.2f}. Hint: a word that is too often in one sentence gets no "
+        "credit because another sentence's reference has it."
+    )
+    brief = [*right, ("a dog".split(), "a dog".split())]
+    assert near(found(brief), 100), (
+        "for four right translations, of which one has two words, it is 100, not "
+        f"{found(brief):.2f}. Hint: how many 4-grams does a sentence of two words have?"
+    )
+    for ours, theirs in (("a b c d", "e f g h"), ("a b c d e", "b c a e d")):
+        value = found([(ours.split(), theirs.split())])
+        assert value == 0, (
+            f"for {ours!r} with the reference {theirs!r} it is 0, not {value:.3g}: one "
+            "of the four counts is zero."
+        )
 
 
 def hidden(answer):
     metric = at.optional_import("sacrebleu").BLEU(tokenize="none", smooth_method="none")
     for _ in range(5):
         theirs = drawn_words(whole(1, 6), 6, 15)
-        ours = [line[: whole(5, len(line) + 1)] + drawn_words(1)[0] for line in theirs]
+        ours = [line[: whole(0, len(line) + 1)] + drawn_words(1)[0] for line in theirs]
         expected = metric.corpus_score(
             [" ".join(line) for line in ours], [[" ".join(line) for line in theirs]]
         ).score
@@ -79,16 +98,21 @@ def ngrams(words, n):
     return Counter(zip(*(words[i:] for i in range(n))))
 
 
-def some_bleu(clip=True, brevity=True, reward=False):
+def some_bleu(clip=True, brevity=True, reward=False, clamp=True, lend=False):
     """Return a BLEU with one thing or another left out."""
 
     def bleu(translations, references):
         shares = []
         for n in range(1, 5):
-            right = total = 0
-            for ours, theirs in zip(translations, references, strict=True):
-                ours, theirs = ngrams(ours, n), ngrams(theirs, n)
-                total += sum(ours.values())
+            right = 0
+            pairs = zip(translations, references, strict=True)
+            counts = [(ngrams(ours, n), ngrams(theirs, n)) for ours, theirs in pairs]
+            if lend:
+                counts = [tuple(sum(side, Counter()) for side in zip(*counts))]
+            total = sum(
+                max(len(ours) - n + 1, 0 if clamp else -9) for ours in translations
+            )
+            for ours, theirs in counts:
                 if clip:
                     right += sum((ours & theirs).values())
                 else:
@@ -117,6 +141,9 @@ WRONG = [
     some_bleu(clip=False),
     some_bleu(brevity=False),
     some_bleu(reward=True),
+    some_bleu(clamp=False),
+    some_bleu(lend=True),
+    lambda translations, references: some_bleu()(translations, references) or 1.0,
     mean_of_sentences,
     lambda translations, references: some_bleu()(translations, references) / 100,
 ]

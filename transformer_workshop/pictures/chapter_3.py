@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -52,25 +53,95 @@ def batching_chart(
     )
 
 
-def learning_curves(records: list[dict[str, float]]) -> altair.Chart:
-    """Draw a run's two losses over its epochs.
+def learning_curves(history: Sequence[dict[str, float]]) -> altair.HConcatChart:
+    """Draw what ``train`` returns: two losses in two panels, a ring around the best.
 
-    Columns: epoch, figure (a line), nats; from a run's records (``read_metrics``).
+    Columns: updates, and the losses train and valid in nats per token.
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
-    names = {
-        "train_criterion": "loss on training pairs",
-        "valid_nll": "NLL, validation",
-    }
-    curves = pd.DataFrame(records).rename(columns=names)
-    curves = curves.melt("epoch", list(names.values()), "figure", "nats")
-    title = "Late in training, the validation curve hardly falls"
-    return (
-        alt.Chart(curves, title=title, width=520, height=230)
-        .mark_line(point=True)
-        .encode(
-            alt.X("epoch:Q"),
-            alt.Y("nats:Q", title="nats per token"),
-            alt.Color("figure:N", title=None, sort=None).legend(orient="top"),
+    best = min(history, key=lambda record: record["valid"])["updates"]
+    panels = []
+    for name, title in (
+        ("train", "training loss, with label smoothing"),
+        ("valid", "validation NLL"),
+    ):
+        base = alt.Chart(pd.DataFrame(history), width=260, height=200)
+        base = base.encode(
+            alt.X("updates:Q").axis(tickCount=5).scale(domainMin=0),
+            alt.Y(f"{name}:Q", title="nats per token").scale(domainMin=0),
         )
+        layers = [base.mark_line(point=True, color="#0072b2")]
+        if name == "valid":
+            ring = base.mark_point(size=180, color="#d55e00", strokeWidth=2, opacity=1)
+            layers.append(ring.transform_filter(f"datum.updates == {best}"))
+        plain = alt.TitleParams(title, fontWeight="normal", fontSize=13)
+        panels.append(alt.layer(*layers, title=plain))
+    return alt.hconcat(*panels).properties(
+        title=f"The validation NLL is lowest after {best:,.0f} updates"
     )
+
+
+def ngram_chart(
+    translation: Sequence[str], reference: Sequence[str]
+) -> altair.VConcatChart:
+    """Draw a translation's n-grams, in blue those that count as matches in BLEU.
+
+    Columns: n (a panel), from, to, lane, n-gram, matched. Each bar spans the words of
+    an n-gram; an n-gram matches at most as often as the reference has it.
+    """
+    alt, pd = optional_import("altair"), optional_import("pandas")
+    bars, titles = [], {}
+    for n in range(1, min(4, len(translation)) + 1):
+        runs = [tuple(translation[i : i + n]) for i in range(len(translation) - n + 1)]
+        left = Counter(zip(*(reference[i:] for i in range(n)), strict=False))
+        matched = []
+        for run in runs:
+            matched.append(left[run] > 0)
+            left[run] -= 1
+        titles[n] = f"n = {n}: {sum(matched)} of {len(runs)}"
+        for i, (run, hit) in enumerate(zip(runs, matched, strict=True)):
+            bars.append({
+                "panel": titles[n], "from": i + 0.08, "to": i + n - 0.08,
+                "lane": i % n, "end": i % n + 0.8, "n-gram": " ".join(run),
+                "matched": "in the reference" if hit else "not in the reference",
+            })  # fmt: skip
+    words = [{"place": i + 0.5, "word": word} for i, word in enumerate(translation)]
+    wide = alt.Scale(domain=[0, len(translation)], nice=False)
+    width = 46 * len(translation)
+    labels = (
+        alt.Chart(pd.DataFrame(words), width=width, height=18)
+        .mark_text()
+        .encode(alt.X("place:Q", scale=wide, axis=None), text="word")
+    )
+    table = pd.DataFrame(bars)
+    rows = [labels]
+    for n, title in titles.items():
+        rows.append(
+            alt.Chart(table[table.panel == title], width=width, height=13 * n)
+            .mark_rect()
+            .encode(
+                alt.X("from:Q", scale=wide, axis=None),
+                alt.X2("to"),
+                alt.Y("lane:Q", title=title)
+                .axis(
+                    labels=False,
+                    ticks=False,
+                    grid=False,
+                    domain=False,
+                    titleAngle=0,
+                    titleAlign="right",
+                    titleFontWeight="normal",
+                )
+                .scale(domain=[0, n], reverse=True),
+                alt.Y2("end"),
+                alt.Color("matched:N", title=None, sort=["in the reference"])
+                .scale(
+                    domain=["in the reference", "not in the reference"],
+                    range=["#0072b2", "#d0d0d0"],
+                )
+                .legend(orient="bottom"),
+                alt.Tooltip("n-gram"),
+            )
+        )
+    title = "A wrong word breaks every n-gram that contains it"
+    return alt.vconcat(*rows, spacing=8, title=title).configure_view(stroke=None)
