@@ -9,6 +9,7 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import annotated_transformer as at
+from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import load_tensors
 from transformer_workshop.qwen3 import config_of, load_qwen3, renamed
 
@@ -35,7 +36,7 @@ def differ(one, other):
 
 @torch.no_grad()
 def test_the_shipped_gpt_is_a_qwen3():
-    weights = load_tensors(at.project_folder() / "models/captions-gpt/gpt.safetensors")
+    weights = load_tensors(project_folder() / "models/captions-gpt/gpt.safetensors")
     ours = at.GPT(811, N=3, d_model=96, d_ff=256, h=4, groups=2).eval()
     ours.load_state_dict(weights)
     theirs = Qwen3ForCausalLM(Qwen3Config(**config_of(ours))).eval()
