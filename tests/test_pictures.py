@@ -135,12 +135,12 @@ def test_what_is_cached_is_not_computed_again():
     assert kinds["plain"] == ["new", "again", "new", "again", "again", "new"]
 
 
-def test_the_average_of_losses_is_that_of_the_averaged_epochs():
-    chart = chapter_4.averaging_chart({1: 9.0, 2: 4.0, 3: 2.0}, [2, 3], 2.5).to_dict()
-    labels = {row["label"]: row["loss"] for table in tables(chart) for row in table
-              if "label" in row}  # fmt: skip
-    assert labels["average loss of these five"] == 3.0
-    assert labels["loss of the averaged weights"] == 2.5
+def test_the_clock_beside_the_positions():
+    rows = [{"words": 3, "positions without": 6, "tokens a second without": 50.0,
+             "tokens a second with": 75.0}]  # fmt: skip
+    [data] = chapter_4.clock_chart(rows).to_dict()["datasets"].values()
+    found = {(row["decoder"], row["positions"], row["tokens a second"]) for row in data}
+    assert found == {("without a cache", 6, 50.0), ("with a cache", 3, 75.0)}
 
 
 def test_error_rates_keep_their_intervals_and_the_mean_comes_last():

@@ -126,38 +126,6 @@ def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
     )
 
 
-def averaging_chart(
-    losses: dict[int, float], averaged: Sequence[int], loss_of_mean: float
-) -> altair.LayerChart:
-    """Draw the loss after each epoch, and for some of them the loss of their mean."""
-    pd, alt = optional_import("pandas"), optional_import("altair")
-    points = pd.DataFrame({"epoch": list(losses), "loss": list(losses.values())})
-    level = pd.DataFrame({"epoch": list(averaged), "loss": loss_of_mean})
-    level["label"] = "loss of the averaged weights"
-    usual = level.assign(
-        loss=sum(losses[epoch] for epoch in averaged) / len(averaged),
-        label="average loss of these five",
-    )
-    x = alt.X("epoch", title="epochs of training").scale(
-        domain=(min(losses) - 1, max(losses) + 1)
-    )
-    y = alt.Y("loss", title="trained loss (nats per token)")
-    dots = alt.Chart(points, width=460).mark_line(point=True).encode(x, y)
-    line = alt.Chart(level).mark_line(color="#d55e00", strokeWidth=5).encode(x, y)
-    dashes = alt.Chart(usual).mark_line(color="#555555", strokeDash=[5, 4]).encode(x, y)
-    labels = pd.concat([level, usual]).query(f"epoch == {averaged[0]}")
-    notes = alt.Chart(labels).mark_text(align="right", dx=-8)
-    notes = notes.encode(x, y, text="label")
-    title = "The averaged weights beat their average checkpoint"
-    return (dots + line + dashes + notes).properties(title=title)
-
-
-Candidate = tuple[list[int], float]
-
-
-_PENALTIES = [i / 5 for i in range(21)]  # the values of alpha that readers can choose
-
-
 def _finished(tree: list[list[Candidate]], beam_size: int) -> list[Candidate]:
     """Return the outputs of a search: candidates among the best that end."""
     return [c for step in tree for c in step[:beam_size] if c[0][-1] == END]
