@@ -126,6 +126,12 @@ def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
     )
 
 
+Candidate = tuple[list[int], float]
+
+
+_PENALTIES = [i / 5 for i in range(21)]  # the values of alpha that readers can choose
+
+
 def _finished(tree: list[list[Candidate]], beam_size: int) -> list[Candidate]:
     """Return the outputs of a search: candidates among the best that end."""
     return [c for step in tree for c in step[:beam_size] if c[0][-1] == END]
