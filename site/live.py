@@ -1,0 +1,173 @@
+"""What the live figures need: weights as scripts, and examples that PyTorch computed.
+
+    python site/live.py
+
+writes site/live.json: translations of our own EXAMPLES with their search and attention,
+which the page shows until the weights are loaded, and the lists that the models' text
+depends on. `site/build.py` needs no PyTorch: it copies that file, and calls `weights`.
+
+A page that is opened from disk can load scripts, but fetch nothing. So the weights are a
+script, in base64: the translator's matrices with 8 bits a number, all else with 16.
+"""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+SITE = Path(__file__).resolve().parent
+ROOT = SITE.parent
+STORED = SITE / "live.json"
+SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
+EXAMPLES = [
+    "Die Katze schläft auf dem Klavier.",
+    "Die Katze schläft auf dem Klaviwr.",
+    "Ein Elefant trinkt Kaffee in der Küche.",
+    "Ein alter Mann spielt im Park Schach mit seiner Enkelin.",
+    "Aufmerksamkeit ist alles, was du brauchst.",
+]
+LAYER = 1  # its cross-attention finds the words best; the page shows its heads' mean
+
+# --- weights ---------------------------------------------------------------------
+
+
+def script(name: str, state: dict[str, np.ndarray], eight_bits: bool, more: dict) -> str:
+    """Return a script that stores tensors as ``LIVE[name]``, with whatever is ``more``."""
+    tensors, data = {}, bytearray()
+
+    def place(array: np.ndarray) -> int:
+        data.extend(b"\0" * (-len(data) % 4))
+        data.extend(array.tobytes())
+        return len(data) - array.nbytes
+
+    for key, tensor in state.items():
+        entry = tensors[key] = {"shape": tensor.shape}
+        if eight_bits and tensor.ndim == 2:
+            scales = np.abs(tensor).max(1, keepdims=True).astype(np.float32) / 127
+            rounded = np.rint(tensor / scales).astype(np.int8)
+            entry |= {"ints": place(rounded), "scales": place(scales)}
+        else:
+            entry["floats"] = place(tensor.astype(np.float16))
+    held = {**more, "tensors": tensors, "data": base64.b64encode(data).decode()}
+    text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
+    return f"(window.LIVE ??= {{}}).{name} = {text};\n"
+
+
+def weights(folder: Path, with_translator: bool) -> None:
+    """Write gpt.js and, if wanted, translator.js to a folder."""
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    state = load_file(ROOT / "models/captions-gpt/gpt.safetensors")
+    sizes = {"N": 3, "d": 96, "h": 4, "groups": 2}
+    more = {"sizes": sizes, "vocab": SPECIALS + stored["words"]}
+    (folder / "gpt.js").write_text(script("gpt", state, False, more), encoding="utf-8")
+    if not with_translator:
+        return
+    model = ROOT / "models/multi30k-2026"
+    config, vocabulary, confidence = (
+        json.loads((model / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("config", "vocabulary", "confidence")
+    )
+    config = config["config"]
+    sizes = {"N": config["N"], "d": config["d_model"], "h": config["h"],
+             "maxTokens": config["max_tokens"]}  # fmt: skip
+    more = {
+        "sizes": sizes,
+        "merges": [" ".join(m) for m in vocabulary["merges"]["model"]["merges"]],
+        "threshold": confidence["threshold"],
+        "abbreviations": stored["abbreviations"],
+    }
+    state = load_file(model / "model.safetensors")
+    path = folder / "translator.js"
+    path.write_text(script("translator", state, True, more), encoding="utf-8")
+
+
+# --- examples --------------------------------------------------------------------
+
+
+def example(translator, line: str) -> dict:
+    """Return what the page's translator reports of a line with one sentence."""
+    import torch
+    from annotated_transformer import (
+        END, START, BeamCache, _extend_all, _Search, plain_attention, subsequent_mask,
+    )  # fmt: skip
+
+    def piece(token: int) -> str:
+        """Return a subword as text; a word begins with a space."""
+        tokens = translator.text.vocab_src.tokens([token])
+        return translator.text.tokenizer_src.tokenizer.decoder.decode(tokens)
+
+    config, model = translator.config, translator.model
+    [sentence] = translator.sentences(line)
+    src = translator.check(sentence)
+    mask = torch.ones(1, 1, len(src), dtype=torch.bool)
+    limit, beam = translator.limit(src), config.beam_size
+    rows: list[dict[tuple, float]] = [{(START,): 0.0}]  # what each step keeps, best first
+    with torch.no_grad():
+        cache = BeamCache(model, torch.tensor([src]), mask)
+        search = _Search(0, START, END, limit, beam, config.length_penalty)
+        while not search.is_over():
+            cache.follow([row for _, _, row in search.hypotheses])
+            [candidates] = _extend_all(model, cache, [search], beam)
+            search.take(candidates)
+            ended = [c for c in candidates[:beam] if c[0][-1] == END]
+            kept = [c for c in candidates if c in ended or c in search.hypotheses]
+            rows.append({tuple(ids): log_p for ids, log_p, _ in kept})
+        _, best = search.best()
+        path = [START, *best] if limit == len(best) + 1 else [START, *best, END]
+        with plain_attention(model):
+            tgt = torch.tensor([path[:-1]])
+            causal = subsequent_mask(tgt.size(1)).bool()
+            model(torch.tensor([src]), tgt, mask, causal)
+        looks = model.decoder.layers[LAYER].src_attn.attn[0].mean(0)[:, 1:-1]
+    [found] = translator.translations([line])
+    return {
+        "line": line,
+        "text": found.text,
+        "confidence": round(found.confidence, 4),
+        "doubt": (translator.doubt(*found[1:]) or "").partition("(")[2][:-1],
+        "source": [piece(token) for token in src[1:-1]],
+        "looks": [[round(w, 3) for w in row] for row in looks.tolist()],
+        "steps": [
+            [
+                {
+                    "word": "" if ids[-1] == END else piece(ids[-1]),
+                    "ended": ids[-1] == END,
+                    "logP": round(log_p, 3),
+                    "parent": list(before).index(ids[:-1]),
+                }
+                for ids, log_p in row.items()
+            ]
+            for before, row in zip(rows, rows[1:])
+        ],
+        "path": [
+            list(row).index(tuple(path[: n + 1]))
+            for n, row in enumerate(rows)
+            if 0 < n < len(path)
+        ],
+    }
+
+
+def stored() -> dict:
+    """Compute what site/live.json holds."""
+    import annotated_transformer as at
+    from transformer_workshop.spelling import _abbreviations
+    from transformer_workshop.translator import load_translator
+
+    translator = load_translator(
+        ROOT / "models/multi30k-2026", "cpu", optimize=False
+    )
+    captions = at.read_lines(at.data_file("captions", "train.en"))
+    _, vocab = at.token_stream(captions, at.load_tokenizers()[1])
+    return {
+        "examples": [example(translator, line) for line in EXAMPLES],
+        "threshold": translator.threshold,
+        "abbreviations": sorted(_abbreviations("de")),
+        "words": vocab.get_itos()[len(SPECIALS) :],
+    }
+
+
+if __name__ == "__main__":
+    text = json.dumps(stored(), ensure_ascii=False, separators=(",", ":"))
+    STORED.write_text(text + "\n", encoding="utf-8")
