@@ -11,6 +11,7 @@ script, in base64: the translator's matrices with 8 bits a number, all else with
 """
 
 import base64
+import html
 import json
 from pathlib import Path
 
@@ -28,6 +29,8 @@ EXAMPLES = [
     "Ein alter Mann spielt im Park Schach mit seiner Enkelin.",
     "Aufmerksamkeit ist alles, was du brauchst.",
 ]
+BEAM = "Der Fischer flickt am Hafen sein Netz."  # greedy decoding loses it
+CUT = "Ein Mädchen sieht einem alten Mann mit einer Gitarre zu."
 LAYER = 1  # its cross-attention finds the words best; the page shows its heads' mean
 
 # --- weights ---------------------------------------------------------------------
@@ -83,10 +86,86 @@ def weights(folder: Path, with_translator: bool) -> None:
     path.write_text(script("translator", state, True, more), encoding="utf-8")
 
 
+# --- figures ---------------------------------------------------------------------
+
+LABEL = {"en": "Your German sentence", "zh": "你的德语句子"}
+NOTE = {
+    "en": "Your sentence stays on your device. The weights (6 MB) are loaded with your "
+    "first key; they were trained on Multi30k and are for research and education only.",
+    "zh": "你的句子不会离开你的设备。权重（6 MB）在你按下第一个键时加载；它们用 Multi30k "
+    "训练而成，只供研究和教学使用。",
+}
+INTRODUCTION = {
+    "beam": {
+        "en": "Now the search for a sentence of your own, by <code>models/multi30k-2026</code>. "
+        "Each column is a step, the best hypothesis on top, with its summed log-probability; "
+        "a dot is the end.",
+        "zh": "现在轮到你自己的句子，由 <code>models/multi30k-2026</code> 搜索。"
+        "每一列是一步，最好的假设在最上面，下面是累加的对数概率；圆点表示结束。",
+    },
+    "cut": {
+        "en": "Now a sentence of your own, and <code>models/multi30k-2026</code>. Click a word, "
+        "and the decoder no longer sees it. The encoder has read it, though, and what the other "
+        "words know from it stays.",
+        "zh": "现在轮到你自己的句子，由 <code>models/multi30k-2026</code> 翻译。点一个词，"
+        "解码器就看不到它了。但编码器读过它，其他词从它那里知道的东西还在。",
+    },
+    "next": {
+        "en": "Now write with it. Click a word to take it, or let the model draw the rest. A bar is "
+        "a word’s probability at this temperature; gray is what top-k and top-p cut off.",
+        "zh": "现在用它来写。点一个词就选中它，也可以让模型抽出其余的词。条形是一个词在这个温度下的概率；"
+        "灰色的被 top-k 和 top-p 去掉了。",
+    },
+}
+WITHOUT = {
+    "en": "This copy of the site comes without the translator's weights.",
+    "zh": "这份网站不带翻译模型的权重。",
+}
+
+
+def figure(kind: str, language: str, up: str, with_translator: bool = True) -> str:
+    """Return the HTML of a figure that live.js makes live; ``up`` leads to _static/.
+
+    Without the translator, the front page plays examples, and chapters have nothing.
+    """
+    if kind in ("beam", "cut") and not with_translator:
+        return ""
+    above, inside, files = "", "", ["live.js"]
+    if kind in INTRODUCTION:
+        above = f"<p>{INTRODUCTION[kind][language]}</p>\n"
+    if kind != "next":
+        files.insert(0, "live/stored.js")
+        inside = f'<p class="live-note">{(NOTE if with_translator else WITHOUT)[language]}</p>'
+    if kind == "translate":
+        first = json.loads(STORED.read_text(encoding="utf-8"))["examples"][0]
+        line, text = html.escape(first["line"], quote=True), html.escape(first["text"])
+        inside = (
+            f'<input aria-label="{LABEL[language]}" value="{line}">'
+            f'<p class="live-text">{text}</p>{inside}'
+        )
+    scripts = "".join(f'<script defer src="{up}{name}"></script>' for name in files)
+    weights = "yes" if with_translator else "no"
+    return (
+        f'{above}<div class="live" data-figure="{kind}" data-weights="{weights}">{inside}</div>'
+        f"{scripts}"
+    )
+
+
+def place(folder: Path, with_translator: bool) -> None:
+    """Write the scripts that the figures load to a folder."""
+    folder.mkdir()
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    named = ("examples", "beam", "greedy", "cut", "threshold")
+    shown = {key: stored[key] for key in named}
+    text = f"(window.LIVE ??= {{}}).stored = {json.dumps(shown, ensure_ascii=False)};\n"
+    (folder / "stored.js").write_text(text, encoding="utf-8")
+    weights(folder, with_translator)
+
+
 # --- examples --------------------------------------------------------------------
 
 
-def example(translator, line: str) -> dict:
+def example(translator, line: str, beam: int | None = None) -> dict:
     """Return what the page's translator reports of a line with one sentence."""
     import torch
     from annotated_transformer import (
@@ -102,7 +181,7 @@ def example(translator, line: str) -> dict:
     [sentence] = translator.sentences(line)
     src = translator.check(sentence)
     mask = torch.ones(1, 1, len(src), dtype=torch.bool)
-    limit, beam = translator.limit(src), config.beam_size
+    limit, beam = translator.limit(src), beam or config.beam_size
     rows: list[dict[tuple, float]] = [{(START,): 0.0}]  # what each step keeps, best first
     with torch.no_grad():
         cache = BeamCache(model, torch.tensor([src]), mask)
@@ -121,7 +200,7 @@ def example(translator, line: str) -> dict:
             causal = subsequent_mask(tgt.size(1)).bool()
             model(torch.tensor([src]), tgt, mask, causal)
         looks = model.decoder.layers[LAYER].src_attn.attn[0].mean(0)[:, 1:-1]
-    [found] = translator.translations([line])
+    [found] = translator.translations([line], beam)
     return {
         "line": line,
         "text": found.text,
@@ -162,6 +241,9 @@ def stored() -> dict:
     _, vocab = at.token_stream(captions, at.load_tokenizers()[1])
     return {
         "examples": [example(translator, line) for line in EXAMPLES],
+        "beam": example(translator, BEAM),
+        "greedy": example(translator, BEAM, beam=1),
+        "cut": example(translator, CUT),
         "threshold": translator.threshold,
         "abbreviations": sorted(_abbreviations("de")),
         "words": vocab.get_itos()[len(SPECIALS) :],

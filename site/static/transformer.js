@@ -548,6 +548,7 @@ function makeTransformer() {
         return { ...report, doubt: `it has ${src.length} tokens, the model takes ${translator.maxTokens}` };
       Object.assign(report, { source: src.slice(1, -1).map(piece), looks: [], steps: [], path: [] });
       const search = translator.search(src, options);
+      const seen = [...src.keys()].filter(position => !options?.hidden?.includes(position));
       const written = hypothesis => {
         const ids = [];
         for (let each = hypothesis; each.parent; each = each.parent) ids.unshift(each.id);
@@ -557,7 +558,7 @@ function makeTransformer() {
         const { value, done } = search.next();
         if (!done) {
           report.steps.push(value.map(each => ({
-            word: piece(each.id), ended: each.id === END, logP: each.logP, score: each.score,
+            word: piece(each.id), ended: each.id === END, logP: each.logP,
             parent: Math.max(0, rows.at(-1).indexOf(each.parent)),
           })));
           rows.push(value);
@@ -568,8 +569,8 @@ function makeTransformer() {
         for (let each = value; each.parent; each = each.parent) {
           report.path.unshift(rows[each.length].indexOf(each));
           const heads = each.parent.looks[layer];
-          report.looks.unshift(Array.from(src.slice(1, -1), (_, s) =>
-            heads.reduce((sum, head) => sum + head[s + 1], 0) / heads.length));
+          report.looks.unshift(report.source.map((_, s) => seen.includes(s + 1)
+            ? heads.reduce((sum, head) => sum + head[seen.indexOf(s + 1)], 0) / heads.length : 0));
         }
         const ids = written(value).filter(id => id !== END);
         report.text = before + translator.text(ids);
