@@ -6,8 +6,8 @@ writes site/live.json: translations of our own EXAMPLES with their search and at
 which the page shows until the weights are loaded, and the lists that the models' text
 depends on. `site/build.py` needs no PyTorch: it copies that file, and calls `weights`.
 
-A page that is opened from disk can load scripts, but fetch nothing. So the weights are a
-script, in base64: the translator's matrices with 8 bits a number, all else with 16.
+A page that is opened from disk can load scripts, but fetch nothing. So the weights are
+scripts, in base64: the translator's matrices have 8 bits a number, all else has 16.
 """
 
 import base64
@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
 STORED = SITE / "live.json"
+MODEL = ROOT / "models/multi30k-2026"
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
 EXAMPLES = [
     "Die Katze schläft auf dem Klavier.",
@@ -36,8 +37,14 @@ LAYER = 1  # its cross-attention finds the words best; the page shows its heads'
 # --- weights ---------------------------------------------------------------------
 
 
-def script(name: str, state: dict[str, np.ndarray], eight_bits: bool, more: dict) -> str:
-    """Return a script that stores tensors as ``LIVE[name]``, with whatever is ``more``."""
+def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a scale for each row of a matrix, and the row in integers up to 127."""
+    scales = np.abs(matrix).max(1, keepdims=True).astype(np.float32) / 127
+    return scales, np.rint(matrix / scales).astype(np.int8)
+
+
+def script(name: str, state: dict[str, np.ndarray], rounded: bool, more: dict) -> str:
+    """Return a script that stores tensors as ``LIVE[name]``, and ``more`` with them."""
     tensors, data = {}, bytearray()
 
     def place(array: np.ndarray) -> int:
@@ -47,10 +54,9 @@ def script(name: str, state: dict[str, np.ndarray], eight_bits: bool, more: dict
 
     for key, tensor in state.items():
         entry = tensors[key] = {"shape": tensor.shape}
-        if eight_bits and tensor.ndim == 2:
-            scales = np.abs(tensor).max(1, keepdims=True).astype(np.float32) / 127
-            rounded = np.rint(tensor / scales).astype(np.int8)
-            entry |= {"ints": place(rounded), "scales": place(scales)}
+        if rounded and tensor.ndim == 2:
+            scales, ints = eight_bits(tensor)
+            entry |= {"ints": place(ints), "scales": place(scales)}
         else:
             entry["floats"] = place(tensor.astype(np.float16))
     held = {**more, "tensors": tensors, "data": base64.b64encode(data).decode()}
@@ -67,9 +73,8 @@ def weights(folder: Path, with_translator: bool) -> None:
     (folder / "gpt.js").write_text(script("gpt", state, False, more), encoding="utf-8")
     if not with_translator:
         return
-    model = ROOT / "models/multi30k-2026"
     config, vocabulary, confidence = (
-        json.loads((model / f"{name}.json").read_text(encoding="utf-8"))
+        json.loads((MODEL / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("config", "vocabulary", "confidence")
     )
     config = config["config"]
@@ -81,7 +86,7 @@ def weights(folder: Path, with_translator: bool) -> None:
         "threshold": confidence["threshold"],
         "abbreviations": stored["abbreviations"],
     }
-    state = load_file(model / "model.safetensors")
+    state = load_file(MODEL / "model.safetensors")
     path = folder / "translator.js"
     path.write_text(script("translator", state, True, more), encoding="utf-8")
 
@@ -92,34 +97,37 @@ LABEL = {"en": "Your German sentence", "zh": "你的德语句子"}
 NOTE = {
     "en": "Your sentence stays on your device. The weights (6 MB) are loaded with your "
     "first key; they were trained on Multi30k and are for research and education only.",
-    "zh": "你的句子不会离开你的设备。权重（6 MB）在你按下第一个键时加载；它们用 Multi30k "
-    "训练而成，只供研究和教学使用。",
-}
-INTRODUCTION = {
-    "beam": {
-        "en": "Now the search for a sentence of your own, by <code>models/multi30k-2026</code>. "
-        "Each column is a step, the best hypothesis on top, with its summed log-probability; "
-        "a dot is the end.",
-        "zh": "现在轮到你自己的句子，由 <code>models/multi30k-2026</code> 搜索。"
-        "每一列是一步，最好的假设在最上面，下面是累加的对数概率；圆点表示结束。",
-    },
-    "cut": {
-        "en": "Now a sentence of your own, and <code>models/multi30k-2026</code>. Click a word, "
-        "and the decoder no longer sees it. The encoder has read it, though, and what the other "
-        "words know from it stays.",
-        "zh": "现在轮到你自己的句子，由 <code>models/multi30k-2026</code> 翻译。点一个词，"
-        "解码器就看不到它了。但编码器读过它，其他词从它那里知道的东西还在。",
-    },
-    "next": {
-        "en": "Now write with it. Click a word to take it, or let the model draw the rest. A bar is "
-        "a word’s probability at this temperature; gray is what top-k and top-p cut off.",
-        "zh": "现在用它来写。点一个词就选中它，也可以让模型抽出其余的词。条形是一个词在这个温度下的概率；"
-        "灰色的被 top-k 和 top-p 去掉了。",
-    },
+    "zh": "你的句子不会离开你的设备。权重（6 MB）在你按下第一个键时加载；"
+    "它们用 Multi30k 训练而成，只供研究和教学使用。",
 }
 WITHOUT = {
     "en": "This copy of the site comes without the translator's weights.",
     "zh": "这份网站不带翻译模型的权重。",
+}
+INTRODUCTION = {
+    "beam": {
+        "en": "Now search for a translation of your own sentence, with "
+        "<code>models/multi30k-2026</code>. Each column is a step: the hypotheses that "
+        "it keeps, best first, with their summed log-probabilities. A dot is an end.",
+        "zh": "现在用 <code>models/multi30k-2026</code> 搜索你自己的句子的译文。"
+        "每一列是一步：它保留的假设，最好的在最上面，下面是累加的对数概率。"
+        "圆点表示结束。",
+    },
+    "cut": {
+        "en": "Now your own sentence, with <code>models/multi30k-2026</code>. Click a "
+        "word to hide it from the whole decoder. The encoder has read it all the same, "
+        "and the other words' vectors can still tell of it.",
+        "zh": "现在轮到你自己的句子，模型是 <code>models/multi30k-2026</code>。"
+        "点一个词，整个解码器就看不到它了。但编码器照样读了它，"
+        "其他词的向量里仍可能有它的信息。",
+    },
+    "next": {
+        "en": "Now write with it: click a word to take it, or let the model draw the "
+        "rest. Each bar is a word's probability at this temperature; what top-k and "
+        "top-p cut off is gray.",
+        "zh": "现在用它来写：点一个词就选中它，也可以让模型抽出其余的词。"
+        "条形是一个词在这个温度下的概率；被 top-k 和 top-p 去掉的是灰色。",
+    },
 }
 
 
@@ -135,7 +143,8 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
         above = f"<p>{INTRODUCTION[kind][language]}</p>\n"
     if kind != "next":
         files.insert(0, "live/stored.js")
-        inside = f'<p class="live-note">{(NOTE if with_translator else WITHOUT)[language]}</p>'
+        note = (NOTE if with_translator else WITHOUT)[language]
+        inside = f'<p class="live-note">{note}</p>'
     if kind == "translate":
         first = json.loads(STORED.read_text(encoding="utf-8"))["examples"][0]
         line, text = html.escape(first["line"], quote=True), html.escape(first["text"])
@@ -144,11 +153,8 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
             f'<p class="live-text">{text}</p>{inside}'
         )
     scripts = "".join(f'<script defer src="{up}{name}"></script>' for name in files)
-    weights = "yes" if with_translator else "no"
-    return (
-        f'{above}<div class="live" data-figure="{kind}" data-weights="{weights}">{inside}</div>'
-        f"{scripts}"
-    )
+    data = f'data-figure="{kind}" data-weights="{"yes" if with_translator else "no"}"'
+    return f'{above}<div class="live" {data}>{inside}</div>{scripts}'
 
 
 def place(folder: Path, with_translator: bool) -> None:
@@ -168,9 +174,16 @@ def place(folder: Path, with_translator: bool) -> None:
 def example(translator, line: str, beam: int | None = None) -> dict:
     """Return what the page's translator reports of a line with one sentence."""
     import torch
+
     from annotated_transformer import (
-        END, START, BeamCache, _extend_all, _Search, plain_attention, subsequent_mask,
-    )  # fmt: skip
+        END,
+        START,
+        BeamCache,
+        _extend_all,
+        _Search,
+        plain_attention,
+        subsequent_mask,
+    )
 
     def piece(token: int) -> str:
         """Return a subword as text; a word begins with a space."""
@@ -182,7 +195,9 @@ def example(translator, line: str, beam: int | None = None) -> dict:
     src = translator.check(sentence)
     mask = torch.ones(1, 1, len(src), dtype=torch.bool)
     limit, beam = translator.limit(src), beam or config.beam_size
-    rows: list[dict[tuple, float]] = [{(START,): 0.0}]  # what each step keeps, best first
+    rows: list[dict[tuple, float]] = [
+        {(START,): 0.0}
+    ]  # what each step keeps, best first
     with torch.no_grad():
         cache = BeamCache(model, torch.tensor([src]), mask)
         search = _Search(0, START, END, limit, beam, config.length_penalty)
@@ -234,9 +249,7 @@ def stored() -> dict:
     from transformer_workshop.spelling import _abbreviations
     from transformer_workshop.translator import load_translator
 
-    translator = load_translator(
-        ROOT / "models/multi30k-2026", "cpu", optimize=False
-    )
+    translator = load_translator(MODEL, "cpu", optimize=False)
     captions = at.read_lines(at.data_file("captions", "train.en"))
     _, vocab = at.token_stream(captions, at.load_tokenizers()[1])
     return {
