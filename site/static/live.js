@@ -183,7 +183,7 @@
     const height = across ? 150 : Math.max(source.length, words.length) * 27 + 6;
     const spot = (list, i, low) => {
       if (across) return { x: list.places[i].x + (room - list.width) / 2, y: low ? height - 12 : 18 };
-      return { x: low ? room * 0.68 : room * 0.32 - list.places[i].width, y: 20 + i * 27 };
+      return { x: room * (low ? 0.68 : 0.32), y: 20 + i * 27 };
     };
     const curves = [];
     words.forEach((word, j) => looks[j]?.forEach((weight, s) => {
@@ -197,7 +197,7 @@
     }));
     const write = (list, low) => list.places.map(({ text, width, joined }, i) => {
       const { x, y } = spot(list, i, low);
-      const group = drawn("g", { class: !low && hidden.has(i) ? "live-hidden" : "" }, drawn("text", { x, y }, across ? text : shown(list.pieces[i])));
+      const group = drawn("g", { class: !low && hidden.has(i) ? "live-hidden" : "" }, drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
       if (joined && across) group.append(drawn("line", { x1: x - 2.5, x2: x - 2.5, y1: y - 12, y2: y + 3, class: "live-seam" }));
       if (low) group.append(drawn("rect", { x, y: y + 5, width: Math.max(1, width * words[i].p), height: 2.5, class: words[i].p < 0.5 ? "live-unsure" : "" }));
       const key = low ? "to" : "from";
@@ -446,8 +446,8 @@
     };
     const draw = () => {
       if (!held) return;
-      const words = split(input.value), all = held.model.write(words, dials());
-      text.replaceChildren(element("span", { textContent: `${join(words)} ` }), join(all.slice(words.length)));
+      const words = split(input.value), given = join(words), all = join(held.model.write(words, dials()));
+      text.replaceChildren(element("span", { textContent: given }), all.slice(given.length));
     };
     const load = async () => { held ??= await gpt(); };
     const { input, typed, begin } = box(figure, { label: WORDS.start, value: "A man is giving the dog a", size: 0.8, load, answer: show });

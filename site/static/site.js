@@ -106,6 +106,14 @@ async function draw(chart) {
   chart.view?.finalize();
   chart.querySelector(".drawn")?.remove();
   place.classList.add("drawn");
+  // What a pointer drags, a finger does, too: the page doesn't scroll, and each mark that the
+  // finger comes over hears of it.
+  if (JSON.stringify(spec).includes("> pointermove")) {
+    const inside = ({ target }) => target.closest("[class*='_voronoi']");
+    place.addEventListener("touchmove", event => inside(event) && event.preventDefault(), { passive: false });
+    place.addEventListener("pointerdown", ({ target, pointerId }) =>
+      target.hasPointerCapture(pointerId) && target.releasePointerCapture(pointerId));
+  }
   chart.append(place);
   chart.view = view;
 }
@@ -116,7 +124,7 @@ const seen = new IntersectionObserver(entries => {
       seen.unobserve(target);
       draw(target);
     }
-}, { rootMargin: "200px" });
+}, { rootMargin: "1500px" }); // before one sees it, or the text would shift
 document.querySelectorAll(".chart").forEach(chart => seen.observe(chart));
 
 const redraw = () =>

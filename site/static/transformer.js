@@ -28,9 +28,10 @@ function makeTransformer() {
         weights[name] = Float32Array.from(new Uint16Array(bytes, floats, size), float16);
         continue;
       }
-      const scale = new Float32Array(bytes, scales, shape[0]);
-      weights[name] = Float32Array.from(new Int8Array(bytes, ints, size));
-      for (let i = 0; i < size; i++) weights[name][i] *= scale[Math.floor(i / shape[1])];
+      const [rows, columns] = shape, scale = new Float32Array(bytes, scales, rows);
+      const W = weights[name] = new Float32Array(new Int8Array(bytes, ints, size));
+      for (let r = 0, at = 0; r < rows; r++)
+        for (let i = 0; i < columns; i++, at++) W[at] *= scale[r];
     }
     return weights;
   }
