@@ -418,7 +418,8 @@ def gather(
             slides = lecture(path.read_text(encoding="utf-8"), static / "charts")
             target.write_text(slides, encoding="utf-8")
     programs(static, edition)
-    live.place(static / "live", with_translator)
+    if language == "en":  # Chinese pages use it, too
+        live.place(static / "live", with_translator)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
     arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))

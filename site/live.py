@@ -100,11 +100,19 @@ NOTE = {
     "zh": "你的句子不会离开你的设备。权重（6 MB）在你按下第一个键时加载；"
     "它们用 Multi30k 训练而成，只供研究和教学使用。",
 }
-WITHOUT = {
-    "en": "This copy of the site comes without the translator's weights.",
-    "zh": "这份网站不带翻译模型的权重。",
-}
 INTRODUCTION = {
+    "translate": {
+        "en": "Write German. A Transformer of 6 million weights, made of the parts "
+        "that you build in this course, translates it here in your browser.",
+        "zh": "写一句德语。一个 600 万参数的 Transformer 会在你的浏览器里把它译成英语；"
+        "它的每个部件，你都会在这门课里亲手搭建。",
+    },
+    "translate without": {
+        "en": "A Transformer of 6 million weights, made of the parts that you build in "
+        "this course, translated these German sentences.",
+        "zh": "一个 600 万参数的 Transformer 翻译了这些德语句子；"
+        "它的每个部件，你都会在这门课里亲手搭建。",
+    },
     "beam": {
         "en": "Now search for a translation of your own sentence, with "
         "<code>models/multi30k-2026</code>. Each column is a step: the hypotheses that "
@@ -138,13 +146,10 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
     """
     if kind in ("beam", "cut") and not with_translator:
         return ""
-    above, inside, files = "", "", ["live.js"]
-    if kind in INTRODUCTION:
-        above = f"<p>{INTRODUCTION[kind][language]}</p>\n"
-    if kind != "next":
-        files.insert(0, "live/stored.js")
-        note = (NOTE if with_translator else WITHOUT)[language]
-        inside = f'<p class="live-note">{note}</p>'
+    name = kind if with_translator or kind == "next" else "translate without"
+    above = INTRODUCTION[name][language]
+    inside = "" if kind == "next" or not with_translator else NOTE[language]
+    inside = f'<p class="live-note">{inside}</p>' if inside else ""
     if kind == "translate":
         first = json.loads(STORED.read_text(encoding="utf-8"))["examples"][0]
         line, text = html.escape(first["line"], quote=True), html.escape(first["text"])
@@ -152,9 +157,13 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
             f'<input aria-label="{LABEL[language]}" value="{line}">'
             f'<p class="live-text">{text}</p>{inside}'
         )
-    scripts = "".join(f'<script defer src="{up}{name}"></script>' for name in files)
-    data = f'data-figure="{kind}" data-weights="{"yes" if with_translator else "no"}"'
-    return f'{above}<div class="live" {data}>{inside}</div>{scripts}'
+    weights = "yes" if with_translator else "no"
+    home = up if language == "en" else "../" + up  # the English edition has the scripts
+    return (
+        f'<p class="{"lead" if kind == "translate" else "live-intro"}">{above}</p>\n'
+        f'<div class="live" data-figure="{kind}" data-weights="{weights}" '
+        f'data-home="{home}">{inside}</div>'
+    )
 
 
 def place(folder: Path, with_translator: bool) -> None:

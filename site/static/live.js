@@ -38,7 +38,7 @@
       hide: "要对解码器隐藏的词", whole: "看到所有词", cut: "隐藏了词",
     },
   }[document.documentElement.lang.slice(0, 2)];
-  const root = document.documentElement.dataset.content_root + "_static/";
+  const root = document.currentScript.src.replace(/live\.js.*/, "");
 
   // --- elements ---
   const element = (tag, properties = {}, ...children) => {
@@ -459,18 +459,20 @@
     const rest = element("button", { type: "button", textContent: WORDS.draw, onclick: draw });
     figure.append(element("div", { className: "live-dials" }, temperature.label, topK.label, topP.label), said, bars,
       element("div", { className: "live-examples" }, back, rest), text);
-    if (asks) return typed();
-    const near = new IntersectionObserver(([{ isIntersecting }]) => {
-      if (!isIntersecting) return;
-      near.disconnect();
-      begin();
-    }, { rootMargin: "200px" });
-    near.observe(figure);
+    if (asks) typed();
+    else begin();
   }
 
-  // Widths of words are those of the font, once it is there.
+  // A figure is made when one comes near it, with the examples that the page shows first.
+  const stored = once(() => script("live/stored.js"));
   const FIGURES = { translate, beam: search, cut, next };
-  document.fonts.ready.then(() => {
-    for (const figure of document.querySelectorAll(".live")) FIGURES[figure.dataset.figure](figure);
-  });
+  const near = new IntersectionObserver(entries => {
+    for (const { isIntersecting, target: figure } of entries)
+      if (isIntersecting) {
+        near.unobserve(figure);
+        // Widths of words are those of the font, once it is there.
+        Promise.all([stored(), document.fonts.ready]).then(() => FIGURES[figure.dataset.figure](figure));
+      }
+  }, { rootMargin: "1500px" });
+  document.querySelectorAll(".live").forEach(figure => near.observe(figure));
 })();

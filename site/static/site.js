@@ -114,6 +114,9 @@ async function draw(chart) {
     place.addEventListener("pointerdown", ({ target, pointerId }) =>
       target.hasPointerCapture(pointerId) && target.releasePointerCapture(pointerId));
   }
+  // A tap shows what a pointer shows where it rests.
+  place.addEventListener("click", ({ target, clientX, clientY }) => touch.matches &&
+    target.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY })));
   chart.append(place);
   chart.view = view;
 }
@@ -132,6 +135,14 @@ const redraw = () =>
 new MutationObserver(redraw).observe(document.body, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 narrow.addEventListener("change", redraw);
+
+// Live figures come last: the page doesn't wait for them.
+const live = document.querySelector(".live");
+if (live)
+  addEventListener("load", () => {
+    const src = live.dataset.home + "live.js";
+    document.head.append(Object.assign(document.createElement("script"), { src }));
+  });
 
 // Figures open large; on a phone, one can move them about.
 const large = document.createElement("dialog");
