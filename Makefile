@@ -69,9 +69,9 @@ grade: $(READY)  ## grade the notebooks in IN=folder into build/grades/NAME (DUE
 	$(if $(IN),,$(error IN= names the folder with a folder for each student))
 	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(NAME),--name "$(NAME)") $(if $(DUE),--due "$(DUE)"))
 
-site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no: or a date)
+site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no or a date, TRANSLATOR=no)
 	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") \
-	$(if $(SOLUTIONS),--solutions "$(SOLUTIONS)"))
+	$(if $(SOLUTIONS),--solutions "$(SOLUTIONS)") $(if $(TRANSLATOR),--translator "$(TRANSLATOR)"))
 
 pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 minutes)
 	$(call timed,$(BIN)/python site/pdf.py)

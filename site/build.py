@@ -1,12 +1,13 @@
 """Build the web site from the executed notebooks, without executing anything.
 
     python site/build.py [--url https://example.org/transformer/]
-        [--solutions no|DATE]
+        [--solutions no|DATE] [--translator no]
 
 For each language, this gathers its pages in build/site-source/, turns their charts and
 exercises into HTML, and calls Sphinx. The site is written to build/site/, the Chinese
 edition, if there is one, to build/site/zh/. Without solutions, or before a date such as
-2027-01-31, the exercises stand alone.
+2027-01-31, the exercises stand alone. Without the translator, whose weights are for
+research and education only, the front page has stored examples.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import zipfile
 from pathlib import Path
 
 import drawings
+import live
 import nbformat
 import vl_convert
 from nbformat import NotebookNode
@@ -212,14 +214,19 @@ def without_solutions(text: str) -> str:
     return re.sub(r"\[([^]]+)\]\((?:en:)?[^()\s]*\bsolutions/[^()\s]*\)", r"\1", text)
 
 
+# Where a chapter has a live figure, its notebook has a paragraph that says so.
+LIVE = re.compile(r"<!-- live (\w+) -->(?:\n.+)*")
+
+
 def stage(
     source: Path,
     target: Path,
     language: str,
     pictures: Path,
     with_solutions: bool,
+    with_translator: bool,
 ) -> None:
-    """Copy a notebook, with its charts as HTML and solutions behind a click."""
+    """Copy a notebook, with charts and live figures, and solutions behind a click."""
     notebook = nbformat.read(source, 4)
     if source.parent == ROOT / FOLDERS[language]:
         first = notebook.cells[0]
@@ -234,6 +241,12 @@ def stage(
         cells.append(cell)
         if cell.cell_type == "markdown":
             cell.source = redirected(cell.source, source, target, language)
+            cell.source = LIVE.sub(
+                lambda found: live.figure(
+                    found[1], language, up + "_static/", with_translator
+                ),
+                cell.source,
+            )
             if not with_solutions:
                 cell.source = without_solutions(cell.source)
         for output in cell.get("outputs", []):
@@ -361,7 +374,9 @@ def navigation(source: Path, language: str) -> str:
     )
 
 
-def gather(language: str, with_solutions: bool = True) -> Path:
+def gather(
+    language: str, with_solutions: bool = True, with_translator: bool = True
+) -> Path:
     """Gather the pages of a language in a folder, and return that folder."""
     source = BUILD / "site-source" / language
     shutil.rmtree(source, ignore_errors=True)
@@ -378,7 +393,7 @@ def gather(language: str, with_solutions: bool = True) -> Path:
         if ".ipynb_checkpoints" not in notebook.parts and not left_out:
             target = source / "notebooks" / notebook.relative_to(edition)
             charts = static / "charts"
-            stage(notebook, target, language, charts, with_solutions)
+            stage(notebook, target, language, charts, with_solutions, with_translator)
     pages = [edition / "glossary.md"]
     if language == "en":
         pages += [ROOT / "TEACHING.md", ROOT / "results" / "README.md"]
@@ -403,6 +418,8 @@ def gather(language: str, with_solutions: bool = True) -> Path:
             slides = lecture(path.read_text(encoding="utf-8"), static / "charts")
             target.write_text(slides, encoding="utf-8")
     programs(static, edition)
+    if language == "en":  # Chinese pages use it, too
+        live.place(static / "live", with_translator)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
     arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
@@ -418,6 +435,7 @@ def gather(language: str, with_solutions: bool = True) -> Path:
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
+        "LIVE": live.figure("translate", language, "_static/", with_translator),
         "HAND": figure(hand, None, static / "charts", "_static/charts/"),
         "READING": str(hours[0]),
         "EXERCISES": str(hours[1]),
@@ -506,6 +524,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
     parser.add_argument("--solutions", default="yes", help="yes, no, or from a date on")
+    parser.add_argument(
+        "--translator", default="yes", choices=("yes", "no"), help="with its weights"
+    )
     given = parser.parse_args()
     try:
         with_solutions = given.solutions == "yes" or (
@@ -520,7 +541,10 @@ def main() -> int:
     languages = ["en"]
     if any((ROOT / FOLDERS["zh"]).glob("[0-9]*.ipynb")):
         languages.append("zh")
-    sources = {each: gather(each, with_solutions) for each in languages}
+    with_translator = given.translator == "yes"
+    sources = {
+        each: gather(each, with_solutions, with_translator) for each in languages
+    }
     for language, source in sources.items():
         out = site if language == "en" else site / language
         os.environ["SITE_LANGUAGE"], os.environ["SITE_URL"] = language, url

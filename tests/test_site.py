@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -51,7 +53,8 @@ def site(tmp_path_factory) -> Path:
     pytest.importorskip("myst_nb", reason="make .venv/site installs it")
     root = tmp_path_factory.mktemp("tree")
     folders = "site notebooks notebooks-zh images tools transformer_workshop teaching"
-    for name in folders.split():
+    models = "models/multi30k-2026 models/captions-gpt"
+    for name in f"{folders} {models}".split():
         shutil.copytree(ROOT / name, root / name)
     for name in ("README.md", "TEACHING.md", "results/README.md", "requirements.txt"):
         (root / name).parent.mkdir(exist_ok=True)
@@ -475,6 +478,126 @@ def test_dragging_the_query_moves_the_weights(visit):
     assert query.tolist() == pytest.approx([-0.5, 1.5], abs=0.11)
     for weight in (key @ query).softmax(dim=0).tolist():
         assert f"{weight:.2f}" in shown.text_content()
+
+
+def test_a_finger_drags_the_query_too(visit):
+    page = visit("index", 390, has_touch=True, is_mobile=True)
+    settle(page)
+    chart = page.locator(".chart:has(input)").first
+    chart.get_by_text("too full", exact=True).scroll_into_view_if_needed()
+    box = chart.get_by_text("too full", exact=True).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] - 6
+    fingers = page.context.new_cdp_session(page)
+    before = page.evaluate("scrollY")
+    for step in range(9):
+        fingers.send("Input.dispatchTouchEvent", {
+            "type": "touchMove" if step else "touchStart",
+            "touchPoints": [{"x": x + 40 - 5 * step, "y": y + 64 - 8 * step}],
+        })  # fmt: skip
+        page.wait_for_timeout(30)
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    eaten = chart.locator("input[aria-label*='can be eaten']")
+    assert float(eaten.input_value()) == pytest.approx(-0.5, abs=0.11)
+    assert page.evaluate("scrollY") == before
+
+
+def test_formulas_are_whole_and_a_page_without_contents_has_no_button(visit):
+    page = visit("notebooks/01_architecture")
+    cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    assert page.locator("div.math").evaluate_all(cut) == 0
+    page = visit("index", 390)
+    assert not page.locator(".toc-overlay-icon").first.is_visible()
+
+
+def test_a_tap_shows_the_number_of_a_cell(visit):
+    page = visit("notebooks/05_attention_visualization", 390, has_touch=True)
+    settle(page)
+    chart = page.locator(".chart:has(select[name=Head])")
+    cell = chart.locator(".drawn svg .mark-rect path[aria-roledescription]").nth(30)
+    cell.scroll_into_view_if_needed()
+    cell.tap(force=True)
+    assert "weight" in page.locator("#vg-tooltip-element.visible").text_content()
+
+
+@pytest.mark.parametrize(
+    ("name", "doubt"), [("index", "don't rely"), ("zh/index", "不要依赖")]
+)
+def test_the_front_page_translates_what_one_writes(visit, name, doubt):
+    page = visit(name)
+    figure, text = page.locator(".live"), page.locator(".live-text")
+    assert text.text_content() == "The cat is sleeping on the piano."
+    assert figure.locator(".live-curves path").count() > 7
+    figure.get_by_role("button", name="Klaviwr").click()
+    page.get_by_text(doubt).wait_for()
+    assert not page.evaluate("'makeTransformer' in window")  # it needs no weights yet
+    figure.locator("input").fill("Ein Schmetterling liest die Zeitung.")
+    page.wait_for_function("""() => {
+        const text = document.querySelector(".live-text");
+        return text.ariaBusy === "false" && text.textContent.includes("butterfly");
+    }""")
+    assert text.text_content() == "A butterfly is reading the newspaper."
+    assert " 0.8" in figure.locator(".live-sure").text_content()
+    assert figure.locator(".live-beam circle.live-wins").count() == 1
+
+
+def test_over_a_network_a_phone_asks_before_it_loads(site, browser):
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+    page.locator(".live input").press_sequentially(" Ja")
+    page.get_by_role("button", name="Load the model (6 MB)").click()
+    page.locator(".live input").fill("Zwei Hunde spielen im Schnee.")
+    done = "document.querySelector('.live-text').textContent.startsWith('Two dogs')"
+    page.wait_for_function(done)
+    context.close()
+    server.shutdown()
+
+
+def test_a_beam_for_a_sentence_of_ones_own(visit):
+    page = visit("notebooks/04_additional_components")
+    figure = page.locator(".live[data-figure=beam]")
+    figure.scroll_into_view_if_needed()
+    figure.get_by_text("takes “hooked”").wait_for()
+    assert figure.locator("tr").count() == 6
+    width = figure.get_by_label("beam size")
+    width.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")  # to a beam of one
+    figure.get_by_text("Greedy decoding writes the same.").wait_for()
+    assert figure.locator(".live-text").text_content() == (
+        "The fisherman is hooked his net by the dock."
+    )
+
+
+def test_a_word_is_cut_from_the_attention(visit):
+    page = visit("notebooks/05_attention_visualization", 390)
+    figure = page.locator(".live[data-figure=cut]")
+    figure.scroll_into_view_if_needed()
+    figure.get_by_role("button", name="mit", exact=True).click()
+    figure.get_by_text("A girl watches an old man play a guitar.").wait_for()
+    assert figure.get_by_role("button", name="mit", pressed=True).count() == 1
+
+
+def test_the_gpt_goes_on_with_a_word_that_one_clicks(visit):
+    page = visit("notebooks/06_since_2017")
+    figure = page.locator(".live[data-figure=next]")
+    figure.scroll_into_view_if_needed()
+    figure.get_by_role("button", name="bone").click()
+    text = figure.locator("input").first.input_value()
+    assert text == "A man is giving the dog a bone"
+    top_p = figure.get_by_label("top-p")
+    top_p.focus()
+    page.keyboard.press("Home")
+    assert figure.locator(".live-gone").count() == 7  # only the best is left
+    figure.get_by_role("button", name="Draw the rest").click()
+    assert "A man is giving the dog a bone." in figure.text_content()
 
 
 def test_a_cell_of_the_mask_opens_by_a_tap(visit):

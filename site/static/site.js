@@ -106,6 +106,17 @@ async function draw(chart) {
   chart.view?.finalize();
   chart.querySelector(".drawn")?.remove();
   place.classList.add("drawn");
+  // What a pointer drags, a finger does, too: the page doesn't scroll, and each mark that the
+  // finger comes over hears of it.
+  if (JSON.stringify(spec).includes("> pointermove")) {
+    const inside = ({ target }) => target.closest("[class*='_voronoi']");
+    place.addEventListener("touchmove", event => inside(event) && event.preventDefault(), { passive: false });
+    place.addEventListener("pointerdown", ({ target, pointerId }) =>
+      target.hasPointerCapture(pointerId) && target.releasePointerCapture(pointerId));
+  }
+  // A tap shows what a pointer shows where it rests.
+  place.addEventListener("click", ({ target, clientX, clientY }) => touch.matches &&
+    target.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY })));
   chart.append(place);
   chart.view = view;
 }
@@ -116,7 +127,7 @@ const seen = new IntersectionObserver(entries => {
       seen.unobserve(target);
       draw(target);
     }
-}, { rootMargin: "200px" });
+}, { rootMargin: "1500px" }); // before one sees it, or the text would shift
 document.querySelectorAll(".chart").forEach(chart => seen.observe(chart));
 
 const redraw = () =>
@@ -124,6 +135,14 @@ const redraw = () =>
 new MutationObserver(redraw).observe(document.body, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 narrow.addEventListener("change", redraw);
+
+// Live figures come last: the page doesn't wait for them.
+const live = document.querySelector(".live");
+if (live)
+  addEventListener("load", () => {
+    const src = live.dataset.home + "live.js";
+    document.head.append(Object.assign(document.createElement("script"), { src }));
+  });
 
 // Figures open large; on a phone, one can move them about.
 const large = document.createElement("dialog");

@@ -1,0 +1,478 @@
+// The live figures. transformer.js computes; this file loads it, asks it, and draws.
+// Each figure is a <div class="live" data-figure="…"> that site/build.py has placed.
+(() => {
+  const WORDS = {
+    en: {
+      german: "Your German sentence", example: "Examples", confidence: "confidence",
+      rely: why => `don't rely on this translation (${why})`, faults: {},
+      load: size => `Load the model (${size} MB)`, loading: "Loading the model …",
+      failed: "The model didn't load.",
+      ribbons: "Where the model looked when it wrote each word",
+      beam: "The beam: what each step of the search keeps, best first",
+      width: "beam size", alpha: "length penalty α", greedy: "greedy",
+      outputs: ["output", "log P", "tokens", "score"],
+      same: "Greedy decoding writes the same.",
+      differ: (n, theirs, ours) => `At step ${n}, greedy decoding (orange) takes “${theirs}”. The output that wins goes on with “${ours}”.`,
+      start: "The beginning of a caption", end: "(end)", temperature: "temperature",
+      topK: "top-k", topP: "top-p", draw: "Draw the rest", back: "Take back a word",
+      unknown: words => `It doesn't know: ${words}.`, all: "all",
+      hide: "Words to hide from the decoder", whole: "all words seen", cut: "words hidden",
+    },
+    zh: {
+      german: "你的德语句子", example: "例句", confidence: "置信度",
+      rely: why => `不要依赖这个译文（${why}）`,
+      faults: {
+        "it repeats itself": "它在重复", "much of the source is missing": "原文大半没有译出",
+        "a negation of the source is missing from it": "漏掉了原文的否定",
+        "it was cut after": "它太长，被截断：", "confidence": "置信度", ", below": "，低于",
+      },
+      load: size => `加载模型（${size} MB）`, loading: "正在加载模型……", failed: "模型没有加载成功。",
+      ribbons: "写每个词时模型看了哪里", beam: "束：每一步搜索保留的候选，最好的在最上面",
+      width: "束宽", alpha: "长度惩罚 α", greedy: "贪心",
+      outputs: ["输出", "log P", "词元数", "得分"],
+      same: "贪心解码写出同样的句子。",
+      differ: (n, theirs, ours) => `在第 ${n} 步，贪心解码（橙色）选了“${theirs}”，胜出的输出接的是“${ours}”。`,
+      start: "图片说明的开头", end: "（结束）", temperature: "温度",
+      topK: "top-k", topP: "top-p", draw: "抽出其余的词", back: "收回一个词",
+      unknown: words => `它不认识：${words}。`, all: "全部",
+      hide: "要对解码器隐藏的词", whole: "看到所有词", cut: "隐藏了词",
+    },
+  }[document.documentElement.lang.slice(0, 2)];
+  const root = document.currentScript.src.replace(/live\.js.*/, "");
+
+  // --- elements ---
+  const element = (tag, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  };
+  const drawn = (tag, attributes = {}, ...children) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
+  // A subword that goes on with a word has a hyphen; one that begins a word has a space.
+  const shown = piece => (/^\p{L}/u.test(piece) ? `‑${piece}` : piece.trim() || "␣");
+  const number = (value, digits) => value.toFixed(digits).replace("-", "−");
+
+  // --- loading ---
+  const script = name => new Promise((done, failed) =>
+    document.head.append(element("script", { src: root + name, onload: done, onerror: failed })));
+  const once = load => { let kept; return () => (kept ??= load().catch(error => { kept = undefined; throw error; })); };
+
+  // On a phone or a slow connection, a button asks first; from disk, nothing is fetched.
+  const { saveData, effectiveType = "4g" } = navigator.connection ?? {};
+  const asks = location.protocol !== "file:" &&
+    (saveData || effectiveType !== "4g" || matchMedia("(max-width: 46em), (pointer: coarse)").matches);
+
+  const gpt = once(async () => {
+    await Promise.all([script("transformer.js"), script("live/gpt.js")]);
+    const { GPT, ...rest } = makeTransformer();
+    return { model: new GPT(LIVE.gpt), ...rest };
+  });
+
+  // The translator works in a worker, made of text, so that the page never waits for it.
+  const waiting = new Map(); // what is to be done with the answers to each question
+  let asked = 0;
+  const translator = once(async () => {
+    await Promise.all([script("transformer.js"), script("live/translator.js")]);
+    const program = new Blob([`(${makeTransformer})().serve();`], { type: "text/javascript" });
+    const worker = new Worker(URL.createObjectURL(program));
+    await new Promise(ready => {
+      worker.onmessage = ready;
+      worker.postMessage({ held: LIVE.translator });
+      delete LIVE.translator;
+    });
+    worker.onmessage = ({ data: { number, done, report } }) => waiting.get(number)?.(report, done);
+    return worker;
+  });
+
+  // Show each report on a line, and return the last; only the newest question gets it.
+  async function ask(line, options, show = () => {}) {
+    const question = ++asked, worker = await translator();
+    if (question !== asked) return new Promise(() => {});
+    waiting.clear();
+    return new Promise(done => {
+      waiting.set(question, (report, last) => {
+        show(report, last);
+        if (last) done(report);
+      });
+      worker.postMessage({ number: question, line, options });
+    });
+  }
+
+  // What figures with a text box share: their box, examples, the button, and when to load.
+  // `answer(line)` is called when the model is there, `stored(example)` before.
+  function box(figure, { label, value, examples, size, load, answer, stored }) {
+    const input = figure.querySelector("input") ?? element("input", { value });
+    Object.assign(input, { type: "text", spellcheck: false, autocomplete: "off" });
+    input.setAttribute("aria-label", label);
+    const status = element("p", { className: "live-status" });
+    status.setAttribute("role", "status");
+    let ready = false, wanted = false;
+    const begin = async () => {
+      wanted = true;
+      status.textContent = WORDS.loading;
+      try {
+        await load();
+        ready = true;
+        status.textContent = "";
+        figure.classList.remove("live-waits");
+      } catch {
+        wanted = false;
+        status.textContent = WORDS.failed;
+        return;
+      }
+      answer(input.value);
+    };
+    const button = element("button", { type: "button", textContent: WORDS.load(size), onclick: begin });
+    const typed = () => {
+      if (ready) return answer(input.value);
+      figure.classList.add("live-waits"); // what is shown belongs to another text
+      if (!wanted && asks) status.replaceChildren(button);
+      else if (!wanted) begin();
+    };
+    figure.prepend(input, status);
+    if (examples) {
+      const choices = element("div", { className: "live-examples" }, ...examples.map(each =>
+        element("button", { type: "button", textContent: each.line, onclick() {
+          input.value = each.line;
+          if (ready) return typed();
+          figure.classList.remove("live-waits");
+          stored(each);
+        } })));
+      choices.setAttribute("role", "group");
+      choices.setAttribute("aria-label", WORDS.example);
+      input.after(choices);
+    }
+    input.addEventListener("input", typed);
+    return { input, typed, begin };
+  }
+
+  // --- drawing ---
+  const pen = document.createElement("canvas").getContext("2d");
+  const SIZE = 15, wide = word => (pen.font = `${SIZE}px "Source Sans 3", Helvetica, Arial, sans-serif`, pen.measureText(word).width);
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+  // The words of a sentence in a row or a column, each subword with its place.
+  function row(pieces, room) {
+    const widths = pieces.map(piece => wide(piece.trim())), inside = 5; // pixels
+    const starts = pieces.map((piece, i) => i > 0 && piece.startsWith(" "));
+    const total = widths.reduce((a, b) => a + b, 0) + inside * pieces.length;
+    const gap = Math.min(36, Math.max(9, (room - total) / Math.max(1, starts.filter(Boolean).length)));
+    let x = 0;
+    const places = pieces.map((piece, i) => {
+      if (starts[i]) x += gap;
+      const place = { text: piece.trim(), x, width: widths[i], joined: i > 0 && !starts[i] };
+      x += widths[i] + inside;
+      return place;
+    });
+    return { pieces, places, width: x };
+  }
+
+  // A ribbon from each written word to what the model looked at, as wide as its weight.
+  // A written word is underlined as far as the model was sure of it.
+  function ribbons(place, { source, steps, path, looks }, hidden = new Set()) {
+    const words = path.map((index, n) => {
+      const chosen = steps[n][index], before = n ? steps[n - 1][path[n - 1]].logP : 0;
+      return { ...chosen, p: Math.exp(chosen.logP - before) };
+    }).filter(each => !each.ended);
+    const room = place.clientWidth, top = row(source, room), bottom = row(words.map(each => each.word), room);
+    const across = Math.max(top.width, bottom.width) <= room;
+    const height = across ? 150 : Math.max(source.length, words.length) * 27 + 6;
+    const spot = (list, i, low) => {
+      if (across) return { x: list.places[i].x + (room - list.width) / 2, y: low ? height - 12 : 18 };
+      return { x: room * (low ? 0.68 : 0.32), y: 20 + i * 27 };
+    };
+    const curves = [];
+    words.forEach((word, j) => looks[j]?.forEach((weight, s) => {
+      if (weight < 0.05) return;
+      const from = spot(top, s, false), to = spot(bottom, j, true);
+      const half = list => list.width / 2;
+      const a = across ? [from.x + half(top.places[s]), 25] : [room * 0.32 + 6, from.y - 5];
+      const b = across ? [to.x + half(bottom.places[j]), height - 31] : [room * 0.68 - 8, to.y - 5];
+      const bend = across ? `${a[0]},${height / 2} ${b[0]},${height / 2}` : `${room / 2},${a[1]} ${room / 2},${b[1]}`;
+      curves.push(drawn("path", { d: `M${a} C${bend} ${b}`, "stroke-width": 0.5 + 8 * weight, "stroke-opacity": 0.12 + 0.6 * weight, "data-from": s, "data-to": j }));
+    }));
+    const write = (list, low) => list.places.map(({ text, width, joined }, i) => {
+      const { x, y } = spot(list, i, low);
+      const group = drawn("g", { class: !low && hidden.has(i) ? "live-hidden" : "" }, drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
+      if (joined && across) group.append(drawn("line", { x1: x - 2.5, x2: x - 2.5, y1: y - 12, y2: y + 3, class: "live-seam" }));
+      if (low) group.append(drawn("rect", { x, y: y + 5, width: Math.max(1, width * words[i].p), height: 2.5, class: words[i].p < 0.5 ? "live-unsure" : "" }));
+      const key = low ? "to" : "from";
+      group.onpointerenter = () => curves.forEach(each => each.classList.toggle("live-dim", each.dataset[key] !== String(i)));
+      group.onpointerleave = () => curves.forEach(each => each.classList.remove("live-dim"));
+      return group;
+    });
+    const most = looks.map((each, j) => words[j] && `${words[j].word.trim()} ← ${source[each.indexOf(Math.max(...each))]?.trim()}`);
+    place.replaceChildren(drawn("svg", { width: room, height, role: "img", "aria-label": `${WORDS.ribbons}: ${most.filter(Boolean).join(", ")}` },
+      drawn("g", { class: "live-curves" }, ...curves), ...write(top, false), ...write(bottom, true)));
+  }
+
+  // The search, a column for each step. `greedy`: the words of greedy decoding.
+  function beam(place, { steps, path }, { numbers = false, greedy = [] } = {}) {
+    const high = numbers ? 38 : 25, column = [];
+    let x = 2;
+    for (const step of steps) {
+      const width = Math.max(...step.map(each => wide(shown(each.word))), numbers ? 34 : 8);
+      column.push({ x, width });
+      x += width + 26;
+    }
+    const rows = Math.max(...steps.map(step => step.length), 1), lines = [], words = [];
+    const on = steps.map(step => step.map(() => false)); // on greedy's way?
+    steps.forEach((step, n) => step.forEach((each, i) => {
+      const y = i * high + 17, wins = path[n] === i;
+      on[n][i] = (n === 0 || on[n - 1][each.parent]) && greedy[n] === (each.ended ? "" : each.word);
+      const kind = wins ? "live-wins" : on[n][i] ? "live-greedy" : "";
+      if (n > 0) {
+        const before = column[n - 1], parent = steps[n - 1][each.parent];
+        const x0 = before.x + (parent.ended ? 8 : wide(shown(parent.word))) + 4, y0 = each.parent * high + 12, x1 = column[n].x - 4;
+        lines.push(drawn("path", { d: `M${x0},${y0} C${x0 + 14},${y0} ${x1 - 14},${y - 5} ${x1},${y - 5}`, class: kind }));
+      }
+      words.push(each.ended
+        ? drawn("circle", { cx: column[n].x + 4, cy: y - 5, r: 4, class: kind })
+        : drawn("text", { x: column[n].x, y, class: kind }, shown(each.word)));
+      if (numbers) words.push(drawn("text", { x: column[n].x, y: y + 13, class: "live-number" }, number(each.logP, 2)));
+    }));
+    lines.sort((a, b) => (a.getAttribute("class") === "live-wins") - (b.getAttribute("class") === "live-wins"));
+    place.replaceChildren(drawn("svg", { width: Math.max(x, 40), height: Math.max(rows, 7) * high, role: "img", "aria-label": `${WORDS.beam}: ${steps.length}` }, ...lines, ...words));
+    place.scrollLeft = path.length ? 0 : place.scrollWidth;
+  }
+
+  function sureness(place, { confidence, doubt }, threshold) {
+    for (const [ours, theirs] of Object.entries(WORDS.faults)) doubt = doubt.replace(ours, theirs);
+    place.classList.toggle("live-doubt", Boolean(doubt));
+    place.style.setProperty("--sure", confidence);
+    place.style.setProperty("--threshold", threshold);
+    place.lastChild.textContent = doubt ? WORDS.rely(doubt) : `${WORDS.confidence} ${confidence.toFixed(3)}`;
+  }
+  const gauge = () => element("div", { className: "live-sure" }, element("i"), element("span"));
+
+  // --- the front page: write, and it is translated ---
+  function translate(figure) {
+    const { examples, threshold } = LIVE.stored;
+    const text = figure.querySelector(".live-text"), sure = gauge();
+    text.setAttribute("aria-live", "polite");
+    const links = element("div", { className: "live-ribbons" }), tree = element("div", { className: "live-beam", tabIndex: 0 });
+    tree.setAttribute("role", "group");
+    tree.setAttribute("aria-label", WORDS.beam);
+    let now, playing;
+    const show = (report, done) => {
+      now = report;
+      text.setAttribute("aria-busy", String(!done));
+      text.textContent = report.text || "\u00a0";
+      if (report.steps.length) beam(tree, report);
+      if (!done) return;
+      sureness(sure, report, threshold);
+      ribbons(links, report);
+    };
+    const play = (example, from = 1) => {
+      clearInterval(playing);
+      if (still.matches) return show(example, true);
+      let n = from;
+      playing = setInterval(() => {
+        const done = n >= example.steps.length;
+        if (done) clearInterval(playing);
+        show(done ? example : { ...example, steps: example.steps.slice(0, n), path: [] }, done);
+        n++;
+      }, 120);
+    };
+    const answer = line => {
+      clearInterval(playing);
+      if (line.trim()) ask(line, {}, show);
+    };
+    const given = [...figure.children].filter(each => each.tagName !== "INPUT" && each !== text);
+    figure.append(text, sure, links, tree, ...given);
+    const { input } = box(figure, { label: WORDS.german, examples, size: 6, load: translator, answer, stored: play });
+    if (figure.dataset.weights === "no") input.readOnly = true;
+    let width = 0;
+    new ResizeObserver(() => {
+      if (width !== (width = links.clientWidth) && now.looks.length) ribbons(links, now);
+    }).observe(links);
+    show(examples[0], true);
+  }
+
+
+  const slider = (name, min, max, step, value, show, changed) => {
+    const output = element("output", { textContent: show(value) });
+    const input = element("input", { type: "range", min, max, step, value, oninput() {
+      output.textContent = show(+input.value);
+      changed();
+    } });
+    return { label: element("label", {}, element("span", { textContent: name }), input, output), value: () => +input.value };
+  };
+
+  // --- chapter 4: the beam of a sentence of one's own, and what greedy decoding writes ---
+  function search(figure) {
+    let { beam: report, greedy } = LIVE.stored;
+    const text = element("p", { className: "live-text" }), said = element("p");
+    const tree = element("div", { className: "live-beam live-numbers", tabIndex: 0 }), table = element("table");
+    tree.setAttribute("role", "group");
+    tree.setAttribute("aria-label", WORDS.beam);
+    text.setAttribute("aria-live", "polite");
+    const score = (logP, length) => logP / ((5 + length) / 6) ** alpha.value();
+    const written = ({ steps }, n, i) => {
+      let words = "";
+      for (let at = i, step = n; step >= 0; at = steps[step][at].parent, step--) words = steps[step][at].word + words;
+      return words.trim();
+    };
+    const row = (all, kind, columns) => all.append(element("tr", { className: kind }, ...columns.map(each => element("td", { textContent: each }))));
+    const show = () => {
+      const own = report.path.map((i, n) => report.steps[n][i]);
+      const theirs = greedy?.path.map((i, n) => greedy.steps[n][i]) ?? [];
+      text.textContent = report.text || "\u00a0";
+      beam(tree, report, { numbers: true, greedy: theirs.map(each => each.word) });
+      if (!own.length) return;
+      const outputs = report.steps.flatMap((step, n) => step.flatMap((each, i) => each.ended
+        ? [{ text: written(report, n, i), logP: each.logP, length: n + 1 }] : []));
+      outputs.sort((a, b) => score(b.logP, b.length) - score(a.logP, a.length));
+      const body = element("tbody"), line = ({ text, logP, length }) => [text, number(logP, 2), length, number(score(logP, length), 2)];
+      outputs.slice(0, 4).forEach((each, i) => row(body, i ? "" : "live-wins", line(each)));
+      const whole = (all, n) => { // the word that a subword begins
+        let word = all[n]?.word ?? "";
+        while (/^\p{L}/u.test(all[++n]?.word)) word += all[n].word;
+        return word.trim() || WORDS.end;
+      };
+      const differ = theirs.findIndex((each, n) => each.word !== own[n]?.word || each.ended !== own[n].ended);
+      said.textContent = "";
+      if (theirs.length && differ < 0) said.textContent = WORDS.same;
+      if (differ >= 0) {
+        const last = theirs.at(-1);
+        row(body, "live-greedy", line({ text: `${WORDS.greedy}: ${greedy.text}`, logP: last.logP, length: theirs.length }));
+        said.textContent = WORDS.differ(differ + 1, whole(theirs, differ), whole(own, differ));
+      }
+      table.replaceChildren(element("thead", {}, element("tr", {}, ...WORDS.outputs.map(each => element("th", { textContent: each })))), body);
+    };
+    const answer = async line => {
+      if (!line.trim()) return;
+      greedy = undefined;
+      await ask(line, { beam: width.value(), alpha: alpha.value() }, each => { report = each; show(); });
+      greedy = await ask(line, { beam: 1, alpha: alpha.value() });
+      show();
+    };
+    const given = [...figure.children];
+    const { typed } = box(figure, { label: WORDS.german, value: report.line, size: 6, load: translator, answer });
+    const width = slider(WORDS.width, 1, 8, 1, 5, String, typed);
+    const alpha = slider(WORDS.alpha, 0, 2, 0.1, 1, value => value.toFixed(1), typed);
+    figure.append(element("div", { className: "live-dials" }, width.label, alpha.label), text, tree, said, element("div", { className: "table-wrapper" }, table), ...given);
+    show();
+  }
+
+  // --- chapter 5: take words away from the decoder's attention ---
+  function cut(figure) {
+    let whole = LIVE.stored.cut, report = whole;
+    const hidden = new Set(); // numbers of words
+    const sides = [WORDS.whole, WORDS.cut].map(name => {
+      const text = element("p", { className: "live-text" }), sure = gauge();
+      text.setAttribute("aria-live", "polite");
+      return { part: element("div", {}, element("small", { textContent: name }), text, sure), text, sure };
+    });
+    const words = element("div", { className: "live-examples live-words" }), links = element("div", { className: "live-ribbons" });
+    words.setAttribute("role", "group");
+    words.setAttribute("aria-label", WORDS.hide);
+    const numbers = () => { // of the word that each piece of the source is in
+      let at = -1;
+      return whole.source.map((piece, i) => (i === 0 || piece.startsWith(" ") || /^\p{P}/u.test(piece) ? ++at : at));
+    };
+    const pieces = () => new Set(numbers().flatMap((word, i) => (hidden.has(word) ? [i] : [])));
+    const show = () => {
+      [whole, report].forEach((each, side) => {
+        const other = new Set([whole, report][1 - side].text.split(" "));
+        sides[side].text.replaceChildren(...each.text.split(" ").flatMap(word =>
+          [other.has(word) ? word : element("b", { textContent: word }), " "]));
+        sureness(sides[side].sure, each, LIVE.stored.threshold);
+      });
+      ribbons(links, report, pieces());
+    };
+    const buttons = () => {
+      const names = [];
+      numbers().forEach((word, i) => (names[word] = (names[word] ?? "") + whole.source[i]));
+      words.replaceChildren(...names.map((name, word) => {
+        const button = element("button", { type: "button", textContent: name.trim(), onclick() {
+          hidden.has(word) ? hidden.delete(word) : hidden.add(word);
+          button.setAttribute("aria-pressed", hidden.has(word));
+          typed();
+        } });
+        button.setAttribute("aria-pressed", hidden.has(word));
+        return button;
+      }));
+    };
+    const answer = async line => {
+      if (!line.trim()) return;
+      if (line !== whole.line) {
+        hidden.clear();
+        report = whole = await ask(line, {});
+        buttons();
+      } else if (hidden.size) {
+        report = await ask(line, { hidden: [...pieces()].map(i => i + 1) }); // <s> is in front
+      } else report = whole;
+      show();
+    };
+    const given = [...figure.children];
+    const { typed } = box(figure, { label: WORDS.german, value: whole.line, size: 6, load: translator, answer });
+    figure.append(words, element("div", { className: "live-sides" }, ...sides.map(each => each.part)), links, ...given);
+    buttons();
+    show();
+    let width = 0;
+    new ResizeObserver(() => width !== (width = links.clientWidth) && show()).observe(links);
+  }
+
+  // --- chapter 6: the next word ---
+  function next(figure) {
+    let held;
+    const bars = element("div", { className: "live-bars" }), said = element("p"), text = element("p", { className: "live-draw" });
+    text.setAttribute("aria-live", "polite");
+    const split = line => line.match(/\p{L}+|[^\s\p{L}]/gu) ?? [];
+    const join = words => words.join(" ").replace(/ ([.,])/g, "$1");
+    const dials = () => ({ temperature: temperature.value(), topK: topK.value() > 30 ? Infinity : topK.value(), topP: topP.value() });
+    const put = words => { input.value = join(words); typed(); };
+    const show = () => {
+      if (!held) return;
+      const { model, restrict, END } = held, words = split(input.value), { topK: k, topP: p, temperature: t } = dials();
+      const { logits } = model.start(words), left = new Map(restrict(logits, t, k, p).map(each => [each.id, each.drawn]));
+      const unknown = words.filter(word => !model.ids.has(word));
+      said.textContent = unknown.length ? WORDS.unknown(unknown.join(", ")) : "";
+      const focused = [...bars.children].indexOf(document.activeElement);
+      bars.replaceChildren(...restrict(logits, t, 8).flatMap(each => {
+        const drawn = left.get(each.id) ?? 0, word = each.id === END ? WORDS.end : model.vocab[each.id];
+        const button = element("button", { type: "button", textContent: word, disabled: each.id === END, onclick: () => put([...words, word]) });
+        const bar = element("div", { className: drawn ? "" : "live-gone" }, element("i"), element("span", { textContent: drawn ? drawn.toFixed(3) : "–" }));
+        bar.style.setProperty("--p", each.p);
+        bar.style.setProperty("--drawn", drawn);
+        return [button, bar];
+      }));
+      bars.children[focused]?.focus({ preventScroll: true });
+    };
+    const draw = () => {
+      if (!held) return;
+      const words = split(input.value), given = join(words), all = join(held.model.write(words, dials()));
+      text.replaceChildren(element("span", { textContent: given }), all.slice(given.length));
+    };
+    const load = async () => { held ??= await gpt(); };
+    const { input, typed, begin } = box(figure, { label: WORDS.start, value: "A man is giving the dog a", size: 0.8, load, answer: show });
+    const dial = value => value.toFixed(2).replace(/0$/, "");
+    const temperature = slider(WORDS.temperature, 0.1, 2, 0.1, 1, dial, typed);
+    const topK = slider(WORDS.topK, 1, 31, 1, 31, value => (value > 30 ? WORDS.all : value), typed);
+    const topP = slider(WORDS.topP, 0.05, 1, 0.05, 1, dial, typed);
+    const back = element("button", { type: "button", textContent: WORDS.back, onclick: () => put(split(input.value).slice(0, -1)) });
+    const rest = element("button", { type: "button", textContent: WORDS.draw, onclick: draw });
+    figure.append(element("div", { className: "live-dials" }, temperature.label, topK.label, topP.label), said, bars,
+      element("div", { className: "live-examples" }, back, rest), text);
+    if (asks) typed();
+    else begin();
+  }
+
+  // A figure is made when one comes near it, with the examples that the page shows first.
+  const stored = once(() => script("live/stored.js"));
+  const FIGURES = { translate, beam: search, cut, next };
+  const near = new IntersectionObserver(entries => {
+    for (const { isIntersecting, target: figure } of entries)
+      if (isIntersecting) {
+        near.unobserve(figure);
+        // Widths of words are those of the font, once it is there.
+        Promise.all([stored(), document.fonts.ready]).then(() => FIGURES[figure.dataset.figure](figure));
+      }
+  }, { rootMargin: "1500px" });
+  document.querySelectorAll(".live").forEach(figure => near.observe(figure));
+})();
