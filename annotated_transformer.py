@@ -1722,11 +1722,11 @@ class GroupedQueryAttention(nn.Module):
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
         self.d_k = d_k = head_dim or d_model // h
         self.served = h // groups  # heads of queries for each head of keys
-        widths = h * d_k, groups * d_k, groups * d_k
-        into = [nn.Linear(d_model, width, bias=False) for width in widths]
+        widths = h * d_k, groups * d_k, groups * d_k  # 6.6
+        into = [nn.Linear(d_model, width, bias=False) for width in widths]  # 6.2
         self.linears = nn.ModuleList([*into, nn.Linear(h * d_k, d_model, bias=False)])
-        self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)
-        self.rope = RotaryEmbedding(d_k, base)
+        self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)  # 6.4
+        self.rope = RotaryEmbedding(d_k, base)  # 6.3
         self.dropout = nn.Dropout(dropout)
         self.attention_function: Callable = attention
         self.attn: Tensor | None = None
@@ -1747,14 +1747,14 @@ class GroupedQueryAttention(nn.Module):
         w_q, w_k, w_v, w_o = self.linears
         q, k, v = self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
         before = cache["k"].size(2) if cache else 0  # positions in the cache
-        q = self.rope(self.q_norm(q), start=before + k.size(2) - q.size(2))
+        q = self.rope(self.q_norm(q), start=before + k.size(2) - q.size(2))  # 6.3, 6.4
         k = self.rope(self.k_norm(k), start=before)
         if cache:
             k = torch.cat([cache["k"], k], dim=2)
             v = torch.cat([cache["v"], v], dim=2)
         if cache is not None:
             cache.update(k=k, v=v)
-        k = k.repeat_interleave(self.served, dim=1)
+        k = k.repeat_interleave(self.served, dim=1)  # 6.6
         v = v.repeat_interleave(self.served, dim=1)
         mask = for_all_heads(mask)
         x, weights = self.attention_function(q, k, v, mask, self.dropout)

@@ -13,14 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import draw  # noqa: E402
 from draw import (  # noqa: E402
     FILL,
-    INK,
     LINE,
     OPEN,
     PAPER,
     Figure,
     pill,
     text_width,
-    token_grid,
     write,
 )
 
@@ -245,48 +243,7 @@ def timeline() -> Figure:
     return f
 
 
-def one_sequence() -> Figure:
-    """Draw a pair as one sequence, what is asked of it, and who sees whom."""
-    f = Figure("one_sequence", 318, "Source and target as one sequence")
-    source = ["<s>", "Hunde", "bellen", "</s>"]
-    target = ["<s>", "dogs", "bark"]
-    asked = [*target[1:], "</s>"]
-    tokens, S, L = source + target, len(source), len(target)
-    wide, left, cell, grid_x, grid_y = 62, 10, 25, 520, 70
-    half, whole = wide * S, wide * (S + L)
-    f.text(left + (half + whole) / 2, 24, "loss: negative log-probabilities", 13)
-    f.box(left, 146, whole, 44, "one stack, decoder only", "attention", 15)
-    for i, token in enumerate(tokens):
-        x = left + wide * (i + 0.5)
-        f.box(x - 26, 216, 52, 34, token, "embed" if i < S else "output", 13)
-        f.line((x, 216), (x, 192))
-        if i >= S:
-            f.line((x, 146), (x, 116))
-            f.box(x - 26, 80, 52, 34, asked[i - S], "output", 13)
-            f.line((x, 80), (x, 62))
-            f.text(x, 50, "−log p", 13)
-    for i, words in enumerate(("no loss here:", "nobody asks for the source")):
-        f.text(left + half / 2, 88 + 18 * i, words, 13)
-    may = [[s < S or s <= t for s in range(S + L)] for t in range(S + L)]
-    token_grid(f, grid_x, grid_y, may, tokens, tokens, cell)
-    edge, end = cell * S, cell * (S + L)
-    f.part(
-        "path",
-        d=f"M{grid_x + edge} {grid_y} v{end} M{grid_x} {grid_y + edge} h{end}",
-        stroke=INK,
-        stroke_width=2,
-    )
-    for start, size, y in ((left, wide, 256), (grid_x, cell, grid_y + end + 6)):
-        for x, n, words in ((start, S, "source"), (start + size * S, L, "target")):
-            right = x + size * n - 3
-            f.line((x + 3, y), (x + 3, y + 6), (right, y + 6), (right, y), arrow=False)
-            f.text(x + size * n / 2, y + 20, words, 14, bold=True)
-    f.text(left + whole / 2, 302, "a pair, read as one row", 13, color=LINE)
-    f.text(grid_x + end / 2, 302, "each row reads its blue columns", 13, color=LINE)
-    return f
-
-
-FIGURES = (blocks, timeline, one_sequence)
+FIGURES = (blocks, timeline)
 
 
 if __name__ == "__main__":

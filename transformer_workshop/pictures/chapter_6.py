@@ -41,6 +41,42 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     ).properties(title=title)
 
 
+def parts_chart(measured: dict[str, Any]) -> altair.Chart:
+    """Draw what each part adds to the old block, and what today's loses without it.
+
+    Each with the 95 % interval of a difference.
+    """
+    alt = optional_import("altair")
+    mean = {row["name"]: row["mean"] for row in measured["variants"]}
+    half = measured["seeds"]["half_interval_of_a_difference"]
+    added, left_out = "added to the block of 2017", "left out of today's block"
+    parts = {  # as variants are named: with this part alone, and without it
+        "rotary positions": "without rotary positions",
+        "query-key norm": "without query-key norm",
+        "SwiGLU": "without SwiGLU",
+        "RMSNorm": "without RMSNorm",
+        "no biases": "with biases",
+    }
+    rows = []
+    for part, without in parts.items():
+        gain, loss = mean["2017"] - mean[part], mean[without] - mean["all five"]
+        for how, nats in ((added, gain), (left_out, loss)):
+            row = {"part": part.replace("-", "–"), "how": how, "nats": nats}
+            rows.append({**row, "low": nats - half, "high": nats + half})
+    each = alt.Chart().encode(
+        alt.Y("part:N", title=None, sort=None), alt.YOffset("how:N", sort=None)
+    )
+    title = "nats per sentence that the part is worth"
+    color = alt.Color("how:N", title=None, sort=None).legend(orient="top")
+    color = color.scale(range=[BLUE, ORANGE])
+    bars = each.mark_bar().encode(alt.X("nats:Q", title=title), color)
+    across = alt.X("low:Q", title=title)
+    lines = each.mark_rule(color="#333333").encode(across, alt.X2("high:Q"))
+    return alt.layer(
+        bars, lines, data=alt.Data(values=rows), width=400, height=alt.Step(18)
+    ).properties(title="What a part is worth depends on the parts around it")
+
+
 def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
     """Draw what becomes of samples over temperature: means, and a band for seeds."""
     alt = optional_import("altair")
@@ -61,7 +97,9 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
                 })  # fmt: skip
     color = alt.Color("samples:N", title=None, sort=list(names.values()))
     base = alt.Chart(alt.Data(values=rows), width=440, height=280).encode(
-        alt.X("temperature:Q").axis(values=[0.3, 0.5, 0.8, 1, 1.3, 1.6]),
+        alt.X("temperature:Q").axis(
+            values=[0.3, 0.5, 0.8, 1, 1.3, 1.6], labelFlush=False
+        ),
         color.legend(orient="top", labelLimit=240, symbolOpacity=1),
     )
     share = alt.Y("share:Q", title="share of samples").axis(format="%")
@@ -86,7 +124,7 @@ def cache_chart(sizes: list[dict]) -> altair.LayerChart:
     y = alt.Y("MiB:Q", title="MiB of cache (logarithmic)").scale(type="log")
     color = alt.Color("model:N", legend=None)
     base = alt.Chart(width=360, height=320).encode(
-        x.axis(format=",d", values=[2**n for n in (7, 10, 13, 16)]),
+        x.axis(format=",d", values=[2**n for n in (7, 10, 13, 16)], labelFlush=False),
         y.axis(format=",~r", values=[10**n for n in range(6)]),
         color,
     )
@@ -152,6 +190,7 @@ def rotary_hands(query: float, key: float, d_k: int) -> altair.HConcatChart:
     here = one_record().transform_calculate(distance="n - m")
     across = alt.X("distance:Q", title="position of the key − position of the query")
     across = across.scale(domain=(-40, 40), nice=False)
+    across = across.axis(values=list(range(-40, 41, 20)), labelFlush=False)
     score = alt.Y("score:Q", title="score").scale(domain=(-half / 2, half))
     curve = alt.layer(
         similarity.mark_line().encode(across, score),
