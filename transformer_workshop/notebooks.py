@@ -51,5 +51,6 @@ def box(line: str) -> str:
     line = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line, quote=False))
     title, _, said = line.partition(": not yet: ")
     found, _, hint = said.partition(" Hint: ")
+    first = hint[:1].upper() + hint[1:] or found
     more = MORE.format(found) if hint else ""
-    return BOX.format(title=f"{title}: not yet.", first=hint or found, more=more)
+    return BOX.format(title=f"{title}: not yet.", first=first, more=more)
