@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 # conftest.py puts the files that take longest first
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1200
@@ -13,8 +13,6 @@ installed = rm -f .venv/$(1)-* && touch $@
 READY := $(call stamp,ready,requirements.txt pyproject.toml)
 SITE := $(call stamp,site,requirements.txt site/requirements.txt teaching/requirements.txt)
 
-ZH = $(if $(IN),-$(IN))
-
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
@@ -23,14 +21,17 @@ timed = @start=$$(date +%s); $(1) && \
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
 
-setup: $(READY)  ## create .venv and install everything into it (about 2 minutes, once)
+setup: $(READY)  ## create .venv and install everything into it, once (CPU=1: without CUDA)
 
 $(READY):
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 13) or \
-	sys.exit("Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v)'
-	@echo "Installing into .venv: about 2 minutes, once."
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or \
+	sys.exit("Python 3.11 to 3.14 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v); \
+	v > (3, 13) and print("Python 3.14 is untested; 3.11 to 3.13 are tested.")'
+	@echo "Installing into .venv, once: about 2 GB on disk."
+	$(if $(CPU),,@echo "On Linux, CUDA takes several more; make setup CPU=1 leaves it out.")
 	@$(PYTHON) -m venv .venv
-	$(call timed,$(PIP) -r requirements.txt && \
+	$(call timed,$(if $(CPU),$(PIP) uv && $(BIN)/python -m uv pip install --python $(BIN)/python --torch-backend cpu \
+	"$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.txt)" && )$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
 
 run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (5 to 7 minutes)
@@ -48,12 +49,8 @@ quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks
 	$(call timed,$(BIN)/python tools/run_notebooks.py)
 
-lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; LAB=options of JupyterLab)
-	@mkdir -p my$(ZH)/solutions && cd notebooks$(ZH) && \
-	for file in *.ipynb solutions/*.ipynb *.py glossary.md messages.toml; do \
-	test ! -e $$file -o -e ../my$(ZH)/$$file || cp $$file ../my$(ZH)/$$file; done
-	@$(BIN)/python -m jupyterlab --ServerApp.root_dir="$(CURDIR)" $(LAB) \
-	my$(ZH)/01_architecture.ipynb
+lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; RENEW=1: new copies; LAB=options)
+	@$(BIN)/python tools/lab.py $(if $(IN),--$(IN)) $(if $(RENEW),--renew) $(LAB)
 
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)

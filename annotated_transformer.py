@@ -377,7 +377,14 @@ class EncoderDecoder(nn.Module):
     It also holds the generator, which ``forward`` does not call.
     """
 
-    def __init__(self, encoder, decoder, src_embed, tgt_embed, generator):
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        src_embed: nn.Module,
+        tgt_embed: nn.Module,
+        generator: nn.Module,
+    ):
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder

@@ -168,7 +168,7 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
             continue
         # A cell can end one solution and begin the next one.
         for part in re.split(r"(?m)^(?=#{1,3} )", cell.source):
-            if heading := re.match(r"#+ (?:\D*(\d+\.\d+) · )?.*", part):
+            if heading := re.match(r"#+ (?:\D*(\d+\.\d+)(?: ·|:) )?.*", part):
                 number, part = heading[1] or "", part[heading.end() :]
             if part.strip():
                 found.setdefault(number, []).append(new_markdown_cell(part.strip()))

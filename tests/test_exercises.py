@@ -206,7 +206,7 @@ def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
 
 
 ONE = """\
-### Exercise 9.1 · One
+### Exercise 9.1: One
 
 *Recall · 10 minutes · level 2*
 

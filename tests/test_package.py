@@ -16,13 +16,25 @@ import yaml
 from packaging.requirements import Requirement
 
 from transformer_workshop.data_sets import project_folder
-from transformer_workshop.settings import CAPTIONS_MODEL, DEFAULT_MODEL, default_model
+from transformer_workshop.settings import (
+    CAPTIONS_MODEL,
+    DEFAULT_MODEL,
+    default_model,
+    model_folder,
+)
 from transformer_workshop.terminal import VERSION, main
 
 ROOT = project_folder()
-SOURCES = ("annotated_transformer.py", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = (
+    "annotated_transformer.py",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+)
 WORKSHOP = "transformer_workshop"
 MODEL = "annotated_transformer_captions"
+STUBS = "annotated_transformer-stubs"
 
 
 def build(source: Path, what: str, into: Path) -> Path:
@@ -69,7 +81,9 @@ def test_the_wheel_has_code_marked_as_typed_and_a_model_and_nothing_else(wheel):
         sources = (ROOT / WORKSHOP).rglob("*.py")
         code = {path.relative_to(ROOT).as_posix() for path in sources}
         typed = f"{WORKSHOP}/py.typed"
-        assert files == {"annotated_transformer.py", typed} | code | model
+        module, stubs = "annotated_transformer.py", f"{STUBS}/__init__.pyi"
+        assert files == {module, stubs, typed} | code | model
+        assert archive.read(stubs) == archive.read(module)
         [path] = (x for x in archive.namelist() if x.endswith("METADATA"))
         metadata = Parser().parsestr(archive.read(path).decode())
     assert metadata["Version"] == VERSION
@@ -122,6 +136,31 @@ def test_it_translates_outside_the_repository_and_says_with_which_model(
     assert "captions model" in line and "--model" in line
     help_text = run_installed(installed, tmp_path, program, "translate", "--help")
     assert MODEL in " ".join(help_text.stdout.split())
+
+
+NAMED = """
+from transformer_workshop.translator import load_translator
+assert "dog" in load_translator("captions", "cpu").translate(["Ein Hund läuft."])[0]
+try:
+    load_translator("caption")
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_is_loaded_by_its_name_where_it_is_installed(installed, tmp_path):
+    done = run_installed(installed, tmp_path, sys.executable, "-c", NAMED)
+    assert done.returncode == 0 and "such as captions" in done.stdout, done.stderr
+    assert "--" not in done.stdout
+
+
+def test_a_folder_comes_before_a_model_of_ours(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert model_folder("captions") == ROOT / CAPTIONS_MODEL
+    assert model_folder("runs/captions") == Path("runs/captions")
+    (tmp_path / "captions").mkdir()
+    assert model_folder("captions") == Path("captions")
 
 
 def test_the_repository_uses_its_best_model_and_does_not_announce_it(capfd):

@@ -744,7 +744,7 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
 
 def test_checks_and_lists_follow_from_the_exercises(tree):
     """Students' checks hold no wrong answer; a list that differs is noticed."""
-    title = "### Exercise 1.1 · Twice\n\n*Recall · 5 minutes · level 1*\n"
+    title = "### Exercise 1.1: Twice\n\n*Recall · 5 minutes · level 1*\n"
     cell = 'from exercise_checks import check\n\nanswer = 3\ncheck("1.1", answer)\n'
     cell = f'```python tags=["exercise"]\n{cell}```\n'
     table = "| exercise | level |\n|---|---|\n"
@@ -770,7 +770,7 @@ def test_checks_and_lists_follow_from_the_exercises(tree):
     accepted(tree)
     written = (tree / CHECK_FILE).read_text()
     assert "from math import pi\n" in written and "WRONG" not in written
-    row = "| [1.1 · Twice](#Exercise-1.1-·-Twice) | 1.7 | Recall | 5 | 1 |\n"
+    row = "| [1.1 · Twice](#Exercise-1.1:-Twice) | 1.7 | Recall | 5 | 1 |\n"
     assert (tree / ONE).read_text().endswith(table + row)
     row = "| 1.1 · Twice | Recall | 5 | 1 | what doubles |\n"
     assert (tree / "TEACHING.md").read_text() == f"{table}{row}\nThe end.\n"

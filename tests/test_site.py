@@ -361,7 +361,7 @@ def test_small_pages_in_both_themes(visit, name, theme):
 
 
 def test_a_field_checks_an_answer_that_needs_no_pytorch(visit):
-    page = visit("notebooks/01_architecture#Exercise-1.2-·-What-the-division-is-for")
+    page = visit("notebooks/01_architecture#Exercise-1.2:-What-the-division-is-for")
     form = page.locator("form.answer:has([name='1.2'])")
     for answer, said in (
         ("64, 4, 128, 31", "Not yet."),

@@ -29,7 +29,7 @@ NOTICE = """\
 """
 RERUN = "run `make notebooks`"
 FUTURE = "from __future__ import annotations\n"
-HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+) · (?P<title>.+)$", re.M)
+HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+): (?P<title>.+)$", re.M)
 SECTION = re.compile(r"^## (\d+\.\d+) ", re.M)
 KIND = re.compile(
     r"^\*(?P<kind>[A-Z][a-z -]+) · (?P<minutes>\d+) minutes "
@@ -213,8 +213,9 @@ def lists() -> Iterator[tuple[Path, str]]:
         rows = ""
         for each in known.values():
             if each.chapter == path:
+                bare = re.sub("[`*]", "", each.title)
+                to = anchor(f"Exercise {each.number}: {bare}")
                 title = f"{each.number} · {each.title}"
-                to = anchor("Exercise " + re.sub("[`*]", "", title))
                 cells = f"[{title}](#{to})", each.section, *each.facts
                 rows += f"| {' | '.join(cells)} |\n"
         yield path, _listing(path, rows)

@@ -42,8 +42,8 @@ TOOLS = {  # packages that a reader doesn't need
 README = """\
 # The Annotated Transformer: your copy
 
-You need Python 3.11, 3.12, or 3.13, but no GPU and no account. Once, in this folder
-(about two minutes; on Windows, write `python` for `python3`, and
+You need Python 3.11, 3.12, or 3.13 (3.14 is untested), but no GPU and no account. Once,
+in this folder (about two minutes; on Windows, write `python` for `python3`, and
 `.venv\\Scripts\\python` for `.venv/bin/python`):
 
 ```console

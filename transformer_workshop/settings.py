@@ -364,6 +364,17 @@ CAPTIONS_MODEL = "models/captions"
 INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MODEL
 
 
+def model_folder(name: str | Path) -> Path:
+    """Return the folder with this path or, if there is none, our model of this name."""
+    folder, home = Path(name), Path(__file__).resolve().parent.parent
+    if not folder.exists() and len(folder.parts) == 1:
+        ours = {path.name: path for path in (home / "models").glob("*/")}
+        if (installed := home / INSTALLED_MODEL).is_dir():
+            ours["captions"] = installed
+        return ours.get(folder.name, folder)
+    return folder
+
+
 def default_model() -> Path:
     """Return the folder of the model to use if none is named.
 

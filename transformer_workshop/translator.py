@@ -53,7 +53,7 @@ from transformer_workshop.files import (
 )
 from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.modern import modern_model
-from transformer_workshop.settings import load_config
+from transformer_workshop.settings import load_config, model_folder
 from transformer_workshop.speed import map_in_threads, optimize_for_cpu
 from transformer_workshop.spelling import one_line, respell, split_sentences, tidied
 
@@ -86,11 +86,12 @@ def load_translator(
 ) -> Translator:
     """Load a translator from a folder: the finished model, or a run's best so far.
 
+    The name of a model that comes with the project does, too, such as "captions".
     Its model is in evaluation mode, and optimized for speed (chapter 93) unless
     ``optimize`` is False.
     Raises DataError if the folder contains no model, or a damaged one.
     """
-    folder = Path(folder)
+    folder = model_folder(folder)
     _weights_in(folder)  # an error if there are none
     config, text = load_config(folder), load_text(folder)
     where, what = folder / "config.json", "describes no model ({})"
@@ -109,9 +110,10 @@ def _weights_in(folder: Path) -> Path:
     if file := next(filter(Path.exists, files), None):
         return file
     what = "holds no trained model" if folder.is_dir() else "is not a folder"
-    do = "Train one with `train --run-dir`, or name the folder of one that is."
+    do = "Name the folder of a trained model"
     if others := sorted(folder.parent.glob("*/model.safetensors")):
-        do += f" There are {', '.join(str(path.parent) for path in others)}."
+        do += f", such as {', '.join(str(path.parent) for path in others)}"
+    do += ", or one that comes with the package, such as captions."
     if (folder / "model.bin").exists():
         what, do = "holds an exported model", "Load it with load_exported."
     raise DataError(folder, what, do)

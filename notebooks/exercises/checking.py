@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import annotated_transformer as at
+from transformer_workshop.notebooks import tell
 
 Check = Callable[..., None]
 CHECKS: dict[str, Check] = {}
@@ -132,7 +133,7 @@ def check(number: str, answer: Any, **numbers: Any) -> None:
     elif found == UNANSWERED:
         print(f"Exercise {number}: {UNANSWERED}")
     else:
-        print(f"Exercise {number}: not yet: {found}")
+        tell(f"Exercise {number}: not yet: {found}")
 
 
 def sealed(question: str, answer: Any) -> str:
