@@ -379,11 +379,11 @@ class EncoderDecoder(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
-        decoder: nn.Module,
-        src_embed: nn.Module,
-        tgt_embed: nn.Module,
-        generator: nn.Module,
+        encoder: Encoder,
+        decoder: Decoder,
+        src_embed: Any,
+        tgt_embed: Any,
+        generator: Generator,
     ):
         super().__init__()
         self.encoder = encoder

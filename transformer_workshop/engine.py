@@ -104,7 +104,8 @@ def _specification(translator: Translator) -> Any:
     _fill(spec.decoder.projection, model.generator.proj)
     spec.register_source_vocabulary(translator.text.vocab_src.get_itos())
     spec.register_target_vocabulary(translator.text.vocab_tgt.get_itos())
-    spec.config.layer_norm_epsilon = model.encoder.layers[0].sublayer[0].norm.eps
+    first: Any = model.encoder.layers[0]
+    spec.config.layer_norm_epsilon = first.sublayer[0].norm.eps
     spec.config.add_source_bos = spec.config.add_source_eos = True
     spec.validate()
     return spec

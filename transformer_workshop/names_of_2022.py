@@ -349,7 +349,8 @@ def translate_sentence(
             end_symbol=wanted[trg_field.eos_token], pad=wanted[trg_field.pad_token],
         )  # fmt: skip
     written = [trg_field.vocab.itos[i] for i in ids[0, 1:].tolist()]
-    return written, model.decoder.layers[-1].src_attn.attn
+    last: Any = model.decoder.layers[-1]
+    return written, last.src_attn.attn
 
 
 def calculate_bleu(

@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 CHAPTERS = Path(__file__).resolve().parent.parent / "notebooks"
 BOX = (
@@ -38,7 +39,7 @@ def enter_folder() -> None:
 def tell(line: str) -> None:
     """Print what a check says of a wrong answer; show it as a box in a notebook."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell: Any = ipython.get_ipython() if ipython else None
     if not hasattr(shell, "kernel"):  # a terminal, a test, a grader
         print(line)
         return
