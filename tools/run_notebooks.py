@@ -91,6 +91,7 @@ async def execute(source: Path, notebook: NotebookNode, **variables: str) -> Non
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),
         "PYTHONSTARTUP": "",
+        "TQDM_DISABLE": "1",  # progress isn't an output
     }
     running = 0
 

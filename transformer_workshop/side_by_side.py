@@ -53,7 +53,8 @@ def compute(
         workers or loky.cpu_count(), initializer=_begin, initargs=(os.getpid(),)
     )
     seen = hasattr(builtins, "__IPYTHON__") or sys.stderr.isatty()
-    bar = tqdm(unit=unit, disable=not seen, leave=False)
+    hidden = {} if seen else {"disable": True}  # TQDM_DISABLE hides it, too
+    bar = tqdm(unit=unit, leave=False, **hidden)
     try:
         while True:
             for path, arguments in wanted().items():
