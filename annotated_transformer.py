@@ -1727,6 +1727,7 @@ class GroupedQueryAttention(nn.Module):
         super().__init__()
         if groups < 1 or h % groups:
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
+        self.h = h
         self.d_k = d_k = head_dim or d_model // h
         self.served = h // groups  # heads of queries for each head of keys
         widths = h * d_k, groups * d_k, groups * d_k  # 6.6

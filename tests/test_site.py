@@ -655,9 +655,9 @@ def test_the_switch_of_the_theme(visit):
 def test_a_link_leads_to_its_section(visit, width):
     """Charts that are drawn meanwhile don't shift it, and table and pill agree."""
     page = visit("notebooks/01_architecture", width)
-    page.evaluate("location.hash = '#The-finished-heads'")
+    page.evaluate("location.hash = '#Three-uses'")
     page.wait_for_timeout(2500)  # a smooth jump would still draw and shift
-    top = page.locator("#The-finished-heads").evaluate(
+    top = page.locator("#Three-uses").evaluate(
         "each => each.getBoundingClientRect().top"
     )
     assert 0 <= top < 120
