@@ -1710,8 +1710,8 @@ class GroupedQueryAttention(nn.Module):
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
     ``base`` is that of the rotation. ``attn`` holds the weights (B, h, L, S) of the
-    last call, as in ``MultiHeadedAttention``. Raises ValueError if ``groups`` doesn't
-    divide ``h``.
+    last call, as in ``MultiHeadedAttention``. Raises ValueError for widths that
+    can't be divided so.
     """
 
     def __init__(
@@ -1727,6 +1727,8 @@ class GroupedQueryAttention(nn.Module):
         super().__init__()
         if groups < 1 or h % groups:
             raise ValueError(f"h={h} heads can't be divided into {groups} equal groups")
+        if head_dim is None and d_model % h:
+            raise ValueError(f"d_model={d_model} can't be cut into h={h} equal heads")
         self.h = h
         self.d_k = d_k = head_dim or d_model // h
         self.served = h // groups  # heads of queries for each head of keys
@@ -1749,19 +1751,19 @@ class GroupedQueryAttention(nn.Module):
     ) -> Tensor:
         """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-        The mask is (B, 1, S) or (B, L, S). ``cache`` holds keys and values of earlier
-        positions, and gets these. The queries are at the last L of all positions.
+        The mask is (B, 1, T) or (B, L, T), where T counts these S positions and those in
+        the cache, which gets their keys and values. The queries are at the last L.
         """
         w_q, w_k, w_v, w_o = self.linears
         q, k, v = self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
+        cache = {} if cache is None else cache
         before = cache["k"].size(2) if cache else 0  # positions in the cache
         q = self.rope(self.q_norm(q), start=before + k.size(2) - q.size(2))  # 6.3, 6.4
         k = self.rope(self.k_norm(k), start=before)
         if cache:
             k = torch.cat([cache["k"], k], dim=2)
             v = torch.cat([cache["v"], v], dim=2)
-        if cache is not None:
-            cache.update(k=k, v=v)
+        cache.update(k=k, v=v)
         k = k.repeat_interleave(self.served, dim=1)  # 6.6
         v = v.repeat_interleave(self.served, dim=1)
         mask = for_all_heads(mask)
