@@ -1751,8 +1751,8 @@ class GroupedQueryAttention(nn.Module):
     ) -> Tensor:
         """Attend from query (B, L, d_model) to key and value (B, S, d_model).
 
-        The mask is (B, 1, T) or (B, L, T), where T counts these S positions and those in
-        the cache, which gets their keys and values. The queries are at the last L.
+        The mask is (B, 1, T) or (B, L, T): T counts these S positions and those in the
+        cache, which gets their keys and values. The queries are at the last L.
         """
         w_q, w_k, w_v, w_o = self.linears
         q, k, v = self.split(w_q(query)), self.split(w_k(key)), self.split(w_v(value))
