@@ -1087,6 +1087,9 @@ class BytePairEncoding:
         tokenizer.train_from_iterator((" " + text for text in texts), trainer)
         return cls(tokenizer)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.from_json, (self.to_json(),)  # what pickle needs
+
     def tokenize(self, text: str) -> list[str]:
         """Split a text into subwords; its first word gets a space like the others."""
         return self.tokenizer.encode(" " + text).tokens

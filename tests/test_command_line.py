@@ -618,10 +618,10 @@ def test_a_text_in_utf_16_is_refused_as_a_whole(model, feed, capfd):
 def test_a_misspelled_model_leads_to_those_that_exist(tmp_path, capfd):
     misspelled = CAPTIONS.parent / "multi3k"
     error = refused(capfd, "translate", "--model", str(misspelled), "Ein Hund.")
-    assert "There are" in error and str(CAPTIONS) in error
+    assert "such as" in error and str(CAPTIONS.parent / "multi30k") in error
     alone = tmp_path / "nothing" / "here"
     error = refused(capfd, "translate", "--model", str(alone), "Ein Hund.")
-    assert "There are" not in error
+    assert str(CAPTIONS.parent) not in error and "such as captions" in error
 
 
 def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
