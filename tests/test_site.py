@@ -690,11 +690,15 @@ def test_search_finds_the_section_first(visit, folder, words, where):
 def test_a_copied_cell_is_the_cell(visit):
     name = "notebooks/96_checked_against_pytorch"
     page = visit(name, permissions=["clipboard-read"])
-    button = page.locator("div.cell_input button.copybtn").first
+    shown = "div.cell:not(.tag_hide-input) div.cell_input button.copybtn"
+    button = page.locator(shown).first
     button.locator("xpath=..").hover()
     button.click()
     cells = nbformat.read(ROOT / f"{name}.ipynb", 4).cells
-    first = next(cell.source for cell in cells if cell.cell_type == "code")
+    code = (cell for cell in cells if cell.cell_type == "code")
+    first = next(
+        c.source for c in code if "hide-input" not in c.metadata.get("tags", ())
+    )
     page.wait_for_timeout(200)
     assert page.evaluate("navigator.clipboard.readText()").strip() == first.strip()
 
@@ -741,10 +745,14 @@ def test_the_languages_lead_to_each_other(visit):
 
 
 def test_without_programs_the_pictures_are_there(visit):
-    page = visit("notebooks/05_attention_visualization", java_script_enabled=False)
+    name = "notebooks/05_attention_visualization"
+    page = visit(name, java_script_enabled=False)
     pictures = page.locator(".chart img.only-light")
-    assert pictures.count() == 11
-    assert all(pictures.nth(i).is_visible() for i in range(11))
+    cells = nbformat.read(ROOT / f"{name}.ipynb", 4).cells
+    outputs = [o for cell in cells for o in cell.get("outputs", ())]
+    charts = sum("image/png" in o.get("data", {}) for o in outputs)
+    assert pictures.count() == charts > 5
+    assert all(pictures.nth(i).is_visible() for i in range(charts))
 
 
 def test_a_chapter_prints_as_a_book_does(visit):

@@ -283,7 +283,7 @@ def next_word(
             ),
         )
         .transform_filter("abs(datum.at - temperature) < 0.05")
-        .mark_text(align="left", fontSize=12, limit=310)
+        .mark_text(align="left", fontSize=12, limit=290)
         .encode(alt.Y("line:O", axis=None), x=alt.value(0), text="text:N")
     )
     return alt.hconcat(
