@@ -274,7 +274,7 @@ def next_word(
     drawn = (
         alt.Chart(
             alt.Data(values=lines),
-            width=310,
+            width=290,
             height=alt.Step(22),
             view=alt.ViewBackground(stroke=None),
             title=live_title(
@@ -283,7 +283,7 @@ def next_word(
             ),
         )
         .transform_filter("abs(datum.at - temperature) < 0.05")
-        .mark_text(align="left", fontSize=12, limit=290)
+        .mark_text(align="left", fontSize=12, limit=285)
         .encode(alt.Y("line:O", axis=None), x=alt.value(0), text="text:N")
     )
     return alt.hconcat(
