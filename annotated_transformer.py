@@ -488,10 +488,13 @@ class Batch:
     src (B, S) and tgt (B, L + 1) are ids, filled up with ``pad``. tgt is split
     into tgt (B, L), what the decoder reads, and tgt_y (B, L), what it must
     predict. src_mask is (B, 1, S), tgt_mask (B, L, L); True = may attend.
-    ntokens counts the answers that are not padding.
+    ntokens counts the answers that are not padding. Raises ValueError if rows have
+    no such answers, or if src and tgt differ in their number of rows.
     """
 
     def __init__(self, src: Tensor, tgt: Tensor | None = None, pad: int = 2):
+        if tgt is not None and len(src) != len(tgt):
+            raise ValueError(f"{len(src)} source rows for {len(tgt)} target rows")
         self.src = src
         self.src_mask = (src != pad).unsqueeze(-2)
         if tgt is not None:
@@ -499,6 +502,8 @@ class Batch:
             self.tgt_y = tgt[:, 1:]
             self.tgt_mask = self.make_std_mask(self.tgt, pad)
             self.ntokens = int((self.tgt_y != pad).sum())
+            if len(tgt) and not self.ntokens:
+                raise ValueError(f"{len(tgt)} rows are nothing but padding (id {pad})")
 
     @staticmethod
     def make_std_mask(tgt: Tensor, pad: int) -> Tensor:
@@ -574,7 +579,9 @@ def run_epoch(
     optimizer nor scheduler). ``max_norm`` clips the gradient's norm before each
     update, and ``callback`` receives the state after it.
     """
-    training = mode in ("train", "train+log")
+    if mode not in ("train", "train+log", "eval"):
+        raise ValueError(f"mode={mode!r} is neither 'train', 'train+log', nor 'eval'")
+    training = mode != "eval"
     state = TrainState() if train_state is None else train_state
     loss_sum, tokens = 0.0, 0
     stream = iter(data_iter)
@@ -675,10 +682,18 @@ class LabelSmoothing(nn.Module):
     target gives the correct word 1 - smoothing, padding nothing, and the other
     words equal shares of the rest. A position whose target is padding adds
     nothing. ``true_dist`` (B * L, vocab) is the smoothed target of the last call.
+    Raises ValueError for fewer than three words, and for a padding id outside them.
     """
 
     def __init__(self, size: int, padding_idx: int, smoothing: float = 0.0):
         super().__init__()
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing={smoothing} must be from 0 to less than 1")
+        if size < 3 or padding_idx not in range(size):
+            raise ValueError(
+                f"padding_idx={padding_idx} is not the id of one of size={size} words, "
+                "of which there must be three or more"
+            )
         self.size = size
         self.padding_idx = padding_idx
         self.smoothing = smoothing
@@ -861,7 +876,7 @@ def train(
         )
     )
     history: list[dict[str, float]] = []
-    lowest = math.inf
+    lowest, best = math.inf, model.state_dict()
     for begin in range(0, updates, every):
         some = itertools.islice(stream, every)
         loss, _ = run_epoch(

@@ -187,10 +187,8 @@ def example(translator, line: str, beam: int | None = None) -> dict:
     from annotated_transformer import (
         END,
         START,
-        decode_step,
         is_over,
         plain_attention,
-        remembering,
         score_of,
         subsequent_mask,
     )
@@ -209,31 +207,23 @@ def example(translator, line: str, beam: int | None = None) -> dict:
     rows: list[dict[tuple, float]] = [{(START,): 0.0}]  # what each step keeps
     hypotheses, finished = [([START], 0.0, 0)], []
     with torch.no_grad():
-        memory, seen = model.encode(ids, mask), mask
-        with remembering(model.decoder) as keys:
-            while not is_over(
-                hypotheses[0], [score for score, _ in finished], limit, beam, alpha
-            ):
-                order = [row for *_, row in hypotheses]
-                memory, seen = memory[order], seen[order]
-                for linear in keys:
-                    keys[linear] = keys[linear][order]
-                ys = torch.tensor([written for written, *_ in hypotheses])
-                likeliest = decode_step(model, memory, seen, ys).topk(beam + 1)
-                pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist())
-                offers = [
-                    ([*written, word], total + log_p, row)
-                    for row, (new, (written, total, _)) in enumerate(
-                        zip(pairs, hypotheses)
-                    )
-                    for word, log_p in zip(*new)
-                ]
-                offers.sort(key=lambda offer: offer[1], reverse=True)
-                ended = [offer for offer in offers[:beam] if offer[0][-1] == END]
-                finished += [(score_of(o, alpha), o[0][1:-1]) for o in ended]
-                hypotheses = [o for o in offers if o[0][-1] != END][:beam]
-                kept = [o for o in offers if o in ended or o in hypotheses]
-                rows.append({tuple(written): log_p for written, log_p, _ in kept})
+        memory = model.encode(ids, mask)
+        while not is_over(
+            hypotheses[0], [score for score, _ in finished], limit, beam, alpha
+        ):
+            offers = []
+            for written, total, _ in hypotheses:
+                causal = subsequent_mask(len(written))
+                out = model.decode(memory, mask, torch.tensor([written]), causal)
+                likeliest = model.generator(out[0, -1]).topk(beam + 1)
+                for log_p, word in zip(*(x.tolist() for x in likeliest)):
+                    offers.append(([*written, word], total + log_p, 0))
+            offers.sort(key=lambda offer: offer[1], reverse=True)
+            ended = [offer for offer in offers[:beam] if offer[0][-1] == END]
+            finished += [(score_of(o, alpha), o[0][1:-1]) for o in ended]
+            hypotheses = [o for o in offers if o[0][-1] != END][:beam]
+            kept = [o for o in offers if o in ended or o in hypotheses]
+            rows.append({tuple(written): log_p for written, log_p, _ in kept})
         cut = score_of(hypotheses[0], alpha), hypotheses[0][0][1:]
         _, best = max([*finished, cut])
         path = [START, *best] if limit == len(best) + 1 else [START, *best, END]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_site import CHROMIUM, ROOT
+from test_site import ROOT, chromium
 
 import annotated_transformer as at
 from transformer_workshop.translator import load_translator
@@ -56,14 +56,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def page(folder):
     """Open a page from disk that has both models."""
-    if not CHROMIUM:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
-        )
+    with chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(0)
         page.goto((folder / "page.html").as_uri())
@@ -80,7 +73,6 @@ def page(folder):
             };
         }""")
         yield page
-        browser.close()
 
 
 @pytest.fixture(scope="module")

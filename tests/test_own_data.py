@@ -14,6 +14,7 @@ from dataclasses import replace
 import datasets
 import pyarrow.parquet
 import pytest
+import torch
 
 import annotated_transformer as at
 from transformer_workshop import commands, corpora, own_data, translator
@@ -389,6 +390,7 @@ def default():
 
 
 def test_wrong_calls_are_answered_in_words(small):
+    ids = torch.ones(2, 4, dtype=torch.long)
     batch = at.data_gen(11, 2, 1)
     model = at.make_model(11, 11, N=1, d_model=16, d_ff=16, h=2)
     loss = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0))
@@ -397,6 +399,8 @@ def test_wrong_calls_are_answered_in_words(small):
     for call, error, words in (
         (lambda: small.translate("Ein Hund"), TypeError, "a list"),
         (lambda: small.translate(["Ein Hund."], 0), ValueError, "beam_size=0"),
+        (lambda: at.Batch(ids, ids[:1]), ValueError, "2 source rows for 1 target"),
+        (lambda: at.LabelSmoothing(12, 2, 1.5), ValueError, "smoothing=1.5"),
         (lambda: at.run_epoch(*epoch), ValueError, "data_iter is empty"),
     ):
         with pytest.raises(error, match=words):

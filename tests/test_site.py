@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -232,8 +233,9 @@ def test_the_map_of_the_front_page_is_the_models():
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
-@pytest.fixture(scope="module")
-def browser(site):
+@contextlib.contextmanager
+def chromium():
+    """Launch the browser that is installed; skip where there is none."""
     if not CHROMIUM:
         pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
     from playwright.sync_api import sync_playwright
@@ -244,6 +246,12 @@ def browser(site):
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser(site):
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture

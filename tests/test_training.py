@@ -58,7 +58,20 @@ def test_batch_shifts_by_one_and_counts_answers(lengths):
         assert seen.tolist() == [s <= n for s in range(rows.size(1) - 1)]
 
 
+def test_a_batch_of_padding_only_is_refused():
+    padding = torch.full((2, 4), PAD)
+    with pytest.raises(ValueError, match="nothing but padding"):
+        at.Batch(padding, padding)
+    assert at.Batch(padding[:0], padding[:0]).ntokens == 0  # an empty share is allowed
+
+
 # --- criterion ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size, padding", [(5, None), (5, -1), (200, 200), (2, 0)])
+def test_a_padding_id_outside_the_words_is_refused(size, padding):
+    with pytest.raises(ValueError, match=f"padding_idx={padding} is not the id"):
+        at.LabelSmoothing(size, padding, 0.1)
 
 
 @given(st.integers(4, 9), st.floats(0, 0.9), st.integers(0, 2**31))
@@ -247,6 +260,11 @@ def test_clipping_bounds_the_step():
     clipped, *_ = weights_after(fixed_batches()[:1], 1, max_norm=0.01)
     start = torch.cat([p.detach().flatten() for p in tiny().parameters()])
     assert (clipped - start).norm() <= 0.1 * 0.01 * 1.001 < (free - start).norm()
+
+
+def test_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="mode='test' is neither"):
+        at.run_epoch([], tiny(), None, None, None, mode="test")
 
 
 def test_evaluation_changes_nothing_and_reports_nll():
