@@ -534,7 +534,7 @@ def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     page = visit(name)
     figure, text = page.locator(".live"), page.locator(".live-text")
     assert text.text_content() == "The cat is sleeping on the piano."
-    assert figure.locator(".live-curves path").count() > 7
+    figure.locator(".live-curves path").nth(7).wait_for(state="attached")
     figure.get_by_role("button", name="Klaviwr").click()
     page.get_by_text(doubt).wait_for()
     assert not page.evaluate("'makeTransformer' in window")  # it needs no weights yet
