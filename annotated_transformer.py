@@ -122,6 +122,7 @@ def for_all_heads(mask: Tensor | None) -> Tensor | None:
     if mask.dim() != 3:
         shape = tuple(mask.shape)
         raise ValueError(f"the mask is {shape}; it must be (B, 1, S) or (B, L, S)")
+    # while PyTorch compiles or exports a model, there are no numbers to look at
     if mask.is_floating_point() and not torch.compiler.is_compiling():
         if (mask < 0).any() or not mask.any():
             raise ValueError(
@@ -324,7 +325,11 @@ class Embeddings(nn.Module):
         self.d_model = d_model
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.lut(ids) * math.sqrt(self.d_model)
+        try:
+            return self.lut(ids) * math.sqrt(self.d_model)
+        except IndexError:
+            n = self.lut.num_embeddings
+            raise IndexError(f"ids {ids.min()} to {ids.max()} in a table of {n} words")
 
 
 def check_length(length: int, max_len: int) -> None:
@@ -577,8 +582,11 @@ def run_epoch(
     Return the loss per target token, and the state. ``mode`` is "train", "train+log"
     (which prints the loss so far every 40 updates) or "eval" (which needs neither
     optimizer nor scheduler). ``max_norm`` clips the gradient's norm before each
-    update, and ``callback`` receives the state after it.
+    update, and ``callback`` receives the state after it. Raises ValueError for another
+    mode, for ``accum_iter`` below 1, and if there are no batches.
     """
+    if accum_iter < 1:
+        raise ValueError(f"accum_iter={accum_iter}: an update needs 1 batch or more")
     if mode not in ("train", "train+log", "eval"):
         raise ValueError(f"mode={mode!r} is neither 'train', 'train+log', nor 'eval'")
     training = mode != "eval"

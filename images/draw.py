@@ -627,9 +627,9 @@ fixed beforehand.""".split("\n")
 def teacher_forcing() -> Figure:
     """Draw what the decoder reads and must predict, with one position picked out."""
     f = Figure("teacher_forcing", 252, "Teacher forcing: tgt against tgt_y")
-    tgt = ["<s>", "A", "dog", "is", "running", "."]
-    tgt_y = ["A", "dog", "is", "running", ".", "</s>"]
-    picked = 2
+    tgt = ["<s>", "weil", "sie", "zu", "heiß", "war"]
+    tgt_y = [*tgt[1:], "</s>"]
+    picked = 3
     centers = [158 + 101 * i for i in range(len(tgt))]
     for y, code, words in ((45, "tgt_y", "to predict"), (185, "tgt", "to read")):
         f.text(20, y - 9, code, 15, "start", bold=True)
@@ -646,7 +646,7 @@ def teacher_forcing() -> Figure:
     f.text(
         360,
         230,
-        "to predict “is”, the decoder reads <s> A dog, and nothing to the right of it",
+        "to predict “heiß”, the decoder reads <s> weil sie zu, and nothing to the right",
         14,
         color=LINE,
     )

@@ -322,6 +322,12 @@ def test_four_projections_start_apart():
     assert len({linear.weight.sum().item() for linear in mha.linears}) == 4
 
 
+def test_an_id_outside_the_vocabulary_is_named():
+    model = at.make_model(11, 11, 1, 16, 32, 2)
+    with pytest.raises(IndexError, match="ids 3 to 11 in a table of 11 words"):
+        model.encode(torch.tensor([[3, 11]]), None)
+
+
 @pytest.mark.parametrize("vocab, tie", [(500, "none"), (5000, "none"), (500, "all")])
 def test_embeddings_start_at_unit_scale_whatever_the_vocabulary(vocab, tie):
     model = at.make_model(vocab, vocab, 1, 64, 8, 2)

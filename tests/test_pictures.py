@@ -51,12 +51,6 @@ def test_a_map_has_queries_as_rows():
     assert drawn[0, 1] == 0.9 and drawn[1, 2] == 0.5 and len(drawn) == 6
 
 
-def test_the_copying_runs_are_compared_with_a_uniform_guess_among_ten():
-    runs = pd.DataFrame({"run": "a", "epoch": [1, 2], "NLL": [3, 1], "exact": [0, 1]})
-    left, _ = chapter_2.copying_chart(runs, "").to_dict()["hconcat"]
-    assert left["layer"][0]["encoding"]["y"]["datum"] == pytest.approx(math.log(10))
-
-
 def test_rows_are_filled_up_to_the_longest_of_their_batch():
     left, right = chapter_2.padding_chart(
         {"as they come": [3, 1, 2], "sorted": [1, 2, 3]}, size=2

@@ -7,7 +7,11 @@ from transformer_workshop.riddles import (
     ADJECTIVES,
     COOKS,
     NOUNS,
+    chases,
+    clause_ids,
     pair,
+    refusals,
+    riddle_ids,
     sentences,
     split_meals,
 )
@@ -46,3 +50,18 @@ def test_six_meals_of_unlike_genders_are_held_out(seed):
     learned = sentences(eaten, [None, *COOKS], [None, *ADJECTIVES])
     words = {word for both in learned for word in " ".join(both).split()}
     assert words >= {word for both in pairs for word in " ".join(both).split()}
+
+
+def test_sentences_become_ids():
+    row = list(refusals("dog", "soup"))[0]
+    assert row == ("the dog refused the soup because it was too hot", "soup")
+    words = row[0].split()
+    ids, answers = riddle_ids([row], words)
+    assert ids.tolist() == [[0, 1, 2, 0, 4, 5, 6, 7, 8, 9]] and answers.tolist() == [1]
+    german = "<s> weil sie zu heiß war </s>".split()
+    assert clause_ids([row], words, german)[1].tolist() == [list(range(7))]
+
+
+def test_who_is_slow_was_chased():
+    about = {sentence.split()[-1]: noun for sentence, noun in chases("dog", "cat")}
+    assert about["hungry"] == "dog" and about["slow"] == "cat" and len(about) == 6

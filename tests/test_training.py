@@ -267,6 +267,11 @@ def test_unknown_mode_is_refused():
         at.run_epoch([], tiny(), None, None, None, mode="test")
 
 
+def test_an_update_of_no_batches_is_refused():
+    with pytest.raises(ValueError, match="accum_iter=0: an update needs 1 batch"):
+        at.run_epoch([], None, None, None, None, accum_iter=0)
+
+
 def test_evaluation_changes_nothing_and_reports_nll():
     model = tiny(dropout=0.5).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}

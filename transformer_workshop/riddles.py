@@ -1,10 +1,11 @@
 """What do the sentences of chapters 1 and 2 say? Who wouldn't touch what, and why."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 NOUNS = {
     "dog": "der Hund", "bear": "der Bär", "wolf": "der Wolf",
@@ -54,6 +55,41 @@ def make_task(
         rows[frozenset(nouns) in held] += sentences_about(*nouns)
     words = sorted({word for sentence, _ in rows[False] for word in sentence.split()})
     return Task(rows[False], rows[True], words)
+
+
+def refusals(animal: str, dish: str) -> Iterator[Row]:
+    """Yield sentences, each with the noun that *it* refers to."""
+    for word in ADJECTIVES:
+        noun = dish if word in OF_DISHES else animal
+        yield f"the {animal} refused the {dish} because it was too {word}", noun
+        yield f"the {dish} annoyed the {animal} because it was too {word}", noun
+
+
+def chases(one: str, other: str) -> Iterator[Row]:
+    """Yield sentences about two animals, each with the noun that *it* refers to."""
+    for word in OF_HUNTERS:
+        noun = one if word in ("hungry", "angry", "wild") else other
+        yield f"the {one} chased the {other} because it was too {word}", noun
+
+
+def _numbered(sentences: list[str], words: list[str]) -> Tensor:
+    """Return the ids (n, L) of sentences of L words each."""
+    return torch.tensor([[words.index(w) for w in each.split()] for each in sentences])
+
+
+def riddle_ids(rows: list[Row], words: list[str]) -> tuple[Tensor, Tensor]:
+    """Return the ids of sentences (n, 10), and 0, 1, or 2 for er, sie, or es (n)."""
+    answers = [("er", "sie", "es").index(PRONOUN[noun]) for _, noun in rows]
+    return _numbered([row[0] for row in rows], words), torch.tensor(answers)
+
+
+def clause_ids(
+    rows: list[Row], source_words: list[str], target_words: list[str]
+) -> tuple[Tensor, Tensor]:
+    """Return the ids of sentences (n, 10), and of their German clauses (n, 7)."""
+    targets = [clause(*row) for row in rows]
+    sources = _numbered([row[0] for row in rows], source_words)
+    return sources, _numbered(targets, target_words)
 
 
 def clause(sentence: str, noun: str) -> str:

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-def scaling_chart(measured: list[dict]) -> altair.LayerChart:
-    """Draw what the division by √d_k does: a line with, one without it.
-
-    Keys: d_k, scores (its name), largest weight (of 16).
-    """
-    alt = optional_import("altair")
-    color = alt.Color("scores:N", title=None).legend(orient="top")
-    base = alt.Chart(alt.Data(values=measured), width=320, height=200).encode(
-        alt.X("d_k:Q", title="width d_k").scale(type="log", base=2).axis(tickCount=6),
-        alt.Y("largest weight:Q", title="mean weight"),
-        color,
-    )
-    even = alt.Chart().encode(y=alt.datum(1 / 16))
-    label = even.mark_text(text="equal weights: 1/16", dy=-8, x=4, align="left")
-    chart = base.mark_line(point=True) + even.mark_rule(strokeDash=[5, 4]) + label
-    return chart.properties(title="The weight of the best of sixteen keys")
-
-
 def ladder_chart(steps: dict[str, tuple[float, list[float]]]) -> altair.LayerChart:
     """Draw the score of each step: a dot for this run, a line for the stored ones."""
     alt = optional_import("altair")

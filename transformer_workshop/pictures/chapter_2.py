@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from annotated_transformer import optional_import
@@ -72,47 +71,6 @@ def padding_chart(orders: dict[str, list[int]], size: int) -> altair.HConcatChar
             .properties(height=alt.Step(5))
         )
     return alt.hconcat(*charts)
-
-
-def schedule_chart(rates: pandas.DataFrame) -> altair.Chart:
-    """Draw the learning rate over the updates. Columns: update, rate, schedule."""
-    alt = optional_import("altair")
-    order = list(rates["schedule"].unique())
-    return (
-        alt.Chart(rates, width=430, height=240)
-        .mark_line()
-        .encode(
-            alt.X("update:Q", title="update"),
-            alt.Y("rate:Q", title="learning rate").axis(format=".4f"),
-            alt.Color("schedule:N", title=None).scale(domain=order),
-            alt.StrokeDash("schedule:N", title=None).scale(domain=order),
-        )
-        .properties(title="Learning rates over 20,000 updates")
-    )
-
-
-def copying_chart(runs: pandas.DataFrame, title: str) -> altair.HConcatChart:
-    """Draw losses and exact copies of one or more runs, side by side.
-
-    Columns: run, epoch, NLL, exact (a share).
-    """
-    alt = optional_import("altair")
-    table = runs[["run", "epoch", "NLL", "exact"]]
-    base = alt.Chart(table, width=260, height=210)
-    lines = base.mark_line(point=True).encode(
-        alt.X("epoch:Q", title="epoch of 25 updates").axis(tickMinStep=1),
-        alt.Color("run:N", title=None, sort=None).legend(orient="top"),
-        alt.StrokeDash("run:N", sort=None, legend=None),
-    )
-    losses = lines.encode(alt.Y("NLL:Q", title="NLL (nats per symbol)"))
-    exact = lines.encode(
-        alt.Y("exact:Q", title="share copied exactly").axis(format="%")
-    )
-    guess = alt.Chart().encode(y=alt.datum(math.log(10)))
-    rule = guess.mark_rule(strokeDash=[4, 4])
-    label = guess.mark_text(text="uniform guess", align="right", dy=-7)
-    label = label.encode(x=alt.datum(int(table["epoch"].max())))
-    return (rule + label + losses | exact).properties(title=title)
 
 
 def schedules_chart(
