@@ -328,8 +328,8 @@ class Embeddings(nn.Module):
         try:
             return self.lut(ids) * math.sqrt(self.d_model)
         except IndexError:
-            n = self.lut.num_embeddings
-            raise IndexError(f"ids {ids.min()} to {ids.max()} in a table of {n} words")
+            table = f"a table of {self.lut.num_embeddings} words"
+            raise IndexError(f"ids {ids.min()} to {ids.max()} in {table}") from None
 
 
 def check_length(length: int, max_len: int) -> None:

@@ -646,7 +646,7 @@ def teacher_forcing() -> Figure:
     f.text(
         360,
         230,
-        "to predict “heiß”, the decoder reads <s> weil sie zu, and nothing to the right",
+        "to predict “heiß”, the decoder reads <s> weil sie zu, nothing to the right",
         14,
         color=LINE,
     )

@@ -1,7 +1,6 @@
 """The data of the charts: what is drawn is what was given, in the right place."""
 
 import io
-import math
 
 import altair
 import pandas as pd
