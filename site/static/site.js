@@ -75,7 +75,12 @@ async function draw(chart) {
   }
   const place = document.createElement("div");
   const chosen = controls(chart).map(state);
-  const embed = () => vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  const said = JSON.stringify(spec), dragged = said.includes("> pointermove");
+  const clicked = said.includes('"cursor":"pointer"');
+  spec.config.aria = false; // the label says it
+  // Thousands of cells that change at once are painted, and only the words are SVG.
+  const renderer = !dragged && /"stop":(\d+)/.exec(said)?.[1] > 2000 ? "hybrid" : "svg";
+  const embed = () => vegaEmbed(place, spec, { renderer, actions: false });
   const room = chart.clientWidth;
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
   if (fits) {
@@ -91,7 +96,7 @@ async function draw(chart) {
     shrink(spec, wide - room, Math.max(0.5, (room - 70) / (wide - 70)));
     ({ view } = await embed());
   }
-  place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
+  if (!clicked) place.querySelector("svg").setAttribute("aria-hidden", "true");
   controls(place).forEach((each, i) => {
     const name = each.closest(".vega-bind").querySelector(".vega-bind-name");
     if (each.type !== "radio") each.setAttribute("aria-label", name.textContent.trim());
@@ -108,7 +113,7 @@ async function draw(chart) {
   place.classList.add("drawn");
   // What a pointer drags, a finger does, too: the page doesn't scroll, and each mark that the
   // finger comes over hears of it.
-  if (JSON.stringify(spec).includes("> pointermove")) {
+  if (dragged) {
     const inside = ({ target }) => target.closest("[class*='_voronoi']");
     place.addEventListener("touchmove", event => inside(event) && event.preventDefault(), { passive: false });
     place.addEventListener("pointerdown", ({ target, pointerId }) =>
@@ -117,8 +122,54 @@ async function draw(chart) {
   // A tap shows what a pointer shows where it rests.
   place.addEventListener("click", ({ target, clientX, clientY }) => touch.matches &&
     target.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY })));
+  if (clicked) reach(place, view);
   chart.append(place);
+  tell(place, view);
   chart.view = view;
+}
+
+// Cells that one clicks: Tab leads to one, the arrow keys to its neighbors, Enter clicks.
+const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+function reach(place, view) {
+  for (const each of place.querySelectorAll("svg [role^=graphics]"))
+    for (const said of ["role", "aria-roledescription"]) each.removeAttribute(said);
+  const cells = [...place.querySelectorAll("path")].filter(each => each.__data__?.cursor === "pointer");
+  cells.forEach((each, i) => { each.setAttribute("role", "button"); each.tabIndex = i ? -1 : 0; });
+  const name = () => cells.forEach(each =>
+    each.setAttribute("aria-label", Object.values(each.__data__.tooltip).join(", ")));
+  name();
+  for (const kind of ["change", "click"]) place.addEventListener(kind, () => view.runAsync().then(name));
+  const spot = each => { const { x, y } = each.getBoundingClientRect(); return [x, y]; };
+  place.addEventListener("keydown", event => {
+    const { target, key } = event, step = STEPS[key];
+    if (!cells.includes(target) || !(step || key === "Enter" || key === " ")) return;
+    event.preventDefault();
+    if (!step) return target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    const [x, y] = spot(target), ahead = each => {
+      const [u, v] = spot(each).map((value, i) => value - [x, y][i]);
+      return Math.abs(u * step[1] + v * step[0]) < 1 && u * step[0] + v * step[1];
+    };
+    const [next] = cells.filter(each => ahead(each) > 1).sort((a, b) => ahead(a) - ahead(b));
+    if (!next) return;
+    target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
+// Those who don't see a chart hear which of its words and numbers a control has changed.
+function tell(place, view) {
+  const heard = Object.assign(document.createElement("output"), { className: "for-ears" });
+  const words = () => [...place.querySelectorAll("svg text")].map(each => each.textContent);
+  let before = words();
+  const listen = async () => {
+    await view.runAsync();
+    const now = words(), fresh = now.filter(each => !before.includes(each));
+    if (fresh.length) heard.textContent = [...new Set(fresh)].slice(0, 12).join(", ");
+    before = now;
+  };
+  for (const kind of ["change", "click"]) place.addEventListener(kind, listen);
+  place.append(heard);
 }
 
 const seen = new IntersectionObserver(entries => {
@@ -276,6 +327,13 @@ addEventListener("pointerdown", ({ target }) => {
   if (touch.matches && !card.contains(target) && !target.closest?.("a.term")) hide();
 });
 
+// Two columns beside the text are told apart by their names.
+const title = document.querySelector(".toc-title");
+if (title) {
+  title.id = "toc-title";
+  document.querySelector(".toc-drawer").setAttribute("aria-labelledby", title.id);
+}
+
 // Boxes that scroll can be reached with the keyboard.
 const reachable = () => {
   for (const box of document.querySelectorAll("pre, .table-wrapper, div.math"))
@@ -306,7 +364,7 @@ if (lecture) {
     n: () => root.classList.toggle("with-notes"), Escape: leave,
   };
   addEventListener("keydown", event => {
-    const moves = event.target.closest?.("input, select, textarea, [role=slider]"); // a figure's own keys
+    const moves = event.target.closest?.("input, select, textarea, [role=button]"); // a figure's own keys
     if (!root.classList.contains("presenting") || (moves && event.key !== "Escape")) return;
     if (event.key in keys) { keys[event.key](); event.preventDefault(); }
   });
