@@ -214,17 +214,40 @@ for (const figure of document.querySelectorAll(".drawing")) {
   figure.after(button);
 }
 
-// A field checks an answer that needs no PyTorch, by its digest.
+// A field checks an answer that needs no PyTorch, by digests of its parts, and says what the
+// exercise's own check says of the first that is wrong.
+const digest = async tokens => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(tokens.join(" ")));
+  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 16);
+};
+const tokens = text => text.match(/-?\d+(\.\d+)?/g) ?? text.replace(/\band\b/g, "").match(/[a-z]/g) ?? [];
+async function verdict(text, held) {
+  const all = tokens(text);
+  for (const each of [all, [...all].sort()]) {
+    const key = await digest(each);
+    if (key === held.digest) return held.right;
+    if (held.letters && key in held.letters) return held.says[held.letters[key]];
+  }
+  if (!held.parts) return held.wrong;
+  let parts = [...text.matchAll(/[([{]([^()[\]{}]*)[)\]}]|-?\d+(\.\d+)?/g)].map(([part]) => tokens(part));
+  if (parts.length !== held.parts.length) { // without brackets
+    let at = 0;
+    parts = held.parts.map(({ n }) => all.slice(at, at += n));
+    if (at !== all.length) return held.shape.replace("{}", all.length);
+  }
+  for (const [i, { n, digest: right, says, size }] of held.parts.entries()) {
+    if (await digest(parts[i]) === right) continue;
+    const said = (parts[i].length !== n && size) || says;
+    const own = n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
+    return said.includes("{}") ? said.replace("{}", own) : `${held.part.replace("{}", i + 1)} ${said}`;
+  }
+  return held.wrong;
+}
 for (const form of document.querySelectorAll("form.answer"))
   form.addEventListener("submit", async event => {
     event.preventDefault();
-    const text = form.querySelector("input").value.toLowerCase();
-    const numbers = text.match(/-?\d+(\.\d+)?/g) ?? [];
-    const plain = numbers.join(" ") + (text.match(/[a-z]+/g) ?? []).join("");
-    const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(plain));
-    const digest = [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0"));
-    const right = digest.join("") === form.dataset.digest;
-    form.querySelector("output").textContent = right ? form.dataset.right : form.dataset.wrong;
+    const text = form.querySelector("input").value.normalize("NFKD").toLowerCase();
+    form.querySelector("output").textContent = await verdict(text, JSON.parse(form.dataset.held));
   });
 
 // A pill says which section one is in, and leads to the one before and the next.
