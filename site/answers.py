@@ -4,10 +4,14 @@ An answer of numbers or letters needs no PyTorch in the browser: the page holds 
 and what the exercise's own check says of answers that are wrong in one place.
 """
 
+import ast
+import base64
+import contextlib
 import functools
 import hashlib
 import html
 import importlib.util
+import io
 import itertools
 import json
 import re
@@ -44,21 +48,25 @@ def checks(folder: Path) -> ModuleType:
     return module
 
 
-def answer_in(cells: list[NotebookNode]) -> object:
-    """Return the answer of a solution, if it is numbers or letters, or else None."""
-    cells = [each for each in cells if each.cell_type == "code"]
-    code = "\n".join(each.source for each in cells)
-    [given] = re.findall(r'(?m)^check\("[\d.]+", (.+)\)$', code)
-    named = re.findall(rf"(?m)^{re.escape(given)} = (.+)$", code)
-    outputs = [each for cell in cells for each in cell.outputs]
-    printed = "".join(each.get("text", "") for each in outputs).split("\n")
-    shown = printed[:1] if f"print({given})" in code else []
-    for text in (*named, given, *shown):
-        try:  # our own solution's text
-            return eval(text, {"__builtins__": {"list": list, "range": range}})
-        except Exception:  # it is no literal
-            continue
-    return None
+def answer_in(cells: list[NotebookNode]) -> tuple | list | str | None:
+    """Return the answer of a solution, if it is numbers or letters.
+
+    It is what the solution's own cell gives to its check, where that needs no PyTorch,
+    or what the cell has printed.
+    """
+    [cell] = [each for each in cells if "\ncheck(" in f"\n{each.source}"]
+    check = cell.source[cell.source.rindex("check(") :]
+    given: list = []
+    for code in (cell.source, check):
+        with contextlib.suppress(NameError), contextlib.redirect_stdout(io.StringIO()):
+            exec(code, {"check": lambda number, answer: given.append(answer)})
+        if given:
+            break
+    if not given and "print(answer)" in cell.source:
+        text = "".join(each.get("text", "") for each in cell.outputs)
+        given = [ast.literal_eval(text.partition("\n")[0])]
+    letters = re.sub(r"'[a-zġ]+'", "0", str(given).lower())
+    return given[0] if given and not re.search("[a-z<]", letters) else None
 
 
 def plain(value: object) -> list[str]:
@@ -95,7 +103,21 @@ def other_than(part: tuple | list) -> tuple[list, list]:
     """Return wrong lists as long as one, and of other lengths."""
     kind, odd = type(part), "x" if isinstance(part[0], str) else 987
     wrong = [kind([odd] * len(part)), kind([*part[:-1], odd])]
+    if any(isinstance(each, float) for each in part):  # with the same sum
+        wrong = [kind([part[0] + d, *part[1:-1], part[-1] - d]) for d in (1, 2)]
     return wrong, [kind(part[:-1]), kind([*part, odd])]
+
+
+def around(number: str, answer: tuple | list, place: int, judge: ModuleType) -> dict:
+    """Return the decimals of a part, hidden from the eye, and how far is near."""
+    part = answer[place]
+    for near in (0.02, 0.005, 0.001):
+        moved = [type(part)([part[0] + d, *part[1:]]) for d in (near, -near)]
+        if not any(judge.complaint(number, with_part(answer, place, each))
+                   for each in moved):  # fmt: skip
+            break
+    hidden = base64.b64encode(json.dumps(part).encode()).decode()
+    return {"hidden": hidden, "near": near}
 
 
 def hints(number: str, answer: tuple | list | str, judge: ModuleType) -> dict:
@@ -128,6 +150,8 @@ def hints(number: str, answer: tuple | list | str, judge: ModuleType) -> dict:
         ]  # fmt: skip
         says, size = (said_of_all(each, others) if each else "" for each in said)
         parts.append({"n": len(own), "digest": digest(own), "says": says, "size": size})
+        if not few and any(isinstance(each, float) for each in part):
+            parts[-1] |= around(number, answer, place, judge)
     return {
         "parts": parts,
         "shape": judge.complaint(number, (987,) * 99).replace("99", "{}"),

@@ -110,11 +110,9 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
         title = title.get("text", "") if isinstance(title, dict) else title
         said = spec.get("description") or (title if isinstance(title, str) else "")
         alt = html.escape(said or "Chart", quote=True)
-        # A dark picture is fetched only where the dark theme shows it.
-        lazy = ' loading="lazy"' if theme == "dark" else ""
         pictures.append(
             f'<img class="only-{theme}" src="{up}{name}" alt="{alt}" '
-            f'width="{width}" height="{height}"{lazy}>'
+            f'width="{width}" height="{height}" loading="lazy">'
         )
     held = json.dumps(
         {"spec": spec, "dark": {**config, **dark}, "swap": style.GRAYS},
