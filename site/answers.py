@@ -111,7 +111,7 @@ def other_than(part: tuple | list) -> tuple[list, list]:
 def around(number: str, answer: tuple | list, place: int, judge: ModuleType) -> dict:
     """Return the decimals of a part, hidden from the eye, and how far is near."""
     part = answer[place]
-    for near in (0.02, 0.005, 0.001):
+    for near in (0.029, 0.0055, 0.0019):
         moved = [type(part)([part[0] + d, *part[1:]]) for d in (near, -near)]
         if not any(judge.complaint(number, with_part(answer, place, each))
                    for each in moved):  # fmt: skip
