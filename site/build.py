@@ -11,7 +11,6 @@ research and education only, the front page has stored examples.
 """
 
 import argparse
-import ast
 import base64
 import datetime
 import hashlib
@@ -25,9 +24,11 @@ import sys
 import zipfile
 from pathlib import Path
 
+import answers
 import drawings
 import live
 import nbformat
+import style
 import vl_convert
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
@@ -42,14 +43,6 @@ WORDS = {
     "en": ("Solution", "{} minutes to read, {} for the exercises, {} to run"),
     "zh": ("答案", "阅读 {} 分钟，练习 {} 分钟，运行 {} 分钟"),
 }
-FIELD = {  # label, button, right, not right
-    "en": ("Your answer", "Check", "Right.", "Not yet."),
-    "zh": ("你的答案", "检查", "正确。", "还不对。"),
-}
-NOTEBOOK = {
-    "en": "To answer it, run this chapter as a notebook (`make lab`).",
-    "zh": "要作答，请以 notebook 的形式运行这一章（`make lab IN=zh`）。",
-}
 THEME = {  # what furo says in English on every page
     "Back to top": "回到顶部", "Chart": "图表", "Home": "首页", "Next": "下一页",
     "On this page": "本页目录", "Previous": "上一页", "Skip to content": "跳到正文",
@@ -61,25 +54,6 @@ THEME = {  # what furo says in English on every page
 CAPTIONS = {"en": ("Chapters", "Appendices", "More"), "zh": ("各章", "附录", "其他")}
 
 # --- charts ----------------------------------------------------------------------
-
-INK, GRID, PAPER = "#d0d2d4", "#3c3f42", "#131416"  # PAPER is furo's own
-LABELS = {"labelColor": INK, "titleColor": INK}
-DARK = {
-    "background": PAPER,
-    "title": {"color": INK, "subtitleColor": INK},
-    "axis": {**LABELS, "gridColor": GRID, "domainColor": "#888", "tickColor": "#888"},
-    "legend": LABELS,
-    "header": LABELS,
-    "text": {"color": INK},
-    "rule": {"color": INK},
-    "view": {"stroke": GRID},
-}
-SWAP = {  # grays of lines and dots
-    "#444444": "#c4c6c8",
-    "#555555": "#b4b6b8",
-    "#d0d0d0": "#4a4d50",
-    "#efefef": "#2a2d30",
-}
 
 
 def ink_on_cells(spec: object) -> None:
@@ -111,9 +85,6 @@ def picture(spec: str) -> bytes:
     return kept.read_bytes()
 
 
-SANS = "'Source Sans 3', Helvetica, Arial, sans-serif"  # as in site.css
-
-
 def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
     """Return the HTML of a chart: a picture for each theme, and the specification.
 
@@ -121,11 +92,11 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
     """
     ink_on_cells(spec)
     config = spec["config"]
-    config["font"] = SANS
+    config["font"] = style.SANS
     dark = {k: {**config.get(k, {}), **v} if isinstance(v, dict) else v
-            for k, v in DARK.items()}  # fmt: skip
+            for k, v in style.CHARTS.items()}  # fmt: skip
     text = json.dumps({**spec, "config": {**config, **dark}}, ensure_ascii=False)
-    for old, new in SWAP.items():
+    for old, new in style.GRAYS.items():
         text = text.replace(old, new)
     pictures = []
     for theme, data in (
@@ -139,14 +110,13 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
         title = title.get("text", "") if isinstance(title, dict) else title
         said = spec.get("description") or (title if isinstance(title, str) else "")
         alt = html.escape(said or "Chart", quote=True)
-        # A dark picture is fetched only where the dark theme shows it.
-        lazy = ' loading="lazy"' if theme == "dark" else ""
         pictures.append(
             f'<img class="only-{theme}" src="{up}{name}" alt="{alt}" '
-            f'width="{width}" height="{height}"{lazy}>'
+            f'width="{width}" height="{height}" loading="lazy">'
         )
     held = json.dumps(
-        {"spec": spec, "dark": {**config, **dark}, "swap": SWAP}, ensure_ascii=False
+        {"spec": spec, "dark": {**config, **dark}, "swap": style.GRAYS},
+        ensure_ascii=False,
     ).replace("<", "\\u003c")
     return (
         f'<div class="chart" tabindex="0" role="group" aria-label="{alt}">'
@@ -175,40 +145,6 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
     return found
 
 
-def short_answer(code: str) -> str:
-    """Return the digest of an answer that needs no PyTorch, or "".
-
-    Of a literal, numbers and letters count, and nothing between them; site.js does
-    the same with what a reader writes.
-    """
-    given = re.search(r'(?m)^check\("[\d.]+", (.+)\)$', code)
-    if not given:
-        return ""
-    named = re.search(rf"(?m)^{re.escape(given[1])} = (.+)$", code)
-    try:
-        text = repr(ast.literal_eval((named or given)[1]))
-    except (TypeError, ValueError, SyntaxError):  # no literal
-        return ""
-    if not text.isascii():  # nobody types such letters
-        return ""
-    plain = " ".join(re.findall(r"-?\d+(?:\.\d+)?", text))
-    plain += "".join(re.findall("[a-z]+", text.lower()))
-    return hashlib.sha256(plain.encode()).hexdigest()
-
-
-def field(number: str, digest: str, language: str) -> str:
-    """Return the HTML of a field that checks an answer, or says where to answer."""
-    if not digest:
-        return f'<small class="takes">\n\n{NOTEBOOK[language]}\n\n</small>'
-    label, button, right, wrong = FIELD[language]
-    return (
-        f'<form class="answer" data-digest="{digest}" data-right="{right}" '
-        f'data-wrong="{wrong}"><label>{label} <input name="{number}" '
-        f'autocomplete="off" spellcheck="false"></label> <button>{button}</button> '
-        f"<output></output></form>"
-    )
-
-
 def without_solutions(text: str) -> str:
     """Return Markdown in which links to solutions are plain words."""
     return re.sub(r"\[([^]]+)\]\((?:en:)?[^()\s]*\bsolutions/[^()\s]*\)", r"\1", text)
@@ -234,12 +170,13 @@ def stage(
         takes = takes_of(source.with_suffix(".md"), language)
         above = takes and f'<p class="takes">{takes}</p>\n\n'
         first.source = f"{title}\n\n{above}\n{rest}"
-    answers = solutions(solutions_of(source))
+    solved, section = solutions(solutions_of(source)), ""
     up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
+            section = (re.findall(r"(?m)^## (.+)$", cell.source) or [section])[-1]
             cell.source = redirected(cell.source, source, target, language)
             cell.source = LIVE.sub(
                 lambda found: live.figure(
@@ -259,9 +196,9 @@ def stage(
         exercise = "exercise" in cell.metadata.get("tags", [])
         if not exercise or not number:
             continue
-        answer = answers[number[1]]
-        code = "\n".join(each.source for each in answer if each.cell_type == "code")
-        cells.append(new_markdown_cell(field(number[1], short_answer(code), language)))
+        answer = solved[number[1]]
+        field = answers.field(number[1], answer, source, section, language)
+        cells.append(new_markdown_cell(field))
         if with_solutions:
             summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
             opening = f'<details class="solution">{summary}'
@@ -510,6 +447,24 @@ def pack(site: Path, archive: Path) -> None:
                             zipfile.ZIP_DEFLATED)  # fmt: skip
 
 
+def join_styles(site: Path) -> None:
+    """Put the style sheets into one: a page waits for one file, not for seven."""
+    link = re.compile(
+        r'\s*<link rel="stylesheet"[^>]* href="([./]*_static/)([^"?]+)[^>]*>'
+    )
+    pages = {page: page.read_text(encoding="utf-8") for page in site.glob("**/*.html")}
+    [names] = {tuple(m[2] for m in link.finditer(text)) for text in pages.values()}
+    sheets = [(site / "_static" / name).read_text(encoding="utf-8") for name in names]
+    whole = "\n".join(sheets)
+    (site / "_static" / "pages.css").write_text(whole, encoding="utf-8")
+    version = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    for page, text in pages.items():
+        static = link.search(text)[1]
+        one = f'<link rel="stylesheet" href="{static}pages.css?v={version}">'
+        text = link.sub("", text).replace("<title>", f"{one}<title>", 1)
+        page.write_text(text, encoding="utf-8")
+
+
 def translate_theme(site: Path) -> None:
     """Put the words of the theme on Chinese pages into Chinese."""
     words = "|".join(map(re.escape, THEME))
@@ -555,6 +510,7 @@ def main() -> int:
             return status
         if language == "zh":
             translate_theme(out)
+        join_styles(out)
     if url:
         pages = sorted(p.relative_to(site).as_posix() for p in site.glob("**/*.html"))
         places = "".join(f"<url><loc>{url}{page}</loc></url>" for page in pages)

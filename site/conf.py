@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import style
+
 SITE = Path(__file__).parent
 EDITION = os.environ["SITE_LANGUAGE"]  # set by site/build.py, as is SITE_URL
 language = {"en": "en", "zh": "zh_CN"}[EDITION]
@@ -50,18 +52,11 @@ html_show_copyright = False
 html_use_index = False
 html_search_language = "en"  # of Sphinx's index, which sections.py replaces
 html_last_updated_fmt = None
+light, dark = style.page(EDITION)
 html_theme_options = {
     "top_of_page_buttons": ["view"],  # templates/components makes it the other language
-    "light_css_variables": {
-        "color-brand-primary": "#005a8f",
-        "color-brand-content": "#005a8f",
-        "color-brand-visited": "#6a3d9a",
-    },
-    "dark_css_variables": {
-        "color-brand-primary": "#79c0ee",
-        "color-brand-content": "#79c0ee",
-        "color-brand-visited": "#c9a6ee",
-    },
+    "light_css_variables": light,
+    "dark_css_variables": dark,
 }
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"

@@ -4,32 +4,22 @@ import re
 from pathlib import Path
 
 import vl_convert
+from style import FIGURES
 
 ROOT = Path(__file__).resolve().parent.parent
-DARK = {  # what the colors of images/ become on a dark page
-    "#ffffff": "#131416", "#1a1a1a": "#e8e8e8", "#4d4d4d": "#b4b8bc",
-    "#f7f7f7": "#1b1d20", "#f4f4f4": "#1e2023", "#efefef": "#24272a",
-    "#e9e9e9": "#34383c", "#e3e3e3": "#3a3e42", "#d0d0d0": "#3a3e42",
-    "#d3d9de": "#4a5056", "#cdebe0": "#15503f", "#cfe6f5": "#164a6b",
-    "#cce3f0": "#164a6b", "#bfdcec": "#1b5378", "#e6f1f7": "#18344a",
-    "#a6cde4": "#1f6390", "#99c7e0": "#1f6390", "#fbe3c0": "#5f4510",
-    "#f6d9e6": "#65294a", "#e6dcf4": "#423262", "#0072b2": "#2f9be0",
-    "#4c9cc9": "#2f86bd", "#66aad1": "#2a77a8", "#56b4e9": "#1f78ab",
-    "#e69f00": "#9c6a00", "#009e73": "#007a58",
-}  # fmt: skip
 COLOR = re.compile(r'(fill|stroke)="(#[0-9a-f]{6})"')
 
 
 def darkened(svg: str) -> str:
     """Return a figure in the colors of a dark page."""
-    return COLOR.sub(lambda m: f'{m[1]}="{DARK.get(m[2], m[2])}"', svg)
+    return COLOR.sub(lambda m: f'{m[1]}="{FIGURES.get(m[2], m[2])}"', svg)
 
 
 def style() -> str:
     """Return the style sheet that shows figures in dark colors on a dark page."""
     rules = [
         f'.drawing svg [{part}="{old}"] {{ {part}: {new}; }}'
-        for old, new in DARK.items()
+        for old, new in FIGURES.items()
         for part in ("fill", "stroke")
     ]
     chosen = "".join(f'body[data-theme="dark"] {rule}\n' for rule in rules)

@@ -33,6 +33,7 @@ def terms(app, docname: str, source: list[str]) -> None:
     if docname != GLOSSARY:
         return
     app.env.site_terms = {}
+    app.env.site_homes = []  # for the search: names, meaning, section
 
     def anchor(match: re.Match) -> str:
         term, rest = match[1], match[2]
@@ -43,6 +44,8 @@ def terms(app, docname: str, source: list[str]) -> None:
         meaning = re.sub(r"\[[^\]]*\]\([^)]*\)", "", rest.partition(" · ")[2])
         meaning = re.sub(r"[`*]", "", " ".join(meaning.split()))
         app.env.site_terms[name] = (spot, meaning, home[1] if home else "")
+        if home and (address := home[1].replace(".ipynb#", ".html#")):
+            app.env.site_homes.append([term, meaning, f"notebooks/{address}"])
         return f"- []{{#{spot}}}**{term}** {rest}"
 
     source[0] = re.sub(r"(?ms)^- \*\*(.+?)\*\* (.*?)(?=^- |\Z|\n\n)", anchor, source[0])
@@ -127,6 +130,9 @@ def describe(app, pagename, templatename, context, doctree) -> None:
                 'class="caption" role="heading"',
                 'class="caption" role="heading" aria-level="2"',
             )
+            # The corner of a table heads nothing.
+            empty = r"<th\b[^>]*>(?:<p></p>)?</th>"
+            context[part] = re.sub(empty, "<td></td>", context[part])
     if doctree is not None:
         first = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         context["description"] = " ".join(first.split())[:200]

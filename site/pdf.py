@@ -23,6 +23,8 @@ PAGE = {
     "outline": True,  # the reader's list of sections
     "tagged": True,  # for screen readers
 }
+PICTURES = """() => Promise.all([...document.querySelectorAll(".chart > .only-light")]
+    .map(each => { each.loading = "eager"; return each.decode(); }))"""
 
 
 def chromium() -> str:
@@ -47,6 +49,7 @@ def main(names: list[str]) -> None:
         page = browser.new_page(color_scheme="light", offline=True)
         for source in tqdm(pages, unit="chapter"):
             page.goto(source.as_uri())
+            page.evaluate(PICTURES)
             folder = source.parent.relative_to(BUILD / "site").parent
             target = BUILD / "pdf" / folder / f"{source.stem}.pdf"
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -59,11 +59,13 @@ def remember(app, pagename, templatename, context, doctree) -> None:
 
 
 def store(app, exception: Exception | None) -> None:
-    """Write the sections, as a program."""
+    """Write the sections, and those that the glossary names, as a program."""
     if not exception:
-        text = json.dumps(sorted(app.sections), ensure_ascii=False)
+        found = {"SECTIONS": sorted(app.sections), "HOMES": app.env.site_homes}
         path = Path(app.outdir) / "_static" / "sections.js"
-        path.write_text(f"const SECTIONS = {text};\n", encoding="utf-8")
+        text = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n"
+                for name, value in found.items()]  # fmt: skip
+        path.write_text("".join(text), encoding="utf-8")
 
 
 def setup(app) -> dict:

@@ -152,7 +152,8 @@
 
   // --- drawing ---
   const pen = document.createElement("canvas").getContext("2d");
-  const SIZE = 15, wide = word => (pen.font = `${SIZE}px "Source Sans 3", Helvetica, Arial, sans-serif`, pen.measureText(word).width);
+  const SANS = getComputedStyle(document.body).getPropertyValue("--sans");
+  const SIZE = 15, wide = word => (pen.font = `${SIZE}px ${SANS}`, pen.measureText(word).width);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   // The words of a sentence in a row or a column, each subword with its place.

@@ -6,12 +6,24 @@ const COMMON = new Set("a an and are as at be by can do does for from how i in i
 const terms = question => [...new Set(simple(question).match(/[a-z0-9_]+|[^\s\p{P}\p{S}a-z0-9_]+/gu) ?? [])];
 const pattern = term => {
   const escaped = term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  return new RegExp(/^[a-z0-9_]+$/.test(term) ? `(?<![a-z0-9])${escaped.replace(/(?<=.{3})(s|ing|ed|e)$/, "")}` : escaped, "g");
+  const stem = escaped.replace(/ies$/, "y").replace(/(?<=.{3})((?<=[sxz]|[cs]h)es|s|ing|ed|e)$/, "").replace(/(?<=.{3})(y|i)$/, "[yi]");
+  return new RegExp(/^[a-z0-9_]+$/.test(term) ? `(?<![a-z0-9])${stem}` : escaped, "g");
 };
 const count = (text, term) => (text.match(pattern(term)) ?? []).length;
 
-function found(question) {
-  const asked = terms(question);
+// A word that no section has is read as one that differs in a letter, the most frequent.
+const ALL = simple(SECTIONS.map(([, title, , text]) => `${title} ${text}`).join(" "));
+function meant(term) {
+  if (term.length < 4 || !/^[a-z]+$/.test(term) || pattern(term).test(ALL)) return term;
+  const spots = [...term].map((_, i) => [term.slice(0, i), term.slice(i)]);
+  const near = spots.flatMap(([a, b]) => [`${a}[a-z]?${b.slice(1)}`, `${a}[a-z]${b}`, `${a}${b.replace(/^(.)(.)/, "$2$1")}`]);
+  const times = {};
+  for (const [word] of ALL.matchAll(new RegExp(`(?<![a-z])(?:${near.join("|")}|${term}[a-z])(?![a-z])`, "g")))
+    times[word] = (times[word] ?? 0) + 1;
+  return Object.keys(times).sort((a, b) => times[b] - times[a])[0] ?? term;
+}
+
+function found(asked) {
   const pages = SECTIONS.map(([url, title, page, text]) => ({
     url, title, page, text, in_title: simple(title), in_page: simple(page), in_text: simple(text),
   }));
@@ -21,6 +33,13 @@ function found(question) {
     return COMMON.has(term) ? 0.1 * rare : rare;
   });
   const total = weight.reduce((a, b) => a + b, 0);
+  const home = {}; // how well the glossary's term for a section answers
+  for (const [name, meaning, url] of HOMES) {
+    const [named, said] = [name, meaning].map(text => asked.every(one => count(simple(text), one)));
+    const own = terms(name.replace(/（.*/, ""));
+    const share = own.filter(term => asked.some(one => count(term, one))).length / own.length;
+    home[url] = Math.max(home[url] ?? 0, named ? 3 + 6 * share : said ? 2 : 0);
+  }
   for (const each of pages) {
     let score = 0, covered = 0;
     // A title that says nothing else is worth more.
@@ -33,8 +52,9 @@ function found(question) {
       score += weight[i] * (6 * Math.min(titles, 1) * each.told + Math.min(count(each.in_page, term), 1)
         + texts / (texts + 2 + each.in_text.length / 1500));
     });
+    score += total * (home[each.url] ?? 0);
     const kind = /\/0\d_/.test(each.url) ? 1 : /\/9\d_/.test(each.url) ? 0.7 : 0.8;
-    each.score = score * kind * (covered / total) ** 2;
+    each.score = score * kind * (home[each.url] ? 1 : (covered / total) ** 2);
   }
   return pages.filter(each => each.score > 0).sort((a, b) => b.score - a.score).slice(0, 30);
 }
@@ -44,11 +64,11 @@ function excerpt(text, asked) {
   const low = text.toLowerCase();
   const rare = asked.filter(term => !COMMON.has(term));
   const places = rare.map(term => low.search(pattern(term))).filter(at => at >= 0);
-  const from = Math.max(0, Math.min(...places, text.length) - 60);
+  const from = places.length ? Math.max(0, Math.min(...places) - 60) : 0;
   const start = from && text.indexOf(" ", from) + 1;
   const shown = document.createElement("p");
-  let part = (start ? "… " : "") + text.slice(start, start + 220) + (start + 220 < text.length ? " …" : "");
-  if (!places.length) part = text.slice(0, 220);
+  const words = text.slice(start, start + 220).replace(start + 220 < text.length ? /\s+\S{0,24}$/ : "", "");
+  const part = (start ? "… " : "") + words + (start + words.length < text.length ? " …" : "");
   const all = rare.map(term => pattern(term).source).join("|");
   for (const piece of all ? part.split(new RegExp(`((?:${all})[a-z]*)`, "i")) : [part]) {
     const hit = all && new RegExp(`^(?:${all})`, "i").test(piece);
@@ -61,7 +81,9 @@ const place = document.getElementById("search-results");
 const question = new URLSearchParams(location.search).get("q") ?? "";
 for (const input of document.querySelectorAll("input[name=q]")) input.value = question;
 if (question.trim()) {
-  const asked = terms(question), results = found(question);
+  const written = terms(question), asked = written.map(meant), results = found(asked);
+  if (String(asked) !== String(written))
+    place.append(Object.assign(document.createElement("p"), { textContent: `→ ${asked.join(" ")}` }));
   const list = document.createElement("ul");
   list.className = "search";
   for (const { url, title, page, text } of results) {

@@ -75,7 +75,12 @@ async function draw(chart) {
   }
   const place = document.createElement("div");
   const chosen = controls(chart).map(state);
-  const embed = () => vegaEmbed(place, spec, { renderer: "svg", actions: false });
+  const said = JSON.stringify(spec), dragged = said.includes("> pointermove");
+  const clicked = said.includes('"cursor":"pointer"');
+  spec.config.aria = false; // the label says it
+  // Thousands of cells that change at once are painted, and only the words are SVG.
+  const renderer = !dragged && /"stop":(\d+)/.exec(said)?.[1] > 2000 ? "hybrid" : "svg";
+  const embed = () => vegaEmbed(place, spec, { renderer, actions: false });
   const room = chart.clientWidth;
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
   if (fits) {
@@ -91,7 +96,7 @@ async function draw(chart) {
     shrink(spec, wide - room, Math.max(0.5, (room - 70) / (wide - 70)));
     ({ view } = await embed());
   }
-  place.querySelector("svg").setAttribute("aria-hidden", "true"); // the label says it
+  if (!clicked) place.querySelector("svg").setAttribute("aria-hidden", "true");
   controls(place).forEach((each, i) => {
     const name = each.closest(".vega-bind").querySelector(".vega-bind-name");
     if (each.type !== "radio") each.setAttribute("aria-label", name.textContent.trim());
@@ -108,7 +113,7 @@ async function draw(chart) {
   place.classList.add("drawn");
   // What a pointer drags, a finger does, too: the page doesn't scroll, and each mark that the
   // finger comes over hears of it.
-  if (JSON.stringify(spec).includes("> pointermove")) {
+  if (dragged) {
     const inside = ({ target }) => target.closest("[class*='_voronoi']");
     place.addEventListener("touchmove", event => inside(event) && event.preventDefault(), { passive: false });
     place.addEventListener("pointerdown", ({ target, pointerId }) =>
@@ -117,8 +122,54 @@ async function draw(chart) {
   // A tap shows what a pointer shows where it rests.
   place.addEventListener("click", ({ target, clientX, clientY }) => touch.matches &&
     target.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY })));
+  if (clicked) reach(place, view);
   chart.append(place);
+  tell(place, view);
   chart.view = view;
+}
+
+// Cells that one clicks: Tab leads to one, the arrow keys to its neighbors, Enter clicks.
+const STEPS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+function reach(place, view) {
+  for (const each of place.querySelectorAll("svg [role^=graphics]"))
+    for (const said of ["role", "aria-roledescription"]) each.removeAttribute(said);
+  const cells = [...place.querySelectorAll("path")].filter(each => each.__data__?.cursor === "pointer");
+  cells.forEach((each, i) => { each.setAttribute("role", "button"); each.tabIndex = i ? -1 : 0; });
+  const name = () => cells.forEach(each =>
+    each.setAttribute("aria-label", Object.values(each.__data__.tooltip).join(", ")));
+  name();
+  for (const kind of ["change", "click"]) place.addEventListener(kind, () => view.runAsync().then(name));
+  const spot = each => { const { x, y } = each.getBoundingClientRect(); return [x, y]; };
+  place.addEventListener("keydown", event => {
+    const { target, key } = event, step = STEPS[key];
+    if (!cells.includes(target) || !(step || key === "Enter" || key === " ")) return;
+    event.preventDefault();
+    if (!step) return target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    const [x, y] = spot(target), ahead = each => {
+      const [u, v] = spot(each).map((value, i) => value - [x, y][i]);
+      return Math.abs(u * step[1] + v * step[0]) < 1 && u * step[0] + v * step[1];
+    };
+    const [next] = cells.filter(each => ahead(each) > 1).sort((a, b) => ahead(a) - ahead(b));
+    if (!next) return;
+    target.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  });
+}
+
+// Those who don't see a chart hear which of its words and numbers a control has changed.
+function tell(place, view) {
+  const heard = Object.assign(document.createElement("output"), { className: "for-ears" });
+  const words = () => [...place.querySelectorAll("svg text")].map(each => each.textContent);
+  let before = words();
+  const listen = async () => {
+    await view.runAsync();
+    const now = words(), fresh = now.filter(each => !before.includes(each));
+    if (fresh.length) heard.textContent = [...new Set(fresh)].slice(0, 12).join(", ");
+    before = now;
+  };
+  for (const kind of ["change", "click"]) place.addEventListener(kind, listen);
+  place.append(heard);
 }
 
 const seen = new IntersectionObserver(entries => {
@@ -135,6 +186,10 @@ const redraw = () =>
 new MutationObserver(redraw).observe(document.body, { attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 narrow.addEventListener("change", redraw);
+
+// Pictures come after the words; then they are there to be printed.
+addEventListener("load", () =>
+  document.querySelectorAll(".chart > .only-light").forEach(each => { each.loading = "eager"; }));
 
 // Live figures come last: the page doesn't wait for them.
 const live = document.querySelector(".live");
@@ -163,17 +218,43 @@ for (const figure of document.querySelectorAll(".drawing")) {
   figure.after(button);
 }
 
-// A field checks an answer that needs no PyTorch, by its digest.
+// A field checks an answer that needs no PyTorch, by digests of its parts, and says what the
+// exercise's own check says of the first that is wrong.
+const digest = async tokens => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(tokens.join(" ")));
+  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 16);
+};
+const NUMBER = /-?\d*\.?\d+/g;
+const tokens = text => text.match(NUMBER) ?? text.replace(/\band\b/g, "").match(/[a-z]/g) ?? [];
+async function verdict(text, held) {
+  const all = tokens(text);
+  for (const each of [all, [...all].sort()]) {
+    const key = await digest(each);
+    if (key === held.digest) return held.right;
+    if (held.letters && key in held.letters) return held.says[held.letters[key]];
+  }
+  if (!held.parts) return held.wrong;
+  let parts = [...text.matchAll(/[([{]([^()[\]{}]*)[)\]}]|-?\d*\.?\d+/g)].map(([part]) => tokens(part));
+  if (parts.length !== held.parts.length) { // without brackets
+    let at = 0;
+    parts = held.parts.map(({ n }) => all.slice(at, at += n));
+    if (at !== all.length) return held.shape.replace("{}", all.length);
+  }
+  for (const [i, { n, digest: right, says, size, hidden, near }] of held.parts.entries()) {
+    const exact = hidden && JSON.parse(atob(hidden)); // decimals may be rounded
+    if (exact?.length === parts[i].length && exact.every((x, k) => Math.abs(x - parts[i][k]) <= near)) continue;
+    if (await digest(parts[i]) === right) continue;
+    const said = (parts[i].length !== n && size) || says;
+    const own = n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
+    return said.includes("{}") ? said.replace("{}", own) : `${held.part.replace("{}", i + 1)} ${said}`;
+  }
+  return held.right;
+}
 for (const form of document.querySelectorAll("form.answer"))
   form.addEventListener("submit", async event => {
     event.preventDefault();
-    const text = form.querySelector("input").value.toLowerCase();
-    const numbers = text.match(/-?\d+(\.\d+)?/g) ?? [];
-    const plain = numbers.join(" ") + (text.match(/[a-z]+/g) ?? []).join("");
-    const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(plain));
-    const digest = [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0"));
-    const right = digest.join("") === form.dataset.digest;
-    form.querySelector("output").textContent = right ? form.dataset.right : form.dataset.wrong;
+    const text = form.querySelector("input").value.normalize("NFKD").toLowerCase();
+    form.querySelector("output").textContent = await verdict(text, JSON.parse(form.dataset.held));
   });
 
 // A pill says which section one is in, and leads to the one before and the next.
@@ -276,6 +357,13 @@ addEventListener("pointerdown", ({ target }) => {
   if (touch.matches && !card.contains(target) && !target.closest?.("a.term")) hide();
 });
 
+// Two columns beside the text are told apart by their names.
+const title = document.querySelector(".toc-title");
+if (title) {
+  title.id = "toc-title";
+  document.querySelector(".toc-drawer").setAttribute("aria-labelledby", title.id);
+}
+
 // Boxes that scroll can be reached with the keyboard.
 const reachable = () => {
   for (const box of document.querySelectorAll("pre, .table-wrapper, div.math"))
@@ -306,7 +394,7 @@ if (lecture) {
     n: () => root.classList.toggle("with-notes"), Escape: leave,
   };
   addEventListener("keydown", event => {
-    const moves = event.target.closest?.("input, select, textarea, [role=slider]"); // a figure's own keys
+    const moves = event.target.closest?.("input, select, textarea, [role=button]"); // a figure's own keys
     if (!root.classList.contains("presenting") || (moves && event.key !== "Escape")) return;
     if (event.key in keys) { keys[event.key](); event.preventDefault(); }
   });
