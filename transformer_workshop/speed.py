@@ -105,7 +105,7 @@ def choose_precision(name: str, device: torch.device) -> str:
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         ask = getattr(torch.cpu, "get_capabilities", dict)  # PyTorch 2.6 can't tell
-        chip = ask() if device.type == "cpu" else {}
+        chip: dict[str, Any] = ask() if device.type == "cpu" else {}
         fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
     return "bfloat16" if fast else "float32"
 
