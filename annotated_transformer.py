@@ -554,7 +554,10 @@ class TrainState:
 
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """Train with gradients or evaluate without; restore the mode afterward."""
+    """Train with gradients or evaluate without; restore the mode afterward.
+
+    Threads that share a model share its mode: call ``model.eval()`` before they start.
+    """
     before = model.training
     model.train(training)
     try:

@@ -90,12 +90,13 @@ def log_probabilities(
     return log_probs
 
 
-def wilson(successes: int, trials: int, z: float = 1.96) -> list[float]:
-    """Return the 95 % Wilson interval of a proportion, in percent."""
+def wilson(successes: int, trials: int, digits: int = 1) -> list[float]:
+    """Return the 95 % Wilson interval of a proportion, in percent, rounded."""
+    z = 1.96
     p, spread = successes / trials, z * z / trials
     middle = (p + spread / 2) / (1 + spread)
     half = z * math.sqrt(p * (1 - p) / trials + spread / trials / 4) / (1 + spread)
-    return [round(100 * x, 1) for x in (middle - half, middle + half)]
+    return [round(100 * x, digits) for x in (middle - half, middle + half)]
 
 
 def share(answers: Sequence[bool]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ import zipfile
 from pathlib import Path
 
 import answers
+import api
 import drawings
 import live
 import nbformat
@@ -348,6 +349,7 @@ def gather(
         text = text if with_solutions else without_solutions(text)
         target.write_text(text, encoding="utf-8")
     if language == "en":
+        (source / "api.md").write_text(api.page(), encoding="utf-8")
         (source / "self-test.md").write_text(self_test(), encoding="utf-8")
         for path in sorted((ROOT / "teaching" / "lectures").glob("*.md")):
             target = source / path.relative_to(ROOT)

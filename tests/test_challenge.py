@@ -133,7 +133,7 @@ def test_readme_shows_the_stored_results(name):
     model = read_json(FOLDER / "results/challenge.json")["models"][name]
 
     def cell(counts):
-        low, high = counts["interval"]
+        low, high = challenge.wilson(counts["count"], counts["of"], digits=9)
         return f"{counts['count']} ({low:.0f}–{high:.0f} %)"
 
     for kind, counts in model["kinds"].items():

@@ -1,5 +1,6 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
+import ast
 import dataclasses
 import hashlib
 import io
@@ -19,7 +20,7 @@ from small_runs import SIX as PAIRS
 from small_runs import refused, write_text
 
 import annotated_transformer as at
-from transformer_workshop import commands, data_sets
+from transformer_workshop import commands, data_sets, terminal
 from transformer_workshop.commands import encode_line, read_available_lines
 from transformer_workshop.corpora import load_pairs, load_text, prepare_text
 from transformer_workshop.data_sets import data_file
@@ -216,6 +217,20 @@ def test_settings_that_cannot_be(tmp_path, capfd, changes, words):
     assert main(["train", *small_run(tmp_path, *changes)]) == 2
     error = capfd.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ") and all(word in error for word in words), error
+
+
+def test_messages_name_settings_which_the_terminal_turns_into_flags():
+    """A Python caller has no flags, apart from those of a command that is named."""
+    said = "Choose another `run_dir`, start over with `restart`, or run `calibrate`."
+    flags = "Choose another --run-dir, start over with --restart, or run `calibrate`."
+    assert commands.as_flags(said) == flags
+    library = {*Path(commands.__file__).parent.glob("*.py")}
+    library -= {Path(commands.__file__), Path(terminal.__file__)}
+    for file in library:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = re.sub("`+[^`]*`+", "", node.value)
+                assert not re.search(r"\s--[a-z]", text), f"{file}: {text}"
 
 
 def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
@@ -634,7 +649,7 @@ def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):
 def test_a_warmup_that_never_ends_is_said(tmp_path, capfd):
     train(*small_run(tmp_path, "--epochs", "1", "--warmup", "99"))
     err = capfd.readouterr().err
-    assert "warmup=99 is longer than the run" in err and "lower --warmup" in err
+    assert "warmup=99 is longer than the run" in err and "lower warmup" in err
     assert re.search(r"On validation: perplexity \d+\.\d\d ", err)
 
 

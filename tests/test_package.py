@@ -1,5 +1,6 @@
 """What pip installs: textbook, workshop, captions model, and a command that works."""
 
+import doctest
 import itertools
 import os
 import re
@@ -192,3 +193,10 @@ def test_the_oldest_versions_allowed_are_not_newer_than_the_tested_ones():
     for line in [*project["dependencies"], *itertools.chain(*extras)]:
         requirement = Requirement(line)
         assert pins[requirement.name] in requirement.specifier
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_api_page_give_what_it_says():
+    page = str(ROOT / "site" / "api.md")
+    results = doctest.testfile(page, module_relative=False, encoding="utf-8")
+    assert results.attempted > 100 and results.failed == 0

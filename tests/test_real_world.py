@@ -539,7 +539,7 @@ def test_many_unknown_words_of_the_validation_split_are_reported(tmp_path, capsy
     load_examples(config, "valid", prepare_text(list(zip(german, german))))
     [target] = capsys.readouterr().err.splitlines()
     assert target.startswith("valid: 100.0% of the target tokens are unknown words")
-    assert "--bpe-size" in target
+    assert "use subwords" in target
     load_examples(config, "valid", prepare_text(list(zip(german, english))))
     assert capsys.readouterr().err == ""  # 1 of 100 source tokens
 

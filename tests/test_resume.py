@@ -235,8 +235,8 @@ def test_another_text_is_refused_before_anything_is_written(tiny, monkeypatch):
     Path(config.train_src).write_text("\n".join(lines) + "\n", "utf-8")
     vocabulary = prepare_text([("abc abc", "abc abc")] * 3, config.bpe_size)
     for run, said in (
-        (tiny, "another text: train_src .*--restart"),
-        ((config, vocabulary), "or vocabulary have changed.*--restart"),
+        (tiny, "another text: train_src .*`restart`"),
+        ((config, vocabulary), "or vocabulary have changed.*`restart`"),
     ):
         with pytest.raises(DataError, match=said):
             train(run)

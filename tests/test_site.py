@@ -27,7 +27,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 LECTURES = sorted(path.stem for path in (ROOT / "teaching/lectures").glob("*.md"))
 PAGES = [
-    "index", "TEACHING", "results/README", "search", "figures", "notebooks/glossary",
+    "index", "TEACHING", "results/README", "search", "figures", "api",
+    "notebooks/glossary",
     "self-test", "teaching/projects", "teaching/sample_project",
     "teaching/sample_project_b",
     *(f"teaching/lectures/{name}" for name in LECTURES),

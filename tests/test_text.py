@@ -205,27 +205,6 @@ def test_what_the_readme_says_of_quality_was_measured():
         assert f"{bleu} ({low:.1f}–{high:.1f}) | {found[part]['chrf']:.1f}" in card
 
 
-TRAINING, GREEDY = ("training small", "against ours, float32"), ("decoding", "greedy")
-
-
-@pytest.mark.parametrize(
-    "table, system, form, said",
-    [
-        (TRAINING, "torch.nn.Transformer", ".1f", "`nn.Transformer`"),
-        (TRAINING, "MarianMTModel", ".1f", "MarianMTModel"),
-        (TRAINING, "the 2022 post's way", ".1f", "the 2022 code"),
-        (GREEDY, "CTranslate2 float32, 2 batches at once", ".1f", "CTranslate2"),
-        (GREEDY, "generate of transformers, 2 threads", ".1f", "`generate`"),
-        (GREEDY, "the 2022 post's greedy_decode", ".0f", "the 2022 code"),
-    ],
-)
-def test_what_the_readme_says_of_speed_was_measured(table, system, form, said):
-    found = measured_speed(*table, system)
-    ends = dict.fromkeys(format(ratio, form) for ratio in (found[0], found[-1]))
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"{' to '.join(ends)} times {said}" in page
-
-
 # The order of a chapter's cells
 
 

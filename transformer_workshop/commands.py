@@ -81,6 +81,17 @@ def given_settings(arguments: Namespace) -> dict[str, Any]:
     return {name: value for name, value in vars(arguments).items() if name in names}
 
 
+def as_flags(message: str) -> str:
+    """Return a message with the settings that it names, as in `run_dir`, as flags."""
+    names = {field.name for field in dataclasses.fields(TrainingConfig)}
+    names |= {"restart", "clean", "text", "workers"}
+    return re.sub(
+        r"`(\w+)`",
+        lambda m: f"--{m[1].replace('_', '-')}" if m[1] in names else m[0],
+        message,
+    )
+
+
 def train_command(arguments: Namespace) -> int:
     """Train, or resume the run in the folder; return the exit status."""
     restart, given = arguments.restart, given_settings(arguments)
@@ -114,7 +125,7 @@ def train_command(arguments: Namespace) -> int:
                 return 0
             train_set_up(setup, restart, report=True)
     except KeyboardInterrupt as stop:
-        log(f"Stopped. {resume_hint(folder)}")
+        log(f"Stopped. {as_flags(resume_hint(folder))}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)
     log(f"The model is in {folder}. `translate --model {folder}` uses it.")
     return 0
@@ -507,5 +518,5 @@ def run(arguments: Namespace) -> int:
         if not is_out_of_memory(error):
             raise
         line = "out of memory. Use a smaller model, batch or --beam-size."
-    log(f"error: {line}")
+    log(f"error: {as_flags(line)}")
     return 2

@@ -202,7 +202,7 @@ def _report_unknown(examples: Sequence[Example]) -> None:
         if share > _MANY_UNKNOWN:
             log(
                 f"valid: {share:.1%} of the {side} tokens are unknown words (<unk>). "
-                "Perplexity looks better than it is; use subwords (--bpe-size), or "
+                "Perplexity looks better than it is; use subwords (bpe_size), or "
                 "more text."
             )
 
@@ -378,7 +378,7 @@ def cleaned(
             yield pair
     counts = ", ".join(f"{count} {why}" for why, count in left_out.items())
     if not kept:
-        raise DataError("--clean", f"leaves no pair ({counts})", "Look at the files.")
+        raise DataError("`clean`", f"leaves no pair ({counts})", "Look at the files.")
     log(f"{split}: left out {counts or 'no pair'}")
 
 
@@ -410,7 +410,7 @@ def split_pairs(
         parts[next(fits, "train")] += rows
     if not all(parts.values()):
         what = f"are too few, or too much alike, to keep some of {len(pairs)} apart"
-        raise DataError("the pairs", what, "Find more, or use --clean.")
+        raise DataError("the pairs", what, "Find more, or use `clean`.")
     return {name: [pairs[i] for i in sorted(rows)] for name, rows in parts.items()}
 
 
@@ -422,7 +422,7 @@ def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> N
     """
     named = [s for s in ("valid", "train") if getattr(config, f"{s}_src")]
     if not named:
-        what, do = "needs two files of text", "Give --train-src and --train-tgt."
+        what, do = "needs two files of text", "Give `train_src` and `train_tgt`."
         raise DataError("prepare", what, do)
     parts: dict[str, list[tuple[str, str]]] = {}
     with atomic_folder(folder.absolute()) as temporary:
@@ -454,7 +454,7 @@ def _write_examples(
     ids = datasets.List(datasets.Value("int32"))
     errors = OSError, RuntimeError, datasets.exceptions.DatasetsError
     what = "could not be prepared ({})"
-    do = "Make room on the disk, or use fewer --workers."
+    do = "Make room on the disk, or use fewer `workers`."
 
     def pairs_in_files() -> Iterator[tuple[str, str]]:
         return stream_parallel(*files, blank=clean)
@@ -525,7 +525,7 @@ def changed(there: dict[str, str], config: TrainingConfig) -> str:
 def _store_settings(config: TrainingConfig, clean: bool) -> dict[str, Any]:
     """Return what determines a store's content, including that of the files."""
     if not (config.train_src and config.train_tgt and config.store):
-        do = "Give --train-src, --train-tgt and --store (or --text)."
+        do = "Give `train_src`, `train_tgt` and `store` (or `text`)."
         raise DataError("prepare", "needs two files of text, and a folder", do)
     names = ["train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"]
     names += ["valid_src", "valid_tgt"] if clean else []
@@ -561,7 +561,7 @@ def prepare_store(config: TrainingConfig, workers: int = 1, clean: bool = False)
             files = changed(before, config) if before else ""
             what = "was made from other text, or by other settings"
             what += f": the text of {files} has changed" if files else ""
-            raise DataError(folder, what, "Choose another --store, or delete this one.")
+            raise DataError(folder, what, "Choose another `store`, or delete this one.")
         log(f"{folder}: is prepared already.")
         return known["pairs"]
     with atomic_folder(folder.absolute()) as path:

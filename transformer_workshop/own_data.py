@@ -167,14 +167,14 @@ def report_worth(
     for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
         source = text.vocab_src.tokens(some[i][0][1:-1])
         log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
-    do = "; train it longer (--epochs), or on more pairs"
+    do = "; train it longer, or on more pairs"
     losses = [record["valid_nll"] for record in records]
     if losses and losses[-1] > min(losses) + _RISEN:
         best = losses.index(min(losses))
         log(
             f"Validation was best after epoch {best + 1} of {len(losses)}: perplexity "
             f"{records[best]['perplexity']:.2f}. Since then the model has memorized: "
-            "use fewer --epochs, a higher --dropout, or more pairs."
+            "use fewer epochs, more dropout, or more pairs."
         )
         do = ""
     if chrf < GOOD_CHRF or perplexity > guess:

@@ -106,7 +106,7 @@ def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
     folder = Path(config.run_dir)
     if is_exported(folder):
         what = "holds a model that was exported for an inference engine"
-        raise DataError(folder, what, "Choose another --run-dir.")
+        raise DataError(folder, what, "Choose another `run_dir`.")
     files = run_files(folder)
     settings = run_settings(folder) if files else {}
     if restart or not any(path.suffix == ".safetensors" for path in files):
@@ -128,7 +128,7 @@ def starts_so_far(config: TrainingConfig, restart: bool = False) -> list[Any]:
         what = f"holds a run on another text: {texts} has changed since"
     else:
         return settings["starts"]
-    do = "Choose another --run-dir, or delete that run with --restart."
+    do = "Choose another `run_dir`, or delete that run with `restart`."
     raise DataError(folder, what, do)
 
 
@@ -184,7 +184,7 @@ def claim_folder(folder: Path) -> Iterator[None]:
         return
     filelock, path = optional_import("filelock"), folder / "run.lock"
     what = "is in use: another process is training in it"
-    do = "Wait until that one has ended, or choose another --run-dir."
+    do = "Wait until that one has ended, or choose another `run_dir`."
     with report_unwritable(folder), reported(filelock.Timeout, folder, what, do):
         made = [p for p in (folder, *folder.parents) if not p.exists()]
         folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +289,7 @@ class Run:
             return False
         if notes.get("examples", self.examples) != self.examples:
             what = "was trained on other examples: text or vocabulary have changed"
-            do = "Restore them, or start over with --restart."
+            do = "Restore them, or start over with `restart`."
             raise DataError(self.folder, what, do)
         generators, weights = self._generators(), {}
         slots: dict[int, dict[str, Tensor]] = defaultdict(dict)
@@ -326,7 +326,7 @@ class Run:
         if states := saved_steps(self.folder / "resume"):
             if not any(map(self._load_state, reversed(states))):
                 what = "none of its checkpoints can be read"
-                raise DataError(self.folder, what, "Start over with --restart.")
+                raise DataError(self.folder, what, "Start over with `restart`.")
             self.saved_at = time.monotonic()
         if not is_main_process():  # its dropout differs from the first one's
             torch.manual_seed(seed + self.state.accum_step)
@@ -397,7 +397,7 @@ def resume_hint(folder: Path) -> str:
     if not states:
         return "The same command starts over."
     last = states[-1].stem
-    return f"The same command continues from {last}, unless it says --restart."
+    return f"The same command continues from {last}, unless it says `restart`."
 
 
 class Stopped(KeyboardInterrupt):
@@ -451,8 +451,8 @@ def _explain_errors(
         longest = max(map(max, lengths_of(pairs)))
         batch = f"batch {run.state.step + 1} ({len(pairs)} pairs of up to {longest})"
         do = (
-            f"Lower --batch-tokens (now {run.config.batch_tokens}), with --accum-iter "
-            "raised as much, or --max-tokens, or the model; then use --restart."
+            f"Lower `batch_tokens` (now {run.config.batch_tokens}), with `accum_iter` "
+            "raised as much, or `max_tokens`, or the model; then use `restart`."
         )
         raise DataError(batch, "does not fit into memory", do) from error
 
@@ -588,7 +588,7 @@ def _train(setup: Setup, process: tuple[torch.device, int, int], report: bool) -
     if rank == 0 and config.warmup > updates:
         log(
             f"warmup={config.warmup} is longer than the run of {updates} updates, so "
-            "its rate never reaches the peak. Use a lower --warmup or more --epochs."
+            "its rate never reaches the peak. Use a lower warmup or more epochs."
         )
     schedule = schedule_of(config, updates)
     optimizer, scheduler = build_optimizers(model, schedule, config.optimizer)

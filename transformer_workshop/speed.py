@@ -104,7 +104,8 @@ def choose_precision(name: str, device: torch.device) -> str:
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        chip = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+        ask = getattr(torch.cpu, "get_capabilities", dict)  # PyTorch 2.6 can't tell
+        chip: dict[str, Any] = ask() if device.type == "cpu" else {}
         fast = chip.get("avx512_bf16") or chip.get("amx_bf16")
     return "bfloat16" if fast else "float32"
 
