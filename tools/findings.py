@@ -4,8 +4,9 @@
 
 Executes chapters from several seeds on each of four processors, two at a time, and
 stores the value of each `finding` in each run (with --section, those under one heading,
-which must need nothing else but imports and exported cells; others are kept). Three of the processors are simulated:
-environment variables choose other kernels of PyTorch and MKL, which round differently.
+which must need nothing but imports and exported cells; others are kept). Three of the
+processors are simulated: environment variables choose other kernels of PyTorch and MKL,
+which round differently.
 Each run is kept in runs/findings/ until the chapter's code changes, so that the program
 goes on where it was stopped. What is stored of a chapter is replaced when all its runs
 have ended.
