@@ -2241,6 +2241,10 @@ CASES = {  # ids, and the cells (query, key) that count, by hand
 }  # fmt: skip
 
 
+def close(found, expected):
+    return torch.allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 @exercise("6.8")
 def induction_by_content(answer):
     for given, cells in CASES.items():
@@ -2251,22 +2255,17 @@ def induction_by_content(answer):
         assert isinstance(found, torch.Tensor) and found.shape == (3,), (
             f"a score for each of 3 heads is needed, a tensor (3), not {kind(found)}."
         )
-
-        def is_mean(terms, number):
-            total = torch.stack(terms).sum(0) / number
-            return torch.allclose(found, total, rtol=1e-4, atol=1e-6)
-
-        right = [weights[:, t, key] for t, key in cells]
-        same = [weights[:, t, key - 1] for t, key in cells]
-        assert not is_mean(same, queries), (
+        right = sum(weights[:, t, key] for t, key in cells)
+        same = sum(weights[:, t, key - 1] for t, key in cells)
+        assert not close(found, same / queries), (
             f"of {given} that is the weight on the same id. Hint: an induction head "
             "looks at the id after it."
         )
-        assert not is_mean(right, L), (
+        assert not close(found, right / L), (
             f"of {given} the sum is divided by {L}. Hint: only the queries count whose "
             f"id has occurred before: {queries}."
         )
-        assert is_mean(right, queries), (
+        assert close(found, right / queries), (
             f"of {given} the cells (query, key) that count are {cells}, of {queries} "
             f"queries; their mean isn't {found.tolist()}. Hint: a query at t has a key "
             "at s + 1 for each s < t with the same id, however far back."

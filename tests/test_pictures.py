@@ -210,7 +210,7 @@ def test_samples_are_shares_between_their_seeds_extremes():
 def test_an_induction_chart_marks_where_ids_come_again():
     weights, losses = torch.eye(4), {"one layer": [1.0, 1.0, 0.5, 0.25]}
     spec = chapter_6.induction_chart([7, 8, 7, 8], weights, losses, 2).to_dict()
-    cells, rule, rows = tables(spec)
+    cells, rows, rule = tables(spec)
     assert len(cells) == 10 and sum(row["weight"] for row in cells) == 4
     assert rule == [{"position": 2.5}]
     assert [row["position"] for row in rows] == [1, 2, 3, 4]

@@ -315,7 +315,7 @@ def test_read_in_pieces_is_read_at_once(function, pieces):
 
 @torch.no_grad()
 def test_heads_and_cells_can_be_cut_in_a_gpt():
-    """Chapter 5's tools: a head's mean is the same for all, hidden cells get nothing."""
+    """Expect one output for all of a head's rows, and no weight in hidden cells."""
     model, ids = some_gpt(), ragged([6, 6])
     module, whole = model.blocks[1].self_attn, model(ids)
     hidden = torch.ones(7, 7).tril(-1).triu(-1).bool()

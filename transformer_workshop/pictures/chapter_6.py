@@ -298,7 +298,7 @@ def next_word(
 def induction_chart(
     ids: list[int], weights: Tensor, losses: dict[str, list[float]], period: int
 ) -> altair.HConcatChart:
-    """Draw a head's map (L, L) over ids that repeat, and the models' losses by position."""
+    """Draw a head's map (L, L) over ids that repeat, and losses by position."""
     alt = optional_import("altair")
     cells = [
         {"query": i, "key": j, "weight": round(weights[i, j].item(), 3)}
