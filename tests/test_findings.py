@@ -7,6 +7,8 @@ import re
 
 import pytest
 from chapters import ROOT, chapters, name, read
+from findings import only
+from nbformat import v4
 
 from transformer_workshop.findings import all_runs, finding
 
@@ -50,6 +52,23 @@ def pattern(text: ast.expr) -> str:
         re.escape(part.value) if isinstance(part, ast.Constant) else ".+"
         for part in parts
     )
+
+
+def test_the_cells_of_one_section_come_with_imports_and_exported_cells():
+    cells = [
+        v4.new_code_cell("import torch"),
+        v4.new_markdown_cell("## 1 First"),
+        v4.new_code_cell("a = 1"),
+        v4.new_code_cell("B = 2", metadata={"tags": ["export"]}),
+        v4.new_markdown_cell("Text\n\n### The one\n\nText"),
+        v4.new_code_cell("c = 3"),
+        v4.new_markdown_cell("More text."),
+        v4.new_code_cell("d = 4"),
+        v4.new_markdown_cell("### Exercise"),
+        v4.new_code_cell("e = 5"),
+    ]
+    kept = [cell.source.splitlines()[0] for cell in only("The one", cells)]
+    assert kept == ["import torch", "B = 2", "c = 3", "d = 4"]
 
 
 MEASURED = [path for path in chapters() if name(path) in STORED]

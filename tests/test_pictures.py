@@ -200,6 +200,15 @@ def test_samples_are_shares_between_their_seeds_extremes():
     assert numbers == [[0.8, pytest.approx(0.85), 0.9], [0.2, 0.25, 0.3]]
 
 
+def test_an_induction_chart_marks_where_ids_come_again():
+    weights, losses = torch.eye(4), {"one layer": [1.0, 1.0, 0.5, 0.25]}
+    spec = chapter_6.induction_chart([7, 8, 7, 8], weights, losses, 2).to_dict()
+    cells, rows, rule = tables(spec)
+    assert len(cells) == 10 and sum(row["weight"] for row in cells) == 4
+    assert rule == [{"position": 2.5}]
+    assert [row["position"] for row in rows] == [1, 2, 3, 4]
+
+
 def test_thresholds_and_kinds_are_percentages():
     counted = {"count": 1, "of": 4}
     groups = "all captions", "bad sentences", "good sentences", "bad captions"

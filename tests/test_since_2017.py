@@ -313,6 +313,24 @@ def test_read_in_pieces_is_read_at_once(function, pieces):
     torch.testing.assert_close(found, whole, **near)
 
 
+@torch.no_grad()
+def test_heads_and_cells_can_be_cut_in_a_gpt():
+    """Expect one output for all of a head's rows, and no weight in hidden cells."""
+    model, ids = some_gpt(), ragged([6, 6])
+    module, whole = model.blocks[1].self_attn, model(ids)
+    hidden = torch.ones(7, 7).tril(-1).triu(-1).bool()
+    with at.plain_attention(model):
+        at.knock_out(module, hidden)
+        assert not torch.isclose(model(ids), whole, **near).all(-1)[:, 1:].any()
+        assert not module.attn[..., hidden].any()
+    with at.plain_attention(model):
+        at.ablate(module, 2, torch.ones(2, 7, dtype=torch.bool))
+        model(ids)
+        x, _ = module.attention_function(*torch.randn(3, 2, 4, 7, 4).double())
+        assert torch.equal(x[:, 2], x[:1, 2, :1].expand(2, 7, 4))
+    torch.testing.assert_close(model(ids), whole)
+
+
 def test_training_learns_what_repeats_and_repeats_itself():
     stream, losses = torch.arange(6).repeat(40), []
     for seed in (0, 0, 1):

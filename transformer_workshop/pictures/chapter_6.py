@@ -20,6 +20,7 @@ from transformer_workshop.pictures.controls import (
 
 if TYPE_CHECKING:
     import altair
+    from torch import Tensor
 
 
 def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
@@ -292,3 +293,49 @@ def next_word(
         spacing=24,
         description="The probabilities of the next word under three dials; samples.",
     ).add_params(temperature, top_k, top_p)
+
+
+def induction_chart(
+    ids: list[int], weights: Tensor, losses: dict[str, list[float]], period: int
+) -> altair.HConcatChart:
+    """Draw a head's map (L, L) over ids that repeat, and losses by position."""
+    alt = optional_import("altair")
+    cells = [
+        {"query": i, "key": j, "weight": round(weights[i, j].item(), 3)}
+        for i in range(len(ids))
+        for j in range(i + 1)
+    ]
+    label = f"{ids}[datum.value]"
+    axis = alt.Axis(labelExpr=label, labelAngle=0, labelFontSize=8, labelOverlap=False)
+    grid = (
+        alt.Chart(alt.Data(values=cells), width=330, height=330)
+        .mark_rect()
+        .encode(
+            alt.X("key:O", title="id that is looked at (key)", axis=axis),
+            alt.Y("query:O", title="id that was just read (query)", axis=axis),
+            alt.Color("weight:Q"),
+        )
+        .properties(title="An induction head, while the same ids come again")
+    )
+    rows = [
+        {"model": name, "position": i, "loss": loss}
+        for name, row in losses.items()
+        for i, loss in enumerate(row, 1)
+    ]
+    base = alt.Chart(alt.Data(values=rows), width=300, height=260).encode(
+        alt.X("position:Q", title="position of the predicted id"),
+        alt.Y("loss:Q", title="loss in nats").scale(domainMin=0),
+    )
+    lines = base.mark_line(point=True).encode(
+        alt.Color("model:N", title=None).legend(orient="top")
+    )
+    again = alt.Chart(alt.Data(values=[{"position": period + 0.5}]))
+    rule = again.mark_rule(strokeDash=[4, 3]).encode(alt.X("position:Q"))
+    right = (rule + lines).properties(title="Only two layers predict what comes again")
+    return alt.hconcat(
+        grid,
+        right,
+        spacing=30,
+        description="The attention of an induction head, and the loss at each position "
+        "of a model of one layer and of one of two.",
+    ).resolve_scale(color="independent")
