@@ -69,6 +69,8 @@ _NAMES = [
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
     "draw_token", "generate",
+    # 07_learning_from_a_verifier
+    "sentence_log_p", "policy_loss", "reinforce",
 ]
 # fmt: on
 
@@ -1962,6 +1964,59 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
             ids = torch.cat([ids, new], dim=1)
             running = running & (word != end)
     return ids
+
+
+# -----------------------------------------------------------------------------
+# notebooks/07_learning_from_a_verifier.md
+# -----------------------------------------------------------------------------
+
+
+def sentence_log_p(model: GPT, ids: Tensor) -> Tensor:
+    """Return the log-probability (B) that a model gives each row of ids (B, L).
+
+    A row begins with END, which isn't predicted, and ends with the next END; what
+    ``generate`` repeats after that doesn't count.
+    """
+    read, written = ids[:, :-1], ids[:, 1:]
+    log_p = model(read).log_softmax(dim=-1)  # (B, L - 1, vocab)
+    log_p = log_p.gather(-1, written.unsqueeze(-1)).squeeze(-1)
+    is_end = (written == END).int()
+    ended_before = is_end.cumsum(dim=-1) - is_end  # 0 up to the first END
+    return log_p.masked_fill(ended_before > 0, 0.0).sum(dim=-1)
+
+
+def policy_loss(model: GPT, ids: Tensor, advantages: Tensor) -> Tensor:
+    """Return a loss whose gradient is that of the policy, with its sign turned.
+
+    Rows of ids (B, L) with advantages (B) above 0 get likelier (Williams, 1992).
+    """
+    return -(advantages * sentence_log_p(model, ids)).mean()
+
+
+def reinforce(
+    model: GPT,
+    reward: Callable[[Tensor], Tensor],
+    updates: int,
+    *,
+    group: int = 80,
+    rate: float = 7e-4,
+    max_len: int = 40,
+    seed: int = 0,
+) -> Iterator[float]:
+    """Train on what a GPT itself writes; yield the mean reward of each update's group.
+
+    ``reward`` maps the ids of a group of sentences (group, L) to their rewards (group).
+    """
+    draw = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    for _ in range(updates):
+        ids = generate(model, torch.full((group, 1), END), max_len, END, draw=draw)
+        rewards = reward(ids)
+        policy_loss(model, ids, rewards - rewards.mean()).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        yield rewards.mean().item()
 
 
 def __getattr__(name: str) -> Any:
