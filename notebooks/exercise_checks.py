@@ -2252,7 +2252,7 @@ def several_groups(answer):
             "deviation."
         )
         assert not is_near(expected * root / 2), (
-            f"{given} the sum of the squares was divided by 3. Hint: the *mean* squared "
+            f"{given} the sum of squares was divided by 3. Hint: the *mean* squared "
             "distance, over all four; see `correction` of `torch.std`."
         )
     agree(found, expected, given, "mean and deviation are those of each row")
@@ -2303,7 +2303,7 @@ def a_verifier(answer):
 def what_pays(letters):
     reasons = {
         "a": "no sentence earns more than 1, and this policy earns that each time.",
-        "b": "a sentence earns 1 divided by its copies in the group. Of 99 others, how "
+        "b": "a sentence earns 1 divided by its copies in the group. Of 79 others, how "
         "many are the same, if each is with probability 1 in 10,000?",
         "c": "a single pattern with many words to fill in has more sentences than any "
         "group, and the other patterns aren't missed.",

@@ -24,7 +24,7 @@ def several_groups(answer):
             "deviation."
         )
         assert not is_near(expected * root / 2), (
-            f"{given} the sum of the squares was divided by 3. Hint: the *mean* squared "
+            f"{given} the sum of squares was divided by 3. Hint: the *mean* squared "
             "distance, over all four; see `correction` of `torch.std`."
         )
     agree(found, expected, given, "mean and deviation are those of each row")

@@ -24,7 +24,7 @@ def groups_chart(results: dict[str, Any]) -> altair.HConcatChart:
     """
     alt = optional_import("altair")
     shares = ("possible", "distinct")
-    panels = []
+    panels: list[altair.LayerChart] = []
     for way, title in TITLES.items():
         runs = [run["groups"] for run in results["runs"] if run["way"] == way]
         rows = []
