@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import math
 import sys
 
@@ -256,3 +257,91 @@ def test_the_chart_shows_means_and_ranges_of_the_runs():
             "high": 0.5,
         }  # fmt: skip
         assert rows[3]["update"] == 2 and rows[3]["share"] == 0.625
+
+
+# What the chapter says of the stored trainings
+
+STORED = json.loads((ROOT / "results/reinforce.json").read_text(encoding="utf-8"))
+
+
+def values(way: str, what: str) -> list[float]:
+    """Return a measure of all stored trainings of one kind."""
+    return [run[what] for run in STORED["runs"] if run["way"] == way]
+
+
+def last_group(way: str) -> list[float]:
+    """Return the share of possible sentences in each training's last group."""
+    return [
+        run["groups"][-1]["possible"] for run in STORED["runs"] if run["way"] == way
+    ]
+
+
+MEASURED = {
+    "samples of the model trained on kept": values("kept samples", "possible"),
+    "mean reward of the last group": last_group("possible"),
+    "different sentences of the model": values("possible", "distinct"),
+    "different new sentences": values("shared", "new"),
+}
+
+
+def test_bounds_lie_well_outside_everything_that_was_measured():
+    bounds = {}
+    for cell in read(CHAPTER):
+        calls = ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ()
+        for call in calls:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finding":
+                [bound] = call.keywords
+                bounds[call.args[0].value] = bound.arg, bound.value.value
+    assert len(bounds) == len(MEASURED)
+    for what, (side, bound) in bounds.items():
+        [found] = [row for name, row in MEASURED.items() if what.startswith(name)]
+        margin = (max(found) - min(found)) / 4
+        if side == "at_least":
+            assert min(found) - margin > bound
+        else:
+            assert max(found) + margin < bound
+
+
+def test_the_stored_trainings_have_the_chapters_settings():
+    defaults = at.reinforce.__kwdefaults__
+    assert STORED["group"] == defaults["group"] and STORED["rate"] == defaults["rate"]
+    text = CHAPTER.read_text(encoding="utf-8")
+    assert f"UPDATES, GROUP = {STORED['updates']}, {STORED['group']}\n" in text
+    assert f"\\beta = {STORED['beta']}" in text
+    seeds = {(run["processor"], run["seed"]) for run in STORED["runs"]}
+    assert len(seeds) >= 2  # what is stored is whole, from however many seeds
+    for way in benchmark.WAYS[1:]:
+        assert len(values(way, "new")) == len(seeds)
+
+
+def test_what_the_chapter_says_holds_in_every_stored_training():
+    [first] = [run for run in STORED["runs"] if run["way"] == "first model"]
+    assert 20 < first["possible"] < 30  # "one in four"
+    assert first["patterns"] > 40 and first["verbs"] > 40
+    for possible in values("kept samples", "possible"):
+        assert 40 < possible < 60  # "about half"
+    for run in STORED["runs"]:
+        if run["way"] == "possible":
+            assert len(set(run["samples"])) <= 3
+            assert run["possible"] > 95 and run["distinct"] < 10 and run["new"] < 10
+            assert run["patterns"] <= 5 and run["verbs"] <= 5  # "a handful"
+    furthest = max(values("kept samples", "KL"))
+    assert all(far > 3 * furthest for far in values("possible", "KL"))
+    assert min(values("shared", "new")) > 2 * first["new"]
+    assert max(values("shared", "patterns")) < first["patterns"] / 2
+    leash = "shared, with a leash"
+    for what, more in (
+        ("new", True),
+        ("patterns", True),
+        ("verbs", True),
+        ("KL", False),
+    ):
+        low, high = values("shared", what), values(leash, what)
+        low, high = (low, high) if more else (high, low)
+        assert max(low) < min(high), what
+    for what in ("patterns", "verbs"):
+        kept = values("kept samples", what)
+        assert min(kept) >= first[what] and min(kept) > max(values(leash, what))
+    assert max(values("kept samples", "KL")) < min(values(leash, "KL"))
+    trained = [run for run in STORED["runs"] if run["way"] != "first model"]
+    assert all(run["held-out loss"] > first["held-out loss"] for run in trained)
