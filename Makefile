@@ -90,7 +90,7 @@ bench: $(READY)  ## compare training and decoding speed with other toolkits (two
 	$(BIN)/python images/draw_speed.py)
 
 # Environment variables choose kernels that round as other processors do.
-everywhere: $(READY)  ## compare chapters 1 to 6 on four simulated processors, and with shaken weights (20 minutes)
+everywhere: $(READY)  ## compare chapters 1 to 7 on four simulated processors, and with shaken weights (20 minutes)
 	@for processor in THIS=1 ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE \
 	"ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE" DISTURBED=shaken; do \
 	echo "$$processor"; env $$processor $(PYTEST) $(NBVAL) -q notebooks/0*.ipynb || failed=1; \

@@ -2270,3 +2270,88 @@ def induction_by_content(answer):
             f"queries; their mean isn't {found.tolist()}. Hint: a query at t has a key "
             "at s + 1 for each s < t with the same id, however far back."
         )
+
+
+@exercise("7.1")
+def several_groups(answer):
+    rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
+    found = answer(rewards.clone())
+    root = 3**0.5
+    expected = torch.tensor([[3.0, -1, -1, -1], [1, 1, 1, -3]]) / root
+    given = "for rewards [[1, 0, 0, 0], [1, 1, 1, 0]]"
+    if isinstance(found, torch.Tensor) and found.shape == rewards.shape:
+
+        def is_near(other):
+            return torch.allclose(found.double(), other.double(), atol=1e-3)
+
+        assert not is_near(rewards - rewards.mean()), (
+            f"{given} the mean of all eight was subtracted. Hint: each row is a group."
+        )
+        assert not is_near(rewards - rewards.mean(1, keepdim=True)), (
+            f"{given} the mean is right. Hint: now divide by each group's standard "
+            "deviation."
+        )
+        assert not is_near(expected * root / 2), (
+            f"{given} the sum of squares was divided by 3. Hint: the *mean* squared "
+            "distance, over all four; see `correction` of `torch.std`."
+        )
+    agree(found, expected, given, "mean and deviation are those of each row")
+    for value in (0.0, 1.0, 0.3):
+        equal = torch.full((1, 3), value)
+        agree(
+            answer(equal.clone()),
+            torch.zeros(1, 3),
+            f"for rewards {[[value] * 3]}",
+            "nobody did better than the others, so nobody has an advantage; and there "
+            "is nothing to divide by",
+        )
+    rewards = torch.rand(3, 5)
+    rewards[1] = rewards[1, 0]
+    centered = rewards - rewards.mean(1, keepdim=True)
+    spread = centered.square().mean(1, keepdim=True).sqrt()
+    expected = torch.where(spread > 1e-6, centered / spread, torch.zeros_like(centered))
+    agree(
+        answer(rewards.clone()),
+        expected,
+        "for groups of five, of which the second has equal rewards,",
+    )
+
+
+@exercise("7.2")
+def a_verifier(answer):
+    pets = {"dog", "dogs", "cat", "cats"}
+    for line, words, expected, hint in (
+        ("A man is petting a cat in a garden.", pets, True, "it has a cat."),
+        ("A man is reading a book.", pets, False, "it has none of them."),
+        ("A man is catching a fish.", pets, False, "*catching* isn't *cat*."),
+        ("A woman is walking a dog.", pets, True, "the period isn't part of the word."),
+        ("Dogs are playing.", pets, True, "the first word has a capital."),
+        ("A dog, a boy, and a girl.", pets, True, "the comma isn't part of the word."),
+        ("A hotdog.", pets, False, "*hotdog* isn't *dog*."),
+        ("", pets, False, "an empty sentence has no words."),
+        ("A cat.", set(), False, "without words to look for, nothing passes."),
+        ("A cat and a dog.", {"bird", "dog"}, True, "one of the words is enough."),
+    ):
+        found = answer(line, set(words))
+        assert isinstance(found, bool), f"True or False is needed, not {kind(found)}."
+        assert found == expected, (
+            f"of {line!r} and {sorted(words)} it says {found}. Hint: {hint}"
+        )
+
+
+@exercise("7.3")
+def what_pays(letters):
+    reasons = {
+        "a": "no sentence earns more than 1, and this policy earns that each time.",
+        "b": "a sentence earns 1 divided by its copies in the group. Of 79 others, how "
+        "many are the same, if each is with probability 1 in 10,000?",
+        "c": "a single pattern with many words to fill in has more sentences than any "
+        "group, and the other patterns aren't missed.",
+        "d": "the best p(s) is proportional to the first model's times exp(r(s) / β), "
+        "which is the same factor for all possible sentences.",
+        "e": "β is what it costs to go away. With a very large one, the first model is "
+        "the best policy.",
+        "f": "all advantages are zero, and so is the gradient.",
+    }
+    sealed_letters = {"785088962450", "07fc44ca6495", "1de5c702a534", "efdccd552247"}
+    true_sentences("7.3", letters, reasons, sealed_letters)

@@ -276,7 +276,7 @@ def contents(digit: str, language: str) -> str:
     """
     edition = ROOT / FOLDERS[language]
     tables = ROOT if language == "en" else edition
-    about = rows(tables / "README.md")
+    about = rows(ROOT / "README.md") | rows(tables / "README.md")
     lines = []
     for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
         own = edition / path.name

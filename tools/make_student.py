@@ -62,7 +62,7 @@ Then, every time:
 .venv/bin/python -m jupyterlab notebooks/01_architecture.ipynb
 ```
 
-Chapters 1 to 6 have exercises next to the sections they belong to, and a list of them
+Chapters 1 to 7 have exercises next to the sections they belong to, and a list of them
 at the end. Each is a cell to fill in; when you run it, its last line says whether the
 answer is right, and if not, what is wrong with it. New terms are explained in
 [notebooks/glossary.md](notebooks/glossary.md).
