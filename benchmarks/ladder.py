@@ -2,13 +2,13 @@
 
     ANNOTATED_TRANSFORMER_DATA=… python benchmarks/ladder.py
 
-Trains a small Transformer of 2017 on Multi30k, German to English, from three seeds: with
-words, with subwords, and with one table for subwords. The schedule is chapter 2's, whose
-rate is still high when the training ends. The last weights are decoded again with a
-cache, with a beam, and averaged. All score the *validation* split; the test split is not
-read. Nothing was searched: beam and length penalty are the paper's.
-What is in runs/ladder/ isn't computed again. Nine trainings, ten minutes each on an idle
-thread. Chapter 4 shows results/ladder.json.
+Trains a small Transformer of 2017 on Multi30k, German to English, from three seeds:
+with words, with subwords, and with one table for subwords. The schedule is chapter 2's,
+whose rate is still high when the training ends. The last weights are decoded again with
+a cache, with a beam, and averaged. All score the *validation* split; the test split is
+not read. Nothing was searched: beam and length penalty are the paper's. What is in
+runs/ladder/ isn't computed again. Nine trainings, ten minutes each on an idle thread.
+Chapter 4 shows results/ladder.json.
 """
 
 import argparse
@@ -48,7 +48,7 @@ CONFIG = TrainingConfig(
     "multi30k", N=2, d_model=128, d_ff=512, h=4, dropout=0.1, batch_tokens=1500,
     respell=False, by_sentence=False, threads=1, device="cpu",
 )  # fmt: skip
-TRAININGS = {
+TRAININGS: dict[str, dict[str, Any]] = {
     "words": {"bpe_size": 0, "tie": "none"},
     "subwords": {"bpe_size": 8000, "tie": "none"},
     "one table": {"bpe_size": 8000, "tie": "all"},
@@ -194,7 +194,8 @@ def sum_up(runs: Path, out: Path) -> None:
     ways = {rung: (models[0], kind) for rung, (models, _, kind) in ladder.items()}
     times = clock(ways)
     references = [reference for _, reference in load_pairs(CONFIG, "valid")]
-    rows, before = [], None
+    rows: list[dict[str, Any]] = []
+    before: list[dict[str, Any]] = []
     for rung, (models, beam, _) in ladder.items():
         scores = [read_json(result_of(folder, beam, runs)) for folder in models]
         row = {
@@ -203,7 +204,7 @@ def sum_up(runs: Path, out: Path) -> None:
             "milliseconds a sentence": times[rung],
             "sentences": [s["sentences"] for s in scores],
         }
-        if before and len(before) == len(scores):
+        if len(before) == len(scores):
             pairs = zip(scores, before, strict=True)
             compared = [compare(a["lines"], b["lines"], references) for a, b in pairs]
             row["difference"] = [c["difference"] for c in compared]
