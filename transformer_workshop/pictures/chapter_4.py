@@ -7,7 +7,7 @@ Python. At rest, they show the numbers of the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import (
     END,
@@ -124,6 +124,30 @@ def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
     return alt.hconcat(*panels).properties(
         title="Far fewer positions are computed, but each takes longer"
     )
+
+
+def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> altair.HConcatChart:
+    """Draw the BLEU of each seed and the time of a sentence, rung by rung.
+
+    ``rungs`` are those of results/ladder.json.
+    """
+    pd, alt = optional_import("pandas"), optional_import("altair")
+    names = [row["rung"] for row in rungs]
+    scores = [(row["rung"], bleu) for row in rungs for bleu in row["bleu"]]
+    times = [(row["rung"], row["milliseconds a sentence"]) for row in rungs]
+    y = alt.Y("rung", sort=names, title=None)
+    dots = alt.Chart(
+        pd.DataFrame(scores, columns=["rung", "BLEU"]), width=260, height=190
+    )
+    dots = dots.mark_circle(size=70, opacity=0.7, color=ORANGE).encode(
+        alt.X("BLEU").title("BLEU, a dot for each seed").scale(zero=False), y
+    )
+    column = "milliseconds a sentence"
+    bars = alt.Chart(pd.DataFrame(times, columns=["rung", column]), width=200)
+    bars = bars.properties(height=190).mark_bar(color="#0072b2", height=10)
+    bars = bars.encode(alt.X(column), y)
+    title = "What each rung bought, and what it took"
+    return alt.hconcat(dots, bars).properties(title=title)
 
 
 Candidate = tuple[list[int], float]
