@@ -23,6 +23,7 @@ from torch import nn
 import annotated_transformer as at
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import read_json, save_tensors
+from transformer_workshop.pictures import chapter_4
 from transformer_workshop.runs import average_checkpoints
 from transformer_workshop.settings import CONFIGS, run_settings
 
@@ -646,3 +647,43 @@ def test_what_the_text_says_of_more_pairs_was_measured():
     shipped = read_json(project_folder() / "models/multi30k/evaluate.json")
     best = max(scores["bleu"] for scores in found)
     assert best == pytest.approx(shipped["valid"]["bleu"], abs=0.1)
+
+
+# --- the ladder ---------------------------------------------------------------
+
+
+def test_what_the_chapter_says_of_the_ladder_holds_for_what_is_stored():
+    ladder = read_json(project_folder() / "results" / "ladder.json")
+    rungs = {row["rung"]: row for row in ladder["rungs"]}
+    gain = {name: row.get("difference", []) for name, row in rungs.items()}
+    assert sorted(g > 2 for g in gain["subwords"]) == [False, True, True]
+    assert abs(min(gain["subwords"])) < 0.1
+    assert max(gain["one table"]) > 1 and min(gain["one table"]) < -0.7
+    halved = rungs["one table"]["parameters"] / rungs["subwords"]["parameters"]
+    assert halved == pytest.approx(0.5, abs=0.02)
+    assert rungs["a cache"]["sentences"] == rungs["one table"]["sentences"]
+    assert gain["a cache"] == [0, 0, 0]
+    assert all(0.3 < g < 0.85 for g in gain["a beam"])
+    assert sorted(g > 0.8 for g in gain["averaged"]) == [False, True, True]
+    assert min(gain["averaged"]) == pytest.approx(-0.2, abs=0.05)
+    unknown = ["<unk>" in line for line in rungs["words"]["sentences"][0]]
+    assert sum(unknown) == 6
+    for name, row in rungs.items():
+        for lines in row["sentences"]:
+            assert name == "words" or not any("<unk>" in line for line in lines)
+    what = "nats per sentence"
+    runs = [run for three in ladder["trainings"].values() for run in three]
+    won = [run[what] - run[f"{what}, averaged"] for run in runs]
+    assert len(won) == 9 and 0.2 < min(won) and max(won) < 0.84
+    assert all(23.5 < run[what] < 30.5 for run in runs)
+    settings = ladder["settings"]
+    left = math.sqrt(settings["warmup"] / settings["updates"])
+    assert left == pytest.approx(0.45, abs=0.005)
+
+
+def test_the_ladders_chart_has_a_dot_for_each_seed():
+    row = {"rung": "a", "bleu": [1.0, 2.0], "milliseconds a sentence": 3}
+    chart = chapter_4.ladder_chart([row]).to_dict()
+    tables = sorted(chart["datasets"].values(), key=len)
+    assert [len(table) for table in tables] == [1, 2]
+    assert {dot["BLEU"] for dot in tables[1]} == {1.0, 2.0}
