@@ -117,7 +117,7 @@ def test_homework_holds_stubs_checks_and_no_solution(tmp_path):
 
 @pytest.mark.parametrize(
     "chapters, numbers, says",
-    [("", "", "name chapters"), ("7", "", "chapter 7"), ("", "1.99", "exercise 1.99")],
+    [("", "", "name chapters"), ("8", "", "chapter 8"), ("", "1.99", "exercise 1.99")],
 )
 def test_homework_names_what_is_wrong(chapters, numbers, says):
     with pytest.raises(ValueError, match=says):

@@ -140,7 +140,8 @@ def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> altair.HConcatChart:
         pd.DataFrame(scores, columns=["rung", "BLEU"]), width=260, height=190
     )
     dots = dots.mark_circle(size=70, opacity=0.7, color=ORANGE).encode(
-        alt.X("BLEU").title("BLEU, a dot for each seed").scale(zero=False), y
+        alt.X("BLEU").title("BLEU, a dot for each seed").scale(zero=False, padding=8),
+        y,
     )
     column = "milliseconds a sentence"
     bars = alt.Chart(pd.DataFrame(times, columns=["rung", column]), width=200)
