@@ -8,7 +8,6 @@ import json
 import math
 import os
 import pickle
-import re
 import statistics
 import subprocess
 import sys
