@@ -539,6 +539,7 @@ def test_memory_that_is_really_used_up(tiny):
     config = dataclasses.replace(tiny[0], batch_tokens=20000, d_ff=2**16)
     program = f"""
         import resource
+        import transformer_workshop.commands  # PyTorch takes its own memory first
         from transformer_workshop.terminal import main
         with open("/proc/self/status") as file:
             (used,) = (int(x.split()[1]) for x in file if x.startswith("VmSize"))

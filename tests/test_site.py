@@ -195,8 +195,8 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     front = tree(site / "index.html").text_content()
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
-    assert front.count("minutes to read, ") == 6
-    assert "about 8 hours to read, and 11 more" in " ".join(front.split())
+    assert front.count("minutes to read, ") == 7
+    assert "about 8 hours to read, and 12 more" in " ".join(front.split())
 
 
 def test_descriptions_and_addresses(site):
@@ -737,7 +737,7 @@ def test_a_link_leads_to_its_section(visit, width):
      ("", "why divide by sqrt", "01_architecture.html#Why-divide-by-√dₖ"),
      ("", "beam search", "04_additional_components.html#4.5-Beam-search"),
      ("", "positional encodings", "#1.10-Embeddings-and-positions"),
-     ("", "dropout", "01_architecture.html#Dropout"),
+     ("", "dropout", "01_architecture.html#1.4-Masks"),
      ("", "KV cache", "04_additional_components.html#4.4-Decoding-step-by-step"),
      ("", "residul connections", "#1.8-Residual-connections"),
      ("", "queries", "01_architecture.html#1.1-Attention-by-hand"),

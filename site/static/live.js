@@ -105,7 +105,7 @@
   // What figures with a text box share: their box, examples, the button, and when to load.
   // `answer(line)` is called when the model is there, `stored(example)` before.
   function box(figure, { label, value, examples, size, load, answer, stored }) {
-    const input = figure.querySelector("input") ?? element("input", { value });
+    const given = figure.querySelector("input"), input = given ?? element("input", { value });
     Object.assign(input, { type: "text", spellcheck: false, autocomplete: "off" });
     input.setAttribute("aria-label", label);
     const status = element("p", { className: "live-status" });
@@ -147,6 +147,7 @@
       input.after(choices);
     }
     input.addEventListener("input", typed);
+    if (given && given.value !== given.defaultValue) typed(); // a key was faster than this script
     return { input, typed, begin };
   }
 
