@@ -281,17 +281,50 @@ def beam_steps(
     outputs_chart = alt.layer(
         texts,
         scores,
-        width=310,
+        width=330,
         height=100,
         view=alt.ViewBackground(stroke=None),
         title=live_title(
             "'The best outputs, by score with α = ' + format(alpha, '.1f')"
         ),
     )
+    on_a_path = tree_.transform_filter("datum.path != 'neither'").encode(
+        alt.X("step:Q", title="step")
+        .scale(domain=(0.5, steps + 0.5), nice=False)
+        .axis(values=list(range(1, steps + 1)), grid=False),
+        alt.Y("log_p:Q", title="summed log-probability").scale(padding=25),
+    )
+    lines = [
+        on_a_path.transform_filter(which).mark_line(
+            color=color, strokeWidth=3, point={"color": color}
+        )
+        for which, color in (
+            ("datum.greedy", ORANGE),
+            ("datum.wins", GREEN),
+            ("datum.path == 'both'", "#444444"),
+        )
+    ]
+    middle = on_a_path.transform_joinaggregate(
+        middle="mean(log_p)", groupby=["step"]
+    ).encode(text="word:N")
+    words_on = [
+        middle.transform_filter(f"datum.log_p {side} datum.middle").mark_text(
+            dy=dy, fontSize=12, color="black"
+        )
+        for side, dy in ((">=", -13), ("<", 15))
+    ]
+    race = alt.layer(
+        *lines,
+        *words_on,
+        width=330,
+        height=46 * (steps + 1) - 190,
+        title="The best output and the greedy one, word by word",
+    )
     return alt.hconcat(
         tree_chart,
-        outputs_chart,
+        alt.vconcat(outputs_chart, race),
         spacing=20,
         description="The candidates of each step of a beam search, best on the left, "
-        "and its outputs. Sentence, beam, step and length penalty can be chosen.",
+        "its outputs, and the log-probabilities of the best output and the greedy one, "
+        "word by word. Sentence, beam, step and length penalty can be chosen.",
     ).add_params(sentence, width, until, alpha)
