@@ -71,7 +71,7 @@ def parts_chart(measured: dict[str, Any]) -> altair.Chart:
         alt.Y("part:N", title=None, sort=None), alt.YOffset("how:N", sort=None)
     )
     title = "nats per sentence that the part is worth"
-    color = alt.Color("how:N", title=None, sort=None).legend(orient="top")
+    color = alt.Color("how:N", title=None, sort=None).legend(orient="top", columns=1)
     color = color.scale(range=[BLUE, ORANGE])
     bars = each.mark_bar().encode(alt.X("nats:Q", title=title), color)
     across = alt.X("low:Q", title=title)
@@ -324,15 +324,14 @@ def induction_chart(
         for j in range(i + 1)
     ]
     label = f"{ids}[datum.value]"
-    axis = alt.Axis(labelExpr=label, labelAngle=0, labelFontSize=8, labelOverlap=False)
+    axis = {"labelExpr": label, "labelFontSize": 8, "labelOverlap": False}
+    across, down = (alt.Axis(labelAngle=angle, **axis) for angle in (-90, 0))
     grid = (
         alt.Chart(alt.Data(values=cells), width=330, height=330)
         .mark_rect()
         .encode(
-            alt.X("key:O", title="id that is looked at (key)", axis=axis).axis(
-                labelAngle=-90
-            ),
-            alt.Y("query:O", title="id that was just read (query)", axis=axis),
+            alt.X("key:O", title="id that is looked at (key)", axis=across),
+            alt.Y("query:O", title="id that was just read (query)", axis=down),
             alt.Color("weight:Q").legend(orient="top-right", gradientLength=120),
         )
         .properties(title="An induction head reads ids that come again")
