@@ -27,6 +27,7 @@ import annotated_transformer as at
 from annotated_transformer import END, PAD, START
 from transformer_workshop import runs
 from transformer_workshop.data_sets import project_folder
+from transformer_workshop.files import read_json
 from transformer_workshop.modern import modern_model
 from transformer_workshop.pictures.attention import explain
 from transformer_workshop.recipes import (
@@ -520,6 +521,18 @@ def test_without_chance_the_most_probable_follows():
     assert at.generate(model, prompts, 12, end, top_k=1).tolist() == expected
     short = at.generate(model, prompts[:1], 12, rows[0][3], top_k=1)
     assert short.tolist() == [rows[0][:4]]
+
+
+def test_the_dials_of_the_chapter_are_the_best_that_were_tried():
+    """Compare, for each dial, how many new and possible sentences its settings give."""
+    runs = read_json(ROOT / "results" / "gpt.json")["runs"]
+    found: dict[str, float] = {}
+    for row in (row for run in runs for row in run["dials"]):
+        found[row["dial"]] = found.get(row["dial"], 0) + row["possible, new, distinct"]
+    for kind, best in (("temperature", "0.5"), ("top-k", "5"), ("top-p", "0.5")):
+        tried = [dial for dial in found if dial.startswith(kind)]
+        assert len(tried) > 2
+        assert max(tried, key=found.__getitem__) == f"{kind} {best}"
 
 
 # --- a translator with today's parts -----------------------------------------

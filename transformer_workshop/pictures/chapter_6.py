@@ -6,6 +6,7 @@ Python. At rest, they show the numbers of the text.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
@@ -25,20 +26,22 @@ if TYPE_CHECKING:
 
 def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
     """Draw the loss over the learning rate: a line per variant, four of them named."""
-    kept = [
-        row
+    named = {
+        "2017": "2017",
+        "all five": "today's block",
+        "without query-key norm": "no query–key norm",
+        "all five, norm in cross-attention": "norm everywhere",
+    }
+    losses = {
+        named.get(row["name"], row["name"]): {
+            float(rate): nats for rate, nats in row["by_rate"].items()
+        }
         for row in measured["variants"]
         if not row["name"].endswith(("phase", "Muon"))
-    ]
-    losses = {
-        row["name"]: {float(rate): nats for rate, nats in row["by_rate"].items()}
-        for row in kept
     }
-    named = ["2017", "all five", "without query-key norm"]
-    named += ["all five, norm in cross-attention"]
     title = "Twice the rate helps today's block, and hurts the old one"
     return experiments.rates_chart(
-        losses, "nats per sentence, one run each", named
+        losses, "nats per sentence, one run each", list(named.values())
     ).properties(title=title)
 
 
@@ -68,7 +71,7 @@ def parts_chart(measured: dict[str, Any]) -> altair.Chart:
         alt.Y("part:N", title=None, sort=None), alt.YOffset("how:N", sort=None)
     )
     title = "nats per sentence that the part is worth"
-    color = alt.Color("how:N", title=None, sort=None).legend(orient="top")
+    color = alt.Color("how:N", title=None, sort=None).legend(orient="top", columns=1)
     color = color.scale(range=[BLUE, ORANGE])
     bars = each.mark_bar().encode(alt.X("nats:Q", title=title), color)
     across = alt.X("low:Q", title=title)
@@ -110,15 +113,26 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
     return (band + lines).properties(title=title)
 
 
-def cache_chart(sizes: list[dict]) -> altair.LayerChart:
-    """Draw the size of a cache over the length of a text. Keys: model, tokens, MiB."""
+def cache_chart(
+    size: Callable[..., int], models: Mapping[str, Sequence[int]]
+) -> altair.LayerChart:
+    """Draw the size of a cache over the length of a text.
+
+    ``size`` returns bytes for a number of tokens and what ``models`` says of a model.
+    """
     alt = optional_import("altair")
-    longest = max(row["tokens"] for row in sizes)
+    longest = 2**17
+    sizes = [
+        {"model": name, "tokens": 2**n, "MiB": size(2**n, *shape) / 2**20}
+        for name, shape in models.items()
+        for n in range(7, 18)
+    ]
     labels, lowest = [], 0.0
     for row in sorted(sizes, key=lambda row: row["MiB"]):
         if row["tokens"] == longest:  # far enough above the one below to be read
             lowest = max(row["MiB"], 1.6 * lowest)
-            labels.append({**row, "MiB": lowest})
+            text = f"{row['model']}: {row['MiB'] / 2**10:.1f}"
+            labels.append({**row, "MiB": lowest, "text": text})
     x = alt.X("tokens:Q", title="tokens in the cache (logarithmic)").scale(
         type="log", base=2
     )
@@ -130,10 +144,13 @@ def cache_chart(sizes: list[dict]) -> altair.LayerChart:
         color,
     )
     lines = base.mark_line(strokeWidth=2).properties(data=alt.Data(values=sizes))
-    names = base.mark_text(align="left", dx=6).encode(alt.Text("model:N"))
+    names = base.mark_text(align="left", dx=6).encode(alt.Text("text:N"))
     names = names.properties(data=alt.Data(values=labels))
     return (lines + names).properties(
-        title="The largest of these models keeps half as much as Llama 3 8B"
+        title=alt.Title(
+            "The largest of these models keeps half as much as Llama 3 8B",
+            subtitle=f"beside the names: GiB for {longest:,} tokens",
+        )
     )
 
 
@@ -192,7 +209,7 @@ def rotary_hands(query: float, key: float, d_k: int) -> altair.HConcatChart:
     across = alt.X("distance:Q", title="position of the key − position of the query")
     across = across.scale(domain=(-40, 40), nice=False)
     across = across.axis(values=list(range(-40, 41, 20)), labelFlush=False)
-    score = alt.Y("score:Q", title="score").scale(domain=(-half / 2, half))
+    score = alt.Y("score:Q", title="score").scale(domain=(-half / 3, half))
     curve = alt.layer(
         similarity.mark_line().encode(across, score),
         here.mark_rule(color=ORANGE, strokeWidth=2).encode(across),
@@ -220,7 +237,8 @@ def next_word(
     """Let readers set temperature, top-k and top-p, and see what is drawn from.
 
     ``log_p`` are the log-probabilities of all words, best first, of which the first
-    are drawn; ``samples`` come from some temperatures, without the other dials.
+    are drawn; ``samples`` from some temperatures, without the other dials, are what
+    was written after the prompt.
     """
     alt = optional_import("altair")
     temperature = slider("temperature", "temperature", 1, 0.2, 2, 0.2)
@@ -280,7 +298,7 @@ def next_word(
             view=alt.ViewBackground(stroke=None),
             title=live_title(
                 "'Drawn at temperature ' + format(temperature, '.1f')",
-                subtitle="without top-k and top-p",
+                subtitle="after the prompt; without top-k and top-p",
             ),
         )
         .transform_filter("abs(datum.at - temperature) < 0.05")
@@ -306,23 +324,24 @@ def induction_chart(
         for j in range(i + 1)
     ]
     label = f"{ids}[datum.value]"
-    axis = alt.Axis(labelExpr=label, labelAngle=0, labelFontSize=8, labelOverlap=False)
+    axis = {"labelExpr": label, "labelFontSize": 8, "labelOverlap": False}
+    across, down = (alt.Axis(labelAngle=angle, **axis) for angle in (-90, 0))
     grid = (
         alt.Chart(alt.Data(values=cells), width=330, height=330)
         .mark_rect()
         .encode(
-            alt.X("key:O", title="id that is looked at (key)", axis=axis),
-            alt.Y("query:O", title="id that was just read (query)", axis=axis),
-            alt.Color("weight:Q"),
+            alt.X("key:O", title="id that is looked at (key)", axis=across),
+            alt.Y("query:O", title="id that was just read (query)", axis=down),
+            alt.Color("weight:Q").legend(orient="top-right", gradientLength=120),
         )
-        .properties(title="An induction head, while the same ids come again")
+        .properties(title="An induction head reads ids that come again")
     )
     rows = [
         {"model": name, "position": i, "loss": loss}
         for name, row in losses.items()
         for i, loss in enumerate(row, 1)
     ]
-    base = alt.Chart(alt.Data(values=rows), width=300, height=260).encode(
+    base = alt.Chart(alt.Data(values=rows), width=260, height=300).encode(
         alt.X("position:Q", title="position of the predicted id"),
         alt.Y("loss:Q", title="loss in nats").scale(domainMin=0),
     )
@@ -335,7 +354,7 @@ def induction_chart(
     return alt.hconcat(
         grid,
         right,
-        spacing=30,
+        spacing=20,
         description="The attention of an induction head, and the loss at each position "
         "of a model of one layer and of one of two.",
     ).resolve_scale(color="independent")
