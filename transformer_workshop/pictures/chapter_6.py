@@ -313,6 +313,42 @@ def next_word(
     ).add_params(temperature, top_k, top_p)
 
 
+def distances_chart(weight: Tensor, cost: Tensor) -> altair.HConcatChart:
+    """Draw, for each layer, the weight on each distance and what hiding it costs.
+
+    Both are (2, distances).
+    """
+    alt = optional_import("altair")
+    panels = []
+    for layer in range(2):
+        rows = [
+            {"back": back, "weight": w, "cost": c}
+            for back, (w, c) in enumerate(
+                zip(weight[layer].tolist(), cost[layer].tolist(), strict=True)
+            )
+        ]
+        base = alt.Chart(alt.Data(values=rows), width=300).mark_bar()
+        base = base.encode(
+            alt.X("back:O", title="positions back").axis(labelAngle=0),
+        )
+        above = base.properties(height=70, title=f"layer {layer}").encode(
+            alt.Y("weight:Q", title="weight").scale(domain=(0, 0.5)).axis(tickCount=3),
+            alt.X("back:O", title=None).axis(labels=False, ticks=False),
+            color=alt.value("#0072b2"),
+        )
+        below = base.properties(height=120).encode(
+            alt.Y("cost:Q", title="nats, if hidden").scale(domain=(-0.2, 6)),
+            color=alt.value(ORANGE),
+        )
+        panels.append(alt.vconcat(above, below, spacing=8))
+    return alt.hconcat(
+        *panels,
+        title="What is looked at, and what is missed",
+        description="For each distance and layer, the mean weight while ids repeat, "
+        "and what the loss on repeated ids gains if no head may look so far back.",
+    )
+
+
 def induction_chart(
     ids: list[int], weights: Tensor, losses: dict[str, list[float]], period: int
 ) -> altair.HConcatChart:
