@@ -43,6 +43,19 @@ def test_an_arc_leads_from_the_word_it_hears_to_the_query():
     assert max(row["y"] for row in arc) > arc[0]["y"] == pytest.approx(arc[-1]["y"])
 
 
+def test_a_word_that_occurs_twice_has_an_arc_for_each():
+    sentence, weights = "the dog saw the cat", [0.1, 0.2, 0.0, 0.3, 0.4]
+    chart = chapter_1.arcs({sentence: weights}, query="cat")
+    curves, words = tables(chart.to_dict())[:2]
+    starts = {row["to"]: row["x"] for row in curves if row["step"] == 0}
+    assert list(starts.values()) == pytest.approx([row["x"] for row in words])
+    assert [row["word"] for row in words if row["asks"]] == ["cat"]
+    loop = [row["x"] for row in curves if row["to"] == 4]  # from the word to itself
+    assert min(loop) < starts[4] < max(loop)
+    listed = "the 0.10, dog 0.20, saw 0.00, the 0.30, cat 0.40"
+    assert chart.description == f"{sentence} cat: {listed}"
+
+
 def test_a_map_has_queries_as_rows():
     weights = torch.tensor([[0.1, 0.9, 0.0], [0.3, 0.2, 0.5]])
     [cells] = tables(chapter_1.attention_maps({"": weights}, "q", "k").to_dict())

@@ -86,33 +86,38 @@ def looks_chart(maps: dict[str, Tensor]) -> altair.VConcatChart:
 
 
 def _sentence_with_arcs(
-    sentence: str, weights: dict[str, float], query: str
+    words: list[str], weights: dict[int, float], query: int
 ) -> altair.LayerChart:
-    """Draw one panel of ``arcs``."""
+    """Draw one panel of ``arcs``: from the word at ``query`` to those with weights."""
     alt = optional_import("altair")
-    words, curves, numbers = [], [], []
-    center: dict[str, float] = {}
+    named, curves, numbers = [], [], []
+    center = []
     x = 0.0  # in pixels, if letters were as wide as this takes them to be
-    for word in sentence.split():
+    for i, word in enumerate(words):
         width = sum(4.5 if letter in "fijlrt.,'" else 8.2 for letter in word)
-        center.setdefault(word.strip(".,"), x + width / 2)
-        words.append({"x": x + width / 2, "y": 0, "word": word})
+        if i in weights:
+            width = max(width, 26)  # room for the number below
+        center.append(x + width / 2)
+        named.append({"x": center[i], "y": 0, "word": word, "asks": i == query})
         x += width + 8
-    for word, weight in weights.items():
-        radius = (center[query] - center[word]) / 2
+    for i, weight in weights.items():
+        radius = (center[query] - center[i]) / 2
         for step in range(41):
             angle = math.pi * step / 40
-            across = center[word] + radius * (1 - math.cos(angle))
+            across = center[i] + radius * (1 - math.cos(angle))
             up = 14 + 0.5 * abs(radius) * math.sin(angle)
+            if i == query:  # a loop
+                across = center[i] + 7 * math.sin(2 * angle)
+                up = 14 + 6 * (1 - math.cos(2 * angle))
             curves.append(
-                {"to": word, "weight": weight, "step": step, "x": across, "y": up}
+                {"to": i, "weight": weight, "step": step, "x": across, "y": up}
             )
-        numbers.append({"x": center[word] - 8, "y": 22, "weight": f"{weight:.2f}"})
+        numbers.append({"x": center[i], "y": 0, "weight": f"{weight:.2f}"})
 
     def marks(records: list) -> altair.Chart:
         return alt.Chart(alt.Data(values=records), width=620, height=140).encode(
             alt.X("x:Q", axis=None).scale(domain=(-10, x)),
-            alt.Y("y:Q", axis=None).scale(domain=(-8, 0.28 * x)),
+            alt.Y("y:Q", axis=None).scale(domain=(-0.06 * x, 0.28 * x)),
         )
 
     lines = (
@@ -125,11 +130,9 @@ def _sentence_with_arcs(
             order="step:Q",
         )
     )
-    asks = alt.condition(
-        alt.datum.word == query, alt.value("#d55e00"), alt.value("#444444")
-    )
-    text = marks(words).mark_text(fontSize=14).encode(text="word:N", color=asks)
-    values = marks(numbers).mark_text(fontSize=13, fontWeight="bold", align="right")
+    asks = alt.condition("datum.asks", alt.value("#d55e00"), alt.value("#444444"))
+    text = marks(named).mark_text(fontSize=14).encode(text="word:N", color=asks)
+    values = marks(numbers).mark_text(fontSize=13, fontWeight="bold", dy=18)
     return alt.layer(
         lines,
         text,
@@ -139,24 +142,30 @@ def _sentence_with_arcs(
 
 
 def arcs(
-    heard: dict[str, dict[str, float]], query: str | list[str] = "it"
+    heard: dict[str, dict[str, float] | list[float]], query: str | list[str] = "it"
 ) -> altair.VConcatChart:
     """Draw sentences with arcs from one word to others, wider for a larger weight.
 
-    Each sentence has its weights by word: {"The dog …": {"dog": 0.1, "soup": 0.8}}. A
-    word is found where it first occurs. ``query`` is the word in all sentences, or one
-    for each.
+    Each sentence has the weights of all its words, in order, or of some by name:
+    {"The dog …": {"dog": 0.1, "soup": 0.8}}. A name is found where it first occurs.
+    ``query`` is the word in all sentences, or one for each.
     """
-    asking = [query] * len(heard) if isinstance(query, str) else query
-    rows = [(*row, word) for row, word in zip(heard.items(), asking, strict=True)]
-    panels = (_sentence_with_arcs(*row) for row in rows)
-    says = "; ".join(
-        f"{sentence} {word}: "
-        + ", ".join(f"{other} {w:.2f}" for other, w in weights.items())
-        for sentence, weights, word in rows
-    )
     alt = optional_import("altair")
-    return alt.vconcat(*panels, spacing=8, description=says, usermeta=KEEPS_WIDTH)
+    asking = [query] * len(heard) if isinstance(query, str) else query
+    panels, says = [], []
+    for (sentence, given), word in zip(heard.items(), asking, strict=True):
+        words = sentence.split()
+        plain = [each.strip(".,") for each in words]
+        if isinstance(given, dict):
+            weights = {plain.index(each): weight for each, weight in given.items()}
+        else:
+            weights = dict(enumerate(given))
+        panels.append(_sentence_with_arcs(words, weights, plain.index(word)))
+        listed = ", ".join(f"{plain[i]} {weight:.2f}" for i, weight in weights.items())
+        says.append(f"{sentence} {word}: {listed}")
+    return alt.vconcat(
+        *panels, spacing=8, description="; ".join(says), usermeta=KEEPS_WIDTH
+    )
 
 
 def attention_maps(
