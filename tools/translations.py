@@ -16,6 +16,7 @@ note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->. Where
 is no translation, the English stands in. What a translator has to do is listed.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -461,4 +462,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())
