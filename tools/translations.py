@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import jupytext
 import messages
@@ -291,7 +291,7 @@ class Language:
     def anchor(self, english: Path, mark: str) -> str:
         """Return what an anchor of an English page is in the translation."""
         found = self.anchors[english].get(unquote(mark))
-        return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
+        return found or mark
 
     def target(self, link: str, page: Page) -> str:
         """Return where a link of the English page leads in the translation."""
