@@ -10,6 +10,7 @@ the vocabulary lacks, and sentences with one of them.
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections import Counter
 from pathlib import Path
@@ -65,6 +66,7 @@ def measure() -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     facts = {"command": "python benchmarks/multi30k_facts.py"} | measure()
     print(facts)
     write_json(RESULTS / "multi30k_facts.json", facts)

@@ -11,6 +11,7 @@ runs/own_data/PAIR; the commands are those of chapter 3.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import random
@@ -206,10 +207,15 @@ def measure(name: str) -> dict[str, object]:
 
 def main() -> None:
     """Measure the corpora that are named, or all, and store the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    about = f"one of {', '.join(NAMES)}; without any, all of them"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=about)
+    names = parser.parse_args().names
+    if unknown := sorted(set(names) - set(NAMES)):
+        parser.error(f"no corpus is called {unknown[0]}; there are {', '.join(NAMES)}")
     path = ROOT / "results" / "own_data.json"
-    names = sys.argv[1:] or NAMES
-    corpora = read_json(path)["corpora"] if sys.argv[1:] else {}
-    for name in names:
+    corpora = read_json(path)["corpora"] if names else {}
+    for name in names or NAMES:
         corpora[name] = measure(name)
         print(name, corpora[name])
     about = {"command": "python benchmarks/own_data.py"} | describe_environment()

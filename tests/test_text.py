@@ -93,11 +93,12 @@ def test_links_lead_somewhere(path):
 
 def test_dead_links_are_found(tmp_path):
     page, other = tmp_path / "page.md", tmp_path / "01_a.md"
-    other.write_text("# 1 · A `b`\n\n```python\n# no heading\n```\n")
+    other.write_text("# 1 · A `b`\n\n## C (1.2)\n\n```python\n# no heading\n```\n")
     jupytext.write(jupytext.read(other), tmp_path / "01_a.ipynb")
     page.write_text(
         "# Top, of it\n[x](01_a.md) [x](01_a.ipynb#1-·-A-b) [x](01_a.md#1--a-b) "
-        "[x](#top-of-it) [x](https://a.b) `[x](no)`\n```text\n[x](no)\n```\n"
+        "[x](#top-of-it) [x](01_a.ipynb#C-(1.2)) [x](https://a.b) `[x](no)`\n"
+        "```text\n[x](no)\n```\n"
         "[x](gone.md) [x](01_a.ipynb#1-a) [x](#Top) [x](01_a.ipynb#no-heading)\n"
     )
     assert dead(page) == ["gone.md", "01_a.ipynb#1-a", "#Top", "01_a.ipynb#no-heading"]

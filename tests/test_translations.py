@@ -37,7 +37,7 @@ x + 1
 
 The end of [1.1](#1.1-Sums).
 """
-TWO = "# 2 · Two\n\n## 2.1 A word\n\nText: [below](#More-%282.1%29).\n\n## More (2.1)\n"
+TWO = "# 2 · Two\n\n## 2.1 A word\n\nText: [below](#More-(2.1)).\n\n## More (2.1)\n"
 THREE = "# 3 · Three\n\n## 3.1 End\n\nText.\n"
 GLOSSARY = """\
 # Glossary
@@ -177,7 +177,7 @@ def test_links_lead_to_the_translation_where_there_is_one(book):
     assert "(02_two.ipynb#2.1-Ein-Wort)" in text
     assert "(../notebooks/03_three.ipynb#3.1-End)" in text
     assert "(#1.1-Summen)" in text
-    assert "(#Mehr-%282.1%29)" in book.text("02_two.md")
+    assert "(#Mehr-(2.1))" in book.text("02_two.md")
     assert "(glossary.md)" in text and "(../images/de/a.svg)" in text
     for path in book.german.glob("*.md"):
         assert dead(path) == []

@@ -5,6 +5,7 @@
 Every line printed says where the fault is and what to do about it.
 """
 
+import argparse
 import difflib
 import re
 import subprocess
@@ -134,4 +135,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())

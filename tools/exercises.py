@@ -6,6 +6,7 @@ writes what follows from the two: notebooks/exercise_checks.py, which readers an
 students get, the list that ends each chapter, and the one in TEACHING.md.
 """
 
+import argparse
 import ast
 import functools
 import importlib.util
@@ -277,4 +278,5 @@ def write() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     write()

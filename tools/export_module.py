@@ -3,6 +3,7 @@
 python tools/export_module.py
 """
 
+import argparse
 import ast
 import functools
 import re
@@ -227,4 +228,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())

@@ -6,6 +6,7 @@ A copy that you haven't changed follows the chapter. One that you have is left a
 after `--renew` it has another name, and the chapter as it is now takes its place.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -70,10 +71,18 @@ def aside(path: Path) -> Path:
 
 
 def main(options: list[str]) -> int:
-    zh = "-zh" if "--zh" in options else ""
-    renew = "--renew" in options
-    older = copy(ROOT / f"notebooks{zh}", ROOT / f"my{zh}", renew)
-    if older and renew:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        epilog="Other options go to JupyterLab: python -m jupyterlab --help",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--zh", action="store_true", help="the Chinese chapters")
+    about = "newer versions of what you changed; yours get other names"
+    parser.add_argument("--renew", action="store_true", help=about)
+    chosen, rest = parser.parse_known_args(options)
+    zh = "-zh" if chosen.zh else ""
+    older = copy(ROOT / f"notebooks{zh}", ROOT / f"my{zh}", chosen.renew)
+    if older and chosen.renew:
         print("New copies:", *older, sep="\n  ")
     elif older:
         print(
@@ -84,7 +93,6 @@ def main(options: list[str]) -> int:
         )
     # A kernel says what to do when a name is missing after a restart.
     startup = {"PYTHONSTARTUP": str(ROOT / "tools" / "restarted.py")}
-    rest = [each for each in options if each not in ("--zh", "--renew")]
     lab = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", *rest]
     first = f"my{zh}/01_architecture.ipynb"
     try:

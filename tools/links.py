@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import jupytext
 
 CODE = r"```.*?```|`[^`\n]*`"
-LINK = re.compile(CODE + r"|!?\[(?P<words>[^\[\]]*)\]\((?P<to>[^)\s]+)\)", re.S)
+TO = r"(?:[^()\s]|\([^()\s]*\))+"  # parentheses may stand in it in pairs
+LINK = re.compile(CODE + rf"|!?\[(?P<words>[^\[\]]*)\]\((?P<to>{TO})\)", re.S)
 
 
 def links(text: str) -> Iterator[str]:

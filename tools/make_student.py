@@ -8,6 +8,7 @@ holds no solutions, no tests, and no tools, and the list is without the packages
 only those need. Links to what is not there become plain words.
 """
 
+import argparse
 import re
 import shutil
 from pathlib import Path
@@ -132,4 +133,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())

@@ -16,6 +16,7 @@ note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->. Where
 is no translation, the English stands in. What a translator has to do is listed.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import jupytext
 import messages
@@ -290,7 +291,7 @@ class Language:
     def anchor(self, english: Path, mark: str) -> str:
         """Return what an anchor of an English page is in the translation."""
         found = self.anchors[english].get(unquote(mark))
-        return re.sub("[()]", lambda each: quote(each[0]), found) if found else mark
+        return found or mark
 
     def target(self, link: str, page: Page) -> str:
         """Return where a link of the English page leads in the translation."""
@@ -461,4 +462,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())
