@@ -564,7 +564,7 @@ def test_a_tap_shows_the_number_of_a_cell(visit):
 
 
 @pytest.mark.parametrize(
-    ("name", "doubt"), [("index", "don't rely"), ("zh/index", "不要依赖")]
+    ("name", "doubt"), [("index", "don't rely"), ("zh/index", "靠不住")]
 )
 def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     page = visit(name)
