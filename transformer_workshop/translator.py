@@ -151,6 +151,20 @@ def build_model(
     return model
 
 
+def _text(line: str, number: int) -> str:
+    """Return a line; raise TypeError or DataError if it isn't a text.
+
+    Half a character is one of the two surrogates that UTF-16 has for an emoji.
+    """
+    if not isinstance(line, str):
+        what = f"line {number} is {line!r:.40}, not a string"
+        raise TypeError(f'{what}; leave it out, or give "" to keep its place')
+    if half := re.search("[\ud800-\udfff]", line):
+        what = f"has half a character, {half[0]!r}"
+        raise DataError(f"line {number}", what, "Delete it, or read the text again.")
+    return line
+
+
 Decoded = tuple[list[int], float]  # a translation's ids and its confidence
 
 
@@ -234,7 +248,7 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
         encoded = [
-            [self.check(sentence, number) for sentence in self.sentences(line)]
+            [self.check(each, number) for each in self.sentences(_text(line, number))]
             for number, line in enumerate(lines, 1)
         ]
         return self.translate_ids(encoded, beam_size, length_penalty)
