@@ -591,16 +591,16 @@ def test_what_belongs_to_another_sentence_is_dim_and_an_empty_box_shows_nothing(
     page.evaluate("""() => {
         const [text, ...others] = [".live-text", ".live-sure", ".live-ribbons"]
             .map(each => document.querySelector(each));
-        window.seen = [];
-        new MutationObserver(() => seen.push([
+        window.states = [];
+        new MutationObserver(() => states.push([
             text.textContent, others[0].textContent,
             ...others.map(each => getComputedStyle(each).opacity),
         ])).observe(text, { childList: true });
     }""")
     figure.locator("input").fill("Ein Schmetterling liest die Zeitung.")
     assert figure.evaluate("each => each.classList.contains('live-waits')")
-    page.wait_for_function("seen.some(each => each.at(-1) === '1')")
-    *before, (text, confidence, *_) = page.evaluate("seen")
+    page.wait_for_function("states.some(each => each.at(-1) === '1')")
+    *before, (text, confidence, *_) = page.evaluate("states")
     assert text == "A butterfly is reading the newspaper."
     assert before and all(dim == ["0.35", "0.35"] for _, _, *dim in before)
     assert " 0.8" in confidence
