@@ -195,6 +195,7 @@ def main() -> None:
     ]
     settings = {"group": GROUP, "updates": UPDATES, "rate": RATE, "beta": BETA}
     summary = {**describe_environment(), **settings, "samples": SAMPLES}
+    summary["counted"] = COUNTED  # possible samples, for patterns and verbs
     summary["the grammar itself"] = of_the_grammar()
     write_json(given.out, {**summary, "runs": runs})
 
