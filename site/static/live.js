@@ -250,8 +250,8 @@
       group.append(drawn("rect", { x: x0 - 5, y: y - 18, width: width + 10, height: 27, class: "live-room" }), drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
       if (joined && across) group.append(drawn("line", { x1: x - 2.5, x2: x - 2.5, y1: y - 12, y2: y + 3, class: "live-seam" }));
       if (low) group.append(drawn("rect", { x, y: y + 5, width: Math.max(1, width * words[i].p), height: 2.5, class: words[i].p < LIVE.stored.threshold ? "live-unsure" : "" }));
-      group.onmouseenter = () => alone(group.ownerSVGElement, group.dataset);
-      group.onmouseleave = () => alone(group.ownerSVGElement, chosen?.dataset);
+      group.onpointerenter = ({ pointerType }) => pointerType === "mouse" && alone(group.ownerSVGElement, group.dataset);
+      group.onpointerleave = () => alone(group.ownerSVGElement, chosen?.dataset);
       group.onfocus = () => choose(group);
       group.onblur = () => choose();
       return group;
