@@ -650,7 +650,8 @@ def test_a_sentence_is_there_when_one_comes_back(visit):
     done = "document.querySelector('.live-text').textContent.startsWith('Two dogs')"
     page.wait_for_function(done)
     page.wait_for_function("!document.querySelector('.live [aria-busy=true]')")
-    page.goto(page.url.replace("index.html", "figures.html"))
+    figures = page.url.replace("index.html", "figures.html")
+    page.goto(figures, wait_until="networkidle")
     page.go_back()
     page.wait_for_function(done)
     sentence = page.locator(".live input").input_value()

@@ -245,7 +245,7 @@
     }));
     const write = (list, low) => list.places.map(({ text, width, joined }, i) => {
       const { x, y } = spot(list, i, low);
-      const group = drawn("g", { class: `live-word ${!low && hidden.has(i) ? "live-hidden" : ""}`, "data-key": low ? "to" : "from", "data-i": i, tabindex: low || i ? -1 : 0, role: "button" });
+      const group = drawn("g", { class: `live-word ${!low && hidden.has(i) ? "live-hidden" : ""}`, "data-key": low ? "to" : "from", "data-i": i, tabindex: low || i ? -1 : 0, role: "option" });
       const x0 = across || low ? x : x - width;
       group.append(drawn("rect", { x: x0 - 5, y: y - 18, width: width + 10, height: 27, class: "live-room" }), drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
       if (joined && across) group.append(drawn("line", { x1: x - 2.5, x2: x - 2.5, y1: y - 12, y2: y + 3, class: "live-seam" }));
@@ -261,7 +261,7 @@
     all.forEach((each, i) => { // Tab leads to one, the arrow keys to the others
       each.onkeydown = ({ key }) => all[i + { ArrowRight: 1, ArrowLeft: -1 }[key]]?.focus();
     });
-    place.replaceChildren(drawn("svg", { width: room, height, role: "group", "aria-label": `${WORDS.ribbons}: ${most.filter(Boolean).join(", ")}` },
+    place.replaceChildren(drawn("svg", { width: room, height, role: "listbox", "aria-label": `${WORDS.ribbons}: ${most.filter(Boolean).join(", ")}` },
       drawn("g", { class: "live-curves" }, ...curves), ...all), element("p", { className: "live-note", textContent: WORDS.threads }));
   }
 
