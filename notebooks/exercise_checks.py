@@ -436,6 +436,13 @@ def mended_attention(answer: Any) -> None:
         "fills a row with several words of one head. Hint: which two axes have to "
         "change places first, so that the h heads of a word are neighbors?"
     )
+    for factor in (4**-0.5, 3**0.5):  # divided by sqrt(d_model), or by nothing
+        scaled = heads_of(x, torch.stack([w[0] * factor, *w[1:]]), 4, causal)
+        assert not same(found, scaled.transpose(1, 2).flatten(2)), (
+            "the heads are split and joined right, but the scale of their scores is "
+            "wrong. Hint: a score is the product of two vectors, divided by the square "
+            "root of their width; how wide are they in one head?"
+        )
     other = x.clone()
     other[:, -1] += 1
     moved = (found - answer(other, *w, 4, causal))[:, :-1].abs().amax()

@@ -95,7 +95,8 @@ def said_of_all(said: list[tuple[str, object]], others: set[str]) -> str:
             others & set(re.findall(r"\d+", each)) if "{}" in each
             else re.search(r"\d+ ", each) and "x" in str(part))])  # fmt: skip
     kept = [each for each in texts[0] if all(each in text for text in texts)]
-    text = re.sub("[;:；：]$", ".", " ".join(kept).strip())
+    text = re.sub("(?<=[。；：]) ", "", " ".join(kept).strip())
+    text = re.sub("[;:]$", ".", re.sub("[；：]$", "。", text))
     return text if len(text) > len("(c).") else ""
 
 
@@ -129,7 +130,8 @@ def hints(number: str, answer: tuple | list | str, judge: ModuleType) -> dict:
     if all(isinstance(each, str) for each in answer):
         right = "".join(answer)
         choices = map("".join, itertools.permutations(right))
-        if not isinstance(answer, str):
+        # A set of letters can be given in any order.
+        if not isinstance(answer, str) or not judge.complaint(number, right[::-1]):
             sizes = range(len("abcdef") + 1)
             choices = ("".join(each) for size in sizes
                        for each in itertools.combinations("abcdef", size))  # fmt: skip

@@ -45,8 +45,12 @@ WORDS = {
     "zh": ("答案", "阅读 {} 分钟，练习 {} 分钟，运行 {} 分钟"),
 }
 THEME = {  # what furo says in English on every page
-    "Back to top": "回到顶部", "Chart": "图表", "Home": "首页", "Next": "下一页",
-    "On this page": "本页目录", "Previous": "上一页", "Skip to content": "跳到正文",
+    "Auto light/dark, in dark mode": "自动，现为深色",
+    "Auto light/dark, in light mode": "自动，现为浅色",
+    "Back to top": "回到顶部", "Chart": "图表", "Contents": "目录", "Dark mode": "深色",
+    "Expand": "展开", "Home": "首页", "Light mode": "浅色", "Menu": "菜单",
+    "Next": "下一页", "On this page": "本页目录", "Previous": "上一页",
+    "Skip to content": "跳到正文",
     "Toggle Light / Dark / Auto color theme": "切换浅色、深色或自动",
     "Toggle hidden content": "展开或收起",
     "Toggle site navigation sidebar": "打开或关闭导航",
@@ -277,11 +281,15 @@ def contents(digit: str, language: str) -> str:
     edition = ROOT / FOLDERS[language]
     tables = ROOT if language == "en" else edition
     about = rows(ROOT / "README.md") | rows(tables / "README.md")
+    table = (tables / "README.md").read_text(encoding="utf-8")
+    titles = re.findall(r"(?m)^\| \[(.*?)\]\(\S*?(\w+)\.ipynb\)", table)
+    names = {stem: title for title, stem in titles}
     lines = []
     for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
         own = edition / path.name
         source = own if own.exists() else path
         title = re.search(r"(?m)^# (.*)$", source.read_text(encoding="utf-8"))[1]
+        title = title if own.exists() else names.get(path.stem, title)
         link = f"notebooks/{path.stem}.ipynb"
         if not own.with_suffix(".ipynb").exists():
             link = f"en:../notebooks/{path.stem}.html"
@@ -294,6 +302,18 @@ def contents(digit: str, language: str) -> str:
             lines[-1] += f'<br>\n  <small class="takes">{takes}</small>'
     text = "\n".join(lines)
     return f'<div class="chapters">\n\n{text}\n\n</div>'
+
+
+def by_number(text: str, edition: Path) -> str:
+    """Return Markdown in which a link to a section's number leads to the section."""
+
+    def lead(link: re.Match) -> str:
+        text = (edition / f"{link['name']}.md").read_text(encoding="utf-8")
+        title = re.search(rf"(?m)^## ({re.escape(link['number'])} .*)$", text)[1]
+        return f"](notebooks/{link['name']}.ipynb#{title.replace(' ', '-')})"
+
+    link = r"\]\(notebooks/(?P<name>\w+)\.ipynb#(?P<number>\d+\.\d+)\)"
+    return re.sub(link, lead, text)
 
 
 def navigation(source: Path, language: str) -> str:
@@ -371,6 +391,7 @@ def gather(
         hand, arcs = (wording.chart(spec, words) for spec in (hand, arcs))
         del arcs["description"]  # a sentence with all its weights
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
+    front = by_number(front, edition)
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
@@ -471,9 +492,12 @@ def translate_theme(site: Path) -> None:
     """Put the words of the theme on Chinese pages into Chinese."""
     words = "|".join(map(re.escape, THEME))
     pattern = re.compile(rf'(?<=[>"])(\s*)({words})(\s*)(?=[<"])')
+    system, theme = r"(.*?Sphinx</a>) and(.*?@pradyunsg</a>)", r"(.*?Furo</a>)"
+    made = re.compile(f"(?s)Made with{system}'s{theme}")
     for page in site.glob("**/*.html"):
         text = page.read_text(encoding="utf-8")
         text = pattern.sub(lambda m: m[1] + THEME[m[2]] + m[3], text)
+        text = made.sub(r"网页由\1 和\2 的\3 生成", text)
         page.write_text(text, encoding="utf-8")
 
 

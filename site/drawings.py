@@ -76,10 +76,12 @@ def page(edition: Path, language: str, static: Path) -> str:
         stem = name.rpartition("/")[2]
         (folder / f"{stem}.svg").write_text(svg, encoding="utf-8")
         (folder / f"{stem}-dark.svg").write_text(darkened(svg), encoding="utf-8")
+        text = (edition / f"{chapter}.md").read_text(encoding="utf-8")
+        name_of_chapter = re.search(r"(?m)^# (.*)$", text)[1]
         where = f"notebooks/{chapter}.ipynb#{heading.replace(' ', '-')}".rstrip("#")
         parts += [
             f"![{words}](images/{name}.svg)",
-            f"[{heading or chapter}]({where}) · "
+            f"[{heading or name_of_chapter}]({where}) · "
             f'<a href="_static/figures/{stem}.svg" download>{light}</a> · '
             f'<a href="_static/figures/{stem}-dark.svg" download>{dark}</a>',
         ]

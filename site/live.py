@@ -97,8 +97,8 @@ LABEL = {"en": "Your German sentence", "zh": "你的德语句子"}
 NOTE = {
     "en": "Your sentence stays on your device. The weights (6 MB) are loaded with your "
     "first key; they were trained on Multi30k and are for research and education only.",
-    "zh": "你的句子不会离开你的设备。权重（6 MB）在你按下第一个键时加载；"
-    "它们用 Multi30k 训练而成，只供研究和教学使用。",
+    "zh": "你的句子只留在你的设备上。权重（6 MB）等你按下第一个键才加载，"
+    "用 Multi30k 训练而成，只供研究和教学使用。",
 }
 TRUST = {  # under the bar of the front page
     "en": "The bar shows how sure the model is, which doesn't make it right. Below the "
@@ -111,37 +111,37 @@ INTRODUCTION = {
     "translate": {
         "en": "Write German. A Transformer of 6 million weights, made of the parts "
         "that you build in this course, translates it here in your browser.",
-        "zh": "写一句德语。一个 600 万参数的 Transformer 会在你的浏览器里把它译成英语；"
-        "它的每个部件，你都会在这门课里亲手搭建。",
+        "zh": "写一句德语，浏览器里的 Transformer 就把它译成英语。"
+        "这个模型有 600 万个参数，它的每个部件，这门课都会带你亲手写出来。",
     },
     "translate without": {
         "en": "A Transformer of 6 million weights, made of the parts that you build in "
         "this course, translated these German sentences.",
-        "zh": "一个 600 万参数的 Transformer 翻译了这些德语句子；"
-        "它的每个部件，你都会在这门课里亲手搭建。",
+        "zh": "这些德语句子由一个 600 万参数的 Transformer 翻译，"
+        "它的每个部件，这门课都会带你亲手写出来。",
     },
     "beam": {
         "en": "Now search for a translation of your own sentence, with "
         "<code>models/multi30k-2026</code>. Each column is a step: the hypotheses that "
         "it keeps, best first, with their summed log-probabilities. A dot is an end.",
-        "zh": "现在用 <code>models/multi30k-2026</code> 搜索你自己的句子的译文。"
-        "每一列是一步：它保留的假设，最好的在最上面，下面是累加的对数概率。"
-        "圆点表示结束。",
+        "zh": "现在换你自己的句子，让 <code>models/multi30k-2026</code> 搜索译文。"
+        "一列是一步，列出这一步留下的候选，最好的在最上面，词下面是累加的对数概率。"
+        "圆点表示句子结束。",
     },
     "cut": {
         "en": "Now your own sentence, with <code>models/multi30k-2026</code>. Click a "
         "word to hide it from the whole decoder. The encoder has read it all the same, "
         "and the other words' vectors can still tell of it.",
-        "zh": "现在轮到你自己的句子，模型是 <code>models/multi30k-2026</code>。"
-        "点一个词，整个解码器就看不到它了。但编码器照样读了它，"
-        "其他词的向量里仍可能有它的信息。",
+        "zh": "现在换你自己的句子，模型是 <code>models/multi30k-2026</code>。"
+        "点一个词，整个解码器就看不到它了。不过编码器照样读过它，"
+        "别的词的向量里也许还留着它的信息。",
     },
     "next": {
         "en": "Now write with it: click a word to take it, or let the model draw the "
         "rest. Each bar is a word's probability at this temperature; what top-k and "
         "top-p cut off is gray.",
-        "zh": "现在用它来写：点一个词就选中它，也可以让模型抽出其余的词。"
-        "条形是一个词在这个温度下的概率；被 top-k 和 top-p 去掉的是灰色。",
+        "zh": "现在用它来写：点一个词，就把这个词接上去，也可以让模型自己抽完整句。"
+        "条形的长短是词在这个温度下的概率，灰色的是 top-k 和 top-p 去掉的词。",
     },
 }
 

@@ -63,6 +63,7 @@ MOST = 4  # different notebooks of a student that are graded
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.I)  # as browsers store them
 MOODLE = re.compile(r"_(\d+)_assignsubmission_.*")  # what it adds to a name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(\S*)")
+NOTHING = "nothing handed in"
 NO_CELL = "there is no cell of this exercise in the notebook."
 HEADING = re.compile(r"^ *#+[^\w\n]+Exercise (\d+\.\d+)\b", re.M | re.I)
 PAGE = """\
@@ -84,6 +85,10 @@ td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; }
 
 class Stopped(AssertionError):
     """An answer that ended its process, or took too long; the message is complete."""
+
+
+class MarksLost(ValueError):
+    """Marks that a new table wouldn't have; the message says whose."""
 
 
 class Elsewhere(Answer):
@@ -553,6 +558,32 @@ def alike(
     return found
 
 
+def absent(student: str, course: dict[str, Any]) -> dict[str, Any]:
+    """Return the marks of a student on the list who handed in nothing."""
+    marks = {
+        each["number"]: {"points": 0, "of": each["points"], "says": NOTHING}
+        for each in course["exercises"]
+    }
+    return {"student": student, "note": NOTHING, "form": "", "marks": marks, "why": {}}
+
+
+def students_on(course: dict[str, Any]) -> set[str]:
+    """Return the list of students for whom the homework was written, if any."""
+    return {name for each in course["exercises"] for name in each["numbers"] if name}
+
+
+def students_with_marks(file: Path) -> set[str]:
+    """Return the students of a table, as it was written or saved by Excel."""
+    if not file.exists():
+        return set()
+    text = decoded(file.read_bytes())
+    heading = text.partition("\n")[0]
+    between = next((sign for sign in "\t;" if sign in heading), ",")
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=between)
+    given = {row.get("student") for row in rows if row.get("note") != NOTHING}
+    return {student for student in given if student}
+
+
 def table(all_marks: list[dict[str, Any]], course: dict[str, Any]) -> str:
     """Return the marks of all students as CSV."""
     out = io.StringIO()
@@ -575,10 +606,22 @@ def grade(
     seconds: float = 60,
     due: datetime.datetime | None = None,
 ) -> list[dict[str, Any]]:
-    """Grade all students in ``folder``; write a page each, and the table."""
+    """Grade all students in ``folder``; write a page each, and the table.
+
+    The table also names who is on the list and handed in nothing. Raises MarksLost if
+    students who aren't in ``folder`` would lose the marks that they have in it.
+    """
     into.mkdir(parents=True, exist_ok=True)
-    known = {name for each in course["exercises"] for name in each["numbers"] if name}
+    known = students_on(course)
     places = students_in(folder, known)
+    file = into / "marks.csv"
+    gone = students_with_marks(file) - places.keys()
+    if lost := sorted(gone & known if known else gone):
+        raise MarksLost(
+            f"{folder} has nothing of {', '.join(lost)}, whose marks are in {file}: "
+            "put the folders of all students into one, and grade that; or give the "
+            "table another name, and a new one is written"
+        )
     checks = [path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))]
     every, all_marks = [], []
     for student in tqdm(sorted(places), unit=" students", disable=None):
@@ -609,7 +652,9 @@ def grade(
         replace(into / f"{student}.html", page(marks))
         all_marks.append(marks)
         every.append(works[best])
-    replace(into / "marks.csv", table(all_marks, course))
+    others = [absent(student, course) for student in known - places.keys()]
+    rows = sorted(all_marks + others, key=lambda marks: marks["student"])
+    replace(file, table(rows, course))
     pairs = alike(every, course)
     lines = [f"{n}: {a} and {b}, {share:.0%} alike\n" for n, a, b, share in pairs]
     replace(into / "alike.txt", "".join(lines) or "No two long answers are alike.\n")
@@ -650,10 +695,14 @@ def main() -> int:
         return 2
     torch.set_num_threads(1)
     start = time.monotonic()
-    with Server() as server:
-        marks = grade(
-            server, given.folder, course, given.into, given.seconds, given.due
-        )
+    try:
+        with Server() as server:
+            marks = grade(
+                server, given.folder, course, given.into, given.seconds, given.due
+            )
+    except MarksLost as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     others = [
         path.name
         for path in sorted(filter(seen, given.folder.iterdir()))
@@ -673,6 +722,9 @@ def main() -> int:
     for each in marks:
         if each["form"]:
             print(f"look at {each['student']}: {each['form']}")
+    missing = students_on(course) - {each["student"] for each in marks}
+    if missing:
+        print(f"{NOTHING}: {', '.join(sorted(missing))}")
     print((given.into / "alike.txt").read_text(encoding="utf-8"), end="")
     return 0
 

@@ -36,6 +36,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: 
 from sandbox import NAMES  # noqa: E402
 
 MINUTES_A_POINT = 5
+HEADINGS = "student", "students", "name"  # of a list of students
 INTRODUCTION = """\
 # Homework{name}
 
@@ -215,17 +216,30 @@ def notebook(
     return made, every
 
 
+def is_optional(exercise: Exercise) -> bool:
+    """Return whether an exercise belongs to what a first reading doesn't need."""
+    heading = rf"^## {re.escape(exercise.section)} Going deeper$"
+    return bool(re.search(heading, exercise.chapter.read_text("utf-8"), re.M))
+
+
 def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
-    """Return the exercises named; raise ValueError for one that isn't there."""
+    """Return the exercises named; raise ValueError for one that isn't there.
+
+    A chapter's are those that it doesn't call optional.
+    """
     known = by_number()
+    by_chapter: dict[str, list[str]] = {}
+    for number, exercise in known.items():
+        if not is_optional(exercise):
+            by_chapter.setdefault(number.partition(".")[0], []).append(number)
     if not chapters and not numbers:
         raise ValueError("name chapters or exercises, as in CHAPTERS=1,2")
     wanted = re.findall(r"[^\s,;]+", numbers)
     for chapter in re.findall(r"[^\s,;]+", chapters):
-        in_chapter = [n for n in known if n.partition(".")[0] == chapter]
-        if not in_chapter:
-            raise ValueError(f"chapter {chapter} has no exercises; 1 to 6 have")
-        wanted += in_chapter
+        if chapter not in by_chapter:
+            have = ", ".join(by_chapter)
+            raise ValueError(f"chapter {chapter} has no exercises; {have} have")
+        wanted += by_chapter[chapter]
     for number in wanted:
         if number not in known:
             raise ValueError(
@@ -250,25 +264,31 @@ def one_form(name: str) -> str:
 def names_in(text: str) -> list[str]:
     """Return the students of a list: the first column of a table, or the lines.
 
-    A first line "student" or "name" is a heading. Raises ValueError for a line whose
-    name is missing, is there twice, or can't be the name of a folder.
+    A first line that begins with the column "student" or "name" is a heading; without
+    one, a comma is part of a name ("Lee, Ann"). Raises ValueError for a line whose name
+    is missing, is there twice, or can't be the name of a folder.
     """
     lines = text.splitlines()
     if lines and re.fullmatch(r"sep=.", lines[0]):  # for Excel
         lines[0] = ""
-    between = next((sign for sign in "\t;," if sign in text), ",")
+    first = next(filter(str.strip, lines), "")
+    headed = re.split("[\t;,]", first)[0].strip('" ').casefold() in HEADINGS
+    signs, among = ("\t;,", first) if headed else ("\t;", "".join(lines))
+    between = next((sign for sign in signs if sign in among), "\t")
     names: dict[str, tuple[int, str]] = {}
     for number, row in enumerate(csv.reader(lines, delimiter=between), 1):
         if not any(map(str.strip, row)):
             continue
         name = one_form(row[0])
-        if not names and name.casefold() in ("student", "students", "name"):
+        if not names and name.casefold() in HEADINGS:
             continue
         where = f"line {number} of the list of students"
         if not name:
             raise ValueError(f"{where} has no name in its first column; add it")
         if re.search(r'[<>:"/\\|?*\0-\x1f]|^\.|^__MACOSX$|\.$', name):
-            raise ValueError(f"{where}: {name!r} can't be the name of a folder")
+            raise ValueError(
+                f"{where}: {name!r} can't be the name of a folder; spell it another way"
+            )
         first, _ = names.setdefault(name.casefold(), (number, name))
         if first != number:
             raise ValueError(

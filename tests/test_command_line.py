@@ -636,7 +636,16 @@ def test_a_misspelled_model_leads_to_those_that_exist(tmp_path, capfd):
     assert "such as" in error and str(CAPTIONS.parent / "multi30k") in error
     alone = tmp_path / "nothing" / "here"
     error = refused(capfd, "translate", "--model", str(alone), "Ein Hund.")
-    assert str(CAPTIONS.parent) not in error and "such as captions" in error
+    assert str(CAPTIONS.parent) not in error
+    assert "with the project: captions, multi30k, multi30k-2026." in error
+    error = refused(capfd, "translate", "--model", "multi30K", "Ein Hund.")
+    assert "Did you mean multi30k? Name the folder" in error
+
+
+def test_a_model_of_ours_is_finished_by_its_name_too(capfd):
+    assert main(["translate", "--model", "captions", "Ein Hund läuft."]) == 0
+    out, error = capfd.readouterr()
+    assert "dog" in out and error == ""
 
 
 def test_a_model_that_is_still_in_training_says_so(model, tmp_path, capfd):

@@ -114,6 +114,12 @@ def test_wrong_answers_get_a_complaint(exercise):
     assert STOPPED not in complaint(exercise.number, wrong[0])
 
 
+def test_a_wrong_scale_is_not_called_a_wrong_split():
+    *_, scaled, unscaled, _ = WRONG["1.5"]
+    for answer in (scaled, unscaled):
+        assert "scale of their scores" in complaint("1.5", answer)
+
+
 @pytest.mark.parametrize("number", CHECKS)
 def test_wrong_answers_are_wrong_whatever_is_drawn(number):
     for answer in WRONG[number]:

@@ -38,7 +38,7 @@ def test_wrong_answers_get_a_complaint_in_chinese(number):
     [
         ("for 4 heads of width 3 your value at [0, 1] is 3.0; it should be 2.0. "
          "Hint: divide by their number",
-         "4 个头、每个宽 3 时，你给出的值（在 [0, 1] 处）是 3.0，应该是 2.0。"
+         "4 个头、每个 3 维时，你给出的值（在 [0, 1] 处）是 3.0，应该是 2.0。"
          "提示：要除以模型的个数。"),
         ("for x your shape is (2,); it should be (3,).",
          "for x，你给出的形状是 (2,)，应该是 (3,)。"),

@@ -641,6 +641,14 @@ def test_a_sentence_too_long_is_refused_not_cut(trained):
         translator.translate(["Heute", fits + " Tee"])
 
 
+def test_what_is_no_text_is_refused_with_its_line(trained):
+    _, translator = trained
+    with pytest.raises(TypeError, match="line 2 is None, not a string; leave it out"):
+        translator.translate(["Heute", None])
+    with pytest.raises(DataError, match=r"line 2: has half a character, '.ud83d'"):
+        translator.translate(["Heute", "Tee \ud83d"])
+
+
 def test_evaluate_is_sacrebleu(trained):
     _, translator = trained
     pairs = [

@@ -414,6 +414,12 @@ def test_what_a_field_says_is_said_of_every_wrong_part():
     held = answers.hints("2.9", ["b", "c", "f"], judge)
     said = held["says"][held["letters"][answers.digest(["b", "c"])]]
     assert said.startswith("f is true")
+    held = answers.hints("7.3", "abdf", judge)  # a set, given as a string
+    said = held["says"][held["letters"][answers.digest(["a", "b", "d"])]]
+    assert said.startswith("f is true")
+    held = answers.hints("1.3", ((2, 8, 5, 7), (2, 8, 5, 64), (2, 7, 512)),
+                         answers.checks(ROOT / "notebooks-zh"))  # fmt: skip
+    assert not any(re.search("[。；：] ", part["says"]) for part in held["parts"])
 
 
 def test_the_explorer_follows_its_lists_and_the_theme(visit):
@@ -564,7 +570,7 @@ def test_a_tap_shows_the_number_of_a_cell(visit):
 
 
 @pytest.mark.parametrize(
-    ("name", "doubt"), [("index", "don't rely"), ("zh/index", "不要依赖")]
+    ("name", "doubt"), [("index", "don't rely"), ("zh/index", "靠不住")]
 )
 def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     page = visit(name)

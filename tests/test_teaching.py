@@ -117,11 +117,23 @@ def test_homework_holds_stubs_checks_and_no_solution(tmp_path):
 
 @pytest.mark.parametrize(
     "chapters, numbers, says",
-    [("", "", "name chapters"), ("8", "", "chapter 8"), ("", "1.99", "exercise 1.99")],
+    [
+        ("", "", "name chapters"),
+        ("9", "", "chapter 9 has no exercises; 1, 2, 3, 4, 5, 6, 7 have"),
+        ("", "1.99", "exercise 1.99"),
+    ],
 )
 def test_homework_names_what_is_wrong(chapters, numbers, says):
     with pytest.raises(ValueError, match=says):
         homework.chosen_exercises(chapters, numbers)
+
+
+def test_an_optional_exercise_is_chosen_by_its_number_only():
+    def chosen(*named):
+        return [each.number for each in homework.chosen_exercises(*named)]
+
+    assert chosen("1", "") == [f"1.{n}" for n in range(1, 9)]
+    assert chosen("7", "1.9") == ["1.9", "7.1", "7.2", "7.3"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +162,14 @@ def test_a_list_of_students_is_read_as_excel_writes_it(data):
 def test_a_list_of_students_that_cannot_be_meant_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
         homework.names_in(text)
-    assert homework.names_in("हिन्दी\nO'Neil, A.\n") == ["हिन्दी", "O'Neil"]
+
+
+def test_a_comma_without_a_column_is_part_of_a_name():
+    names = ["हिन्दी", "O'Neil, Ann", "Müller, Anna"]
+    plain = "\n".join(names)
+    assert homework.names_in(plain) == homework.names_in(f"Name\n{plain}") == names
+    assert homework.names_in('name\n"O\'Neil, Ann"') == ["O'Neil, Ann"]
+    assert homework.names_in("name,mail\nann,a@b\n") == ["ann"]
 
 
 def test_homework_written_again_keeps_what_was_handed_out(
@@ -591,6 +610,39 @@ def test_what_is_graded_again(tmp_path, server, monkeypatch):
         check.write_text(text)
         grade.grade(server, tmp_path / "in", course_of("1.4"), tmp_path / "out")
         assert len(graded) == times
+
+
+def test_who_handed_in_nothing_has_a_row_and_nobody_loses_one(
+    tmp_path, monkeypatch, capsys
+):
+    course = course_of("1.4")
+    course["exercises"][0]["numbers"] = dict.fromkeys(["ann", "bob", "zoe"], {})
+    (tmp_path / "course.json").write_text(json.dumps(course))
+    handed(tmp_path / "all" / "bob", {"homework.ipynb": EMPTY})
+    handed(tmp_path / "late" / "ann", {"homework.ipynb": RIGHT})
+    table = tmp_path / "out" / "marks.csv"
+
+    def graded(folder):
+        options = ["--course", tmp_path / "course.json", "--into", tmp_path / "out"]
+        words = ["grade.py", tmp_path / folder, *options]
+        monkeypatch.setattr("sys.argv", list(map(str, words)))
+        return grade.main(), capsys.readouterr()
+
+    def absent():
+        rows = csv.DictReader(table.read_text().splitlines())
+        return {row["student"]: row["note"] == grade.NOTHING for row in rows}
+
+    status, said = graded("all")
+    assert status == 0 and "\nnothing handed in: ann, zoe\n" in said.out
+    assert absent() == {"ann": True, "bob": False, "zoe": True}
+    for sign in ",;":  # as it was written, and as Excel saves it
+        table.write_text(was := table.read_text().replace(",", sign))
+        status, said = graded("late")
+        assert status == 2 and table.read_text() == was
+        assert f"{tmp_path / 'late'} has nothing of bob, whose marks" in said.err
+    table.rename(tmp_path / "first.csv")
+    assert graded("late")[0] == 0
+    assert absent() == {"ann": False, "bob": True, "zoe": True}
 
 
 @pytest.mark.parametrize(

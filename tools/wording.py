@@ -46,21 +46,38 @@ class Words:
         return text
 
 
-def chart(spec: Any, words: Words, key: str = "", data: bool = False) -> Any:
+def chart(
+    spec: Any,
+    words: Words,
+    key: str = "",
+    data: bool = False,
+    titled: frozenset[str] = frozenset(),
+) -> Any:
     """Return a specification of Vega-Lite with its words replaced.
 
     What a chart says has to be in the table. Values of its data are replaced where the
     table has them, in rows, lists of categories and expressions alike.
     """
     if isinstance(spec, list):
-        return [chart(part, words, key, data) for part in spec]
+        return [chart(part, words, key, data, titled) for part in spec]
     if isinstance(spec, dict):
         inside = data or key in ("datasets", "values")
-        translated = {k: chart(v, words, k, inside) for k, v in spec.items()}
+        for layer in spec.get("layer", ()) if not inside else ():
+            # in layers, Vega-Lite prefers a title that is given to a field's name
+            channels = layer.get("encoding", {}).items()
+            titled |= {
+                k for k, it in channels if isinstance(it, dict) and it.get("title")
+            }
+        translated = {k: chart(v, words, k, inside, titled) for k, v in spec.items()}
         if "input" in spec and "name" in spec:  # a control
             translated["name"] = words.find("charts", spec["name"])
         name = spec.get("field")
-        if not inside and isinstance(name, str) and "title" not in spec:
+        if (
+            not inside
+            and isinstance(name, str)
+            and "title" not in spec
+            and key not in titled
+        ):
             if (title := words.find("charts", name, needed=False)) != name:
                 translated["title"] = title  # Vega-Lite would show the field's name
         return translated

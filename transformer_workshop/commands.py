@@ -61,6 +61,7 @@ from transformer_workshop.settings import (
     TrainingConfig,
     choose_config,
     load_config,
+    model_folder,
 )
 from transformer_workshop.speed import share_one_heap
 from transformer_workshop.spelling import one_line
@@ -163,6 +164,7 @@ def prepare_command(arguments: Namespace) -> int:
 def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator:
     """Load the translator that --model names, with the flags' search settings.
 
+    From then on, --model is its folder, if it was the name of a model of ours.
     Raises DataError if ``needs_weights`` is set but the model is an exported one.
     """
     folder = arguments.model
@@ -171,6 +173,7 @@ def _load_model(arguments: Namespace, needs_weights: bool = False) -> Translator
             "Using the captions model: it knows about 1,000 German words and can only "
             "translate simple picture captions. Name another model with --model."
         )
+    arguments.model = folder = model_folder(folder)
     exported = is_exported(folder)
     if exported and needs_weights:
         what = "is an exported model, whose weights only its engine can read"
@@ -451,8 +454,9 @@ def _sha256(text: str) -> str:
 
 def calibrate_command(arguments: Namespace) -> int:
     """Write the threshold of a model to confidence.json in its folder."""
-    pairs, file = _pairs_to_judge(arguments), arguments.model / "confidence.json"
+    pairs = _pairs_to_judge(arguments)
     translator = _load_model(arguments)
+    file = arguments.model / "confidence.json"
     check_writable(file)
     result = calibrate(translator, pairs)
     _print_result(json.dumps(result))

@@ -366,13 +366,19 @@ INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MOD
 
 def model_folder(name: str | Path) -> Path:
     """Return the folder with this path or, if there is none, our model of this name."""
-    folder, home = Path(name), Path(__file__).resolve().parent.parent
+    folder = Path(name)
     if not folder.exists() and len(folder.parts) == 1:
-        ours = {path.name: path for path in (home / "models").glob("*/")}
-        if (installed := home / INSTALLED_MODEL).is_dir():
-            ours["captions"] = installed
-        return ours.get(folder.name, folder)
+        return our_models().get(folder.name, folder)
     return folder
+
+
+def our_models() -> dict[str, Path]:
+    """Return the folders of the models that come with the project, by name."""
+    home = Path(__file__).resolve().parent.parent
+    ours = {path.name: path for path in sorted((home / "models").glob("*/"))}
+    if (installed := home / INSTALLED_MODEL).is_dir():
+        ours["captions"] = installed
+    return ours
 
 
 def default_model() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import itertools
 import json
@@ -53,7 +54,7 @@ from transformer_workshop.files import (
 )
 from transformer_workshop.machine import choose_device, describe_environment
 from transformer_workshop.modern import modern_model
-from transformer_workshop.settings import load_config, model_folder
+from transformer_workshop.settings import load_config, model_folder, our_models
 from transformer_workshop.speed import map_in_threads, optimize_for_cpu
 from transformer_workshop.spelling import one_line, respell, split_sentences, tidied
 
@@ -113,7 +114,12 @@ def _weights_in(folder: Path) -> Path:
     do = "Name the folder of a trained model"
     if others := sorted(folder.parent.glob("*/model.safetensors")):
         do += f", such as {', '.join(str(path.parent) for path in others)}"
-    do += ", or one that comes with the package, such as captions."
+    weights = {name: path / "model.safetensors" for name, path in our_models().items()}
+    ours = [name for name, path in weights.items() if path.exists()]
+    do += f", or one that comes with the project: {', '.join(ours)}."
+    if len(folder.parts) == 1 and not folder.is_dir():
+        for near in difflib.get_close_matches(folder.name.lower(), ours, 1):
+            do = f"Did you mean {near}? {do}"
     if (folder / "model.bin").exists():
         what, do = "holds an exported model", "Load it with load_exported."
     raise DataError(folder, what, do)
@@ -143,6 +149,20 @@ def build_model(
             )
     tie_weights(model, config.tie)
     return model
+
+
+def _text(line: str, number: int) -> str:
+    """Return a line; raise TypeError or DataError if it isn't a text.
+
+    Half a character is one of the two surrogates that UTF-16 has for an emoji.
+    """
+    if not isinstance(line, str):
+        what = f"line {number} is {line!r:.40}, not a string"
+        raise TypeError(f'{what}; leave it out, or give "" to keep its place')
+    if half := re.search("[\ud800-\udfff]", line):
+        what = f"has half a character, {half[0]!r}"
+        raise DataError(f"line {number}", what, "Delete it, or read the text again.")
+    return line
 
 
 Decoded = tuple[list[int], float]  # a translation's ids and its confidence
@@ -228,7 +248,7 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
         encoded = [
-            [self.check(sentence, number) for sentence in self.sentences(line)]
+            [self.check(each, number) for each in self.sentences(_text(line, number))]
             for number, line in enumerate(lines, 1)
         ]
         return self.translate_ids(encoded, beam_size, length_penalty)

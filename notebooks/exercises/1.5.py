@@ -26,6 +26,13 @@ def mended_attention(answer: Any) -> None:
         "fills a row with several words of one head. Hint: which two axes have to "
         "change places first, so that the h heads of a word are neighbors?"
     )
+    for factor in (4**-0.5, 3**0.5):  # divided by sqrt(d_model), or by nothing
+        scaled = heads_of(x, torch.stack([w[0] * factor, *w[1:]]), 4, causal)
+        assert not same(found, scaled.transpose(1, 2).flatten(2)), (
+            "the heads are split and joined right, but the scale of their scores is "
+            "wrong. Hint: a score is the product of two vectors, divided by the square "
+            "root of their width; how wide are they in one head?"
+        )
     other = x.clone()
     other[:, -1] += 1
     moved = (found - answer(other, *w, 4, causal))[:, :-1].abs().amax()
@@ -65,6 +72,19 @@ def joined_by_reshape(x, w_q, w_k, w_v, h, mask):
     return at.attention(q, k, v, mask.unsqueeze(1))[0].reshape(B, L, d_model)
 
 
+def scaled_by_d_model(x, w_q, w_k, w_v, h, mask):
+    """Divide the scores of a head as if it were all of them."""
+    B, L, d_model = x.shape
+    q, k, v = ((x @ w).view(B, L, h, -1).transpose(1, 2) for w in (w_q, w_k, w_v))
+    out = at.attention(q / h**0.5, k, v, mask.unsqueeze(1))[0]
+    return out.transpose(1, 2).reshape(B, L, d_model)
+
+
+def unscaled(x, w_q, w_k, w_v, h, mask):
+    """Don't divide the scores at all."""
+    return scaled_by_d_model(x, w_q * x.size(-1) ** 0.5, w_k, w_v, h, mask)
+
+
 def with_own_mask(x, w_q, w_k, w_v, h, mask):
     """Ignore the caller's mask; a triangle is right for most callers."""
     B, L, d_model = x.shape
@@ -73,4 +93,7 @@ def with_own_mask(x, w_q, w_k, w_v, h, mask):
     return out.transpose(1, 2).reshape(B, L, d_model)
 
 
-WRONG = [cut_by_view, joined_by_reshape, causal_but_alone, with_own_mask]
+WRONG = [
+    cut_by_view, joined_by_reshape, causal_but_alone, scaled_by_d_model, unscaled,
+    with_own_mask,
+]  # fmt: skip

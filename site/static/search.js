@@ -65,7 +65,8 @@ function excerpt(text, asked) {
   const rare = asked.filter(term => !COMMON.has(term));
   const places = rare.map(term => low.search(pattern(term))).filter(at => at >= 0);
   const from = places.length ? Math.max(0, Math.min(...places) - 60) : 0;
-  const start = from && text.indexOf(" ", from) + 1;
+  const blank = from && text.indexOf(" ", from) + 1;
+  const start = blank < from + 60 ? blank : from; // Chinese can go on without a blank
   const shown = document.createElement("p");
   const words = text.slice(start, start + 220).replace(start + 220 < text.length ? /\s+\S{0,24}$/ : "", "");
   const part = (start ? "… " : "") + words + (start + words.length < text.length ? " …" : "");
