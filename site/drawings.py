@@ -18,7 +18,7 @@ def darkened(svg: str) -> str:
 def style() -> str:
     """Return the style sheet that shows figures in dark colors on a dark page."""
     rules = [
-        f'.drawing svg [{part}="{old}"] {{ {part}: {new}; }}'
+        f':is(.drawing, #large) svg [{part}="{old}"] {{ {part}: {new}; }}'
         for old, new in FIGURES.items()
         for part in ("fill", "stroke")
     ]

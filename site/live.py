@@ -100,6 +100,13 @@ NOTE = {
     "zh": "你的句子只留在你的设备上。权重（6 MB）等你按下第一个键才加载，"
     "用 Multi30k 训练而成，只供研究和教学使用。",
 }
+TRUST = {  # under the bar of the front page
+    "en": "The bar shows how sure the model is, which doesn't make it right. Below the "
+    "notch it warns; words as doubtful as that are underlined. "
+    '<a href="{}#What-went-wrong">Why does it go wrong?</a>',
+    "zh": "条形表示模型对译文有多大把握；有把握不等于译得对。低于刻线会有警告，"
+    '同样没把握的词带下划线。<a href="{}#错在哪里">它为什么会译错？</a>',
+}
 INTRODUCTION = {
     "translate": {
         "en": "Write German. A Transformer of 6 million weights, made of the parts "
@@ -153,9 +160,10 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
     if kind == "translate":
         first = json.loads(STORED.read_text(encoding="utf-8"))["examples"][0]
         line, text = html.escape(first["line"], quote=True), html.escape(first["text"])
+        trust = TRUST[language].format("notebooks/03_real_world_example.html")
         inside = (
             f'<input aria-label="{LABEL[language]}" value="{line}">'
-            f'<p class="live-text">{text}</p>{inside}'
+            f'<p class="live-text">{text}</p><p class="live-note">{trust}</p>{inside}'
         )
     weights = "yes" if with_translator else "no"
     home = up if language == "en" else "../" + up  # the English edition has the scripts

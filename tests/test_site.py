@@ -590,6 +590,81 @@ def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     assert figure.locator(".live-beam circle.live-wins").count() == 1
 
 
+def test_what_belongs_to_another_sentence_is_dim_and_an_empty_box_shows_nothing(visit):
+    page = visit("index")
+    figure = page.locator(".live")
+    page.locator(".live-curves path").first.wait_for(state="attached")
+    page.evaluate("""() => {
+        const [text, ...others] = [".live-text", ".live-sure", ".live-ribbons"]
+            .map(each => document.querySelector(each));
+        window.states = [];
+        new MutationObserver(() => states.push([
+            text.textContent, others[0].textContent,
+            ...others.map(each => getComputedStyle(each).opacity),
+        ])).observe(text, { childList: true });
+    }""")
+    figure.locator("input").fill("Ein Schmetterling liest die Zeitung.")
+    assert figure.evaluate("each => each.classList.contains('live-waits')")
+    page.wait_for_function("states.some(each => each.at(-1) === '1')")
+    *before, (text, confidence, *_) = page.evaluate("states")
+    assert text == "A butterfly is reading the newspaper."
+    assert before and all(dim == ["0.35", "0.35"] for _, _, *dim in before)
+    assert " 0.8" in confidence
+    figure.get_by_role("button", name="Clear").click()
+    for part in (".live-text", ".live-sure", ".live-ribbons", ".live-beam"):
+        assert not page.locator(part).is_visible()
+    assert figure.locator("input").evaluate("each => each === document.activeElement")
+    assert not figure.get_by_role("button", name="Clear").is_visible()
+    figure.get_by_role("button", name="Elefant").click()
+    page.get_by_text("An elephant is drinking coffee").wait_for()
+
+
+def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
+    page = visit("index", 390, has_touch=True, is_mobile=True)
+    words, dim = page.locator(".live-word"), page.locator(".live-curves .live-dim")
+    words.first.wait_for()
+    threads = page.locator(".live-curves path").count()
+    words.nth(1).tap()
+    own = threads - dim.count()
+    assert 0 < own < threads
+    words.nth(1).tap()  # the same
+    assert dim.count() == 0
+    words.nth(1).tap()
+    page.locator(".lead").tap()
+    assert dim.count() == 0
+
+
+def test_the_threads_of_a_word_follow_mouse_and_keyboard(visit):
+    page = visit("index")
+    words, dim = page.locator(".live-word"), page.locator(".live-curves .live-dim")
+    words.nth(1).hover()
+    hovered = dim.count()
+    assert hovered > 0
+    page.mouse.move(0, 0)
+    assert dim.count() == 0
+    words.first.focus()
+    page.keyboard.press("ArrowRight")
+    assert dim.count() == hovered
+    page.keyboard.press("Tab")
+    assert dim.count() == 0
+
+
+def test_a_sentence_is_there_when_one_comes_back(visit):
+    page = visit("index")
+    page.locator(".live-curves path").first.wait_for(state="attached")
+    page.locator(".live input").fill("Zwei Hunde spielen im Schnee.")
+    done = "document.querySelector('.live-text').textContent.startsWith('Two dogs')"
+    page.wait_for_function(done)
+    page.wait_for_function("!document.querySelector('.live [aria-busy=true]')")
+    figures = page.url.replace("index.html", "figures.html")
+    page.goto(figures, wait_until="networkidle")
+    page.go_back()
+    page.wait_for_function(done)
+    sentence = page.locator(".live input").input_value()
+    assert sentence == "Zwei Hunde spielen im Schnee."
+    assert not page.evaluate("'makeTransformer' in window")  # the answer is kept, too
+
+
 def test_over_a_network_a_phone_asks_before_it_loads(site, browser):
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_):
@@ -689,8 +764,10 @@ def test_a_figure_opens_large_and_closes(visit):
     page = visit("notebooks/01_architecture", 390, has_touch=True)
     page.locator("button.enlarge").first.tap()
     large = page.locator("#large svg")
+    assert 370 < large.bounding_box()["width"] <= 390
+    large.tap()
     assert large.bounding_box()["width"] >= 720
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Close").tap()
     large.wait_for(state="hidden")
 
 

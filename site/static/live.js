@@ -3,12 +3,14 @@
 (() => {
   const WORDS = {
     en: {
-      german: "Your German sentence", example: "Examples", confidence: "confidence",
+      german: "Your German sentence", clear: "Clear", example: "Examples", confidence: "confidence",
       rely: why => `don't rely on this translation (${why})`, faults: {},
       load: size => `Load the model (${size} MB)`, loading: "Loading the model …",
       failed: "The model didn't load.",
       ribbons: "Where the model looked when it wrote each word",
+      threads: "Threads show where the model looked as it wrote each word: point at a word, or tap it, to see its own. The longer an underline, the surer the word; red is below the notch.",
       beam: "The beam: what each step of the search keeps, best first",
+      columns: "The search: each column keeps the best beginnings, and the blue one wins. ● is an end, ␣ a space; a piece with a hyphen goes on with the word before it.",
       width: "beam size", alpha: "length penalty α", greedy: "greedy",
       outputs: ["output", "log P", "tokens", "score"],
       same: "Greedy decoding writes the same.",
@@ -19,7 +21,7 @@
       hide: "Words to hide from the decoder", whole: "all words seen", cut: "words hidden",
     },
     zh: {
-      german: "你的德语句子", example: "例句", confidence: "置信度",
+      german: "你的德语句子", clear: "清空", example: "例句", confidence: "置信度",
       rely: why => `这句译文靠不住（${why}）`,
       faults: {
         "it repeats itself": "译文在重复", "much of the source is missing": "原文大半没有译出",
@@ -29,7 +31,10 @@
         "confidence": "置信度", ", below": "，低于",
       },
       load: size => `加载模型（${size} MB）`, loading: "正在加载模型……", failed: "模型没有加载成功。",
-      ribbons: "模型写每个词时看了哪里", beam: "束搜索：每一步留下的候选，最好的在最上面",
+      ribbons: "模型写每个词时看了哪里",
+      threads: "线表示模型写每个词时看了哪里：指向或点一个词，就只看它的线。下划线越长，模型对这个词越有把握；红色表示低于刻线。",
+      beam: "束搜索：每一步留下的候选，最好的在最上面",
+      columns: "搜索：每一列是一步留下的候选，最好的在最上面，蓝色的胜出。● 表示结束，␣ 表示空格，带连字符的接着前一个词。",
       width: "束宽", alpha: "长度惩罚 α", greedy: "贪心",
       outputs: ["输出", "log P", "词元数", "得分"],
       same: "贪心解码写出的句子也一样。",
@@ -57,6 +62,9 @@
   // A subword that goes on with a word has a hyphen; one that begins a word has a space.
   const shown = piece => (/^\p{L}/u.test(piece) ? `‑${piece}` : piece.trim() || "␣");
   const number = (value, digits) => value.toFixed(digits).replace("-", "−");
+
+  // What one wrote is there when one comes back.
+  const kept = (() => { try { return sessionStorage; } catch { return {}; } })();
 
   // --- loading ---
   const script = name => new Promise((done, failed) =>
@@ -105,10 +113,12 @@
   }
 
   // What figures with a text box share: their box, examples, the button, and when to load.
-  // `answer(line)` is called when the model is there, `stored(example)` before.
-  function box(figure, { label, value, examples, size, load, answer, stored }) {
-    const given = figure.querySelector("input"), input = given ?? element("input", { value });
-    Object.assign(input, { type: "text", spellcheck: false, autocomplete: "off" });
+  // `answer(line)` is called when the model is there, `stored(report)` before, for those `known`.
+  function box(figure, { label, value, examples, known = [], size, load, answer, stored }) {
+    const input = figure.querySelector("input") ?? element("input", { value, defaultValue: value });
+    const first = input.defaultValue, name = `live ${figure.dataset.figure}`;
+    if (input.value === first) input.value = kept[name] ?? first; // else, a key was faster than this script
+    Object.assign(input, { type: "text", spellcheck: false, autocomplete: "off", placeholder: label });
     input.setAttribute("aria-label", label);
     const status = element("p", { className: "live-status" });
     status.setAttribute("role", "status");
@@ -120,7 +130,6 @@
         await load();
         ready = true;
         status.textContent = "";
-        figure.classList.remove("live-waits");
       } catch {
         wanted = false;
         status.textContent = WORDS.failed;
@@ -130,26 +139,34 @@
     };
     const button = element("button", { type: "button", textContent: WORDS.load(size), onclick: begin });
     const typed = () => {
-      if (ready) return answer(input.value);
+      kept[name] = input.value;
+      figure.classList.toggle("live-empty", !input.value.trim());
       figure.classList.add("live-waits"); // what is shown belongs to another text
-      if (!wanted && asks) status.replaceChildren(button);
+      const report = known.find(each => each.line === input.value);
+      if (ready) answer(input.value);
+      else if (report) stored(report);
+      else if (!wanted && asks) status.replaceChildren(button);
       else if (!wanted) begin();
     };
-    figure.prepend(input, status);
+    const clear = element("button", { type: "button", className: "live-clear", textContent: "×", onclick() {
+      input.value = "";
+      typed();
+      input.focus();
+    } });
+    clear.setAttribute("aria-label", WORDS.clear);
+    figure.prepend(input, clear, status);
     if (examples) {
       const choices = element("div", { className: "live-examples" }, ...examples.map(each =>
         element("button", { type: "button", textContent: each.line, onclick() {
           input.value = each.line;
-          if (ready) return typed();
-          figure.classList.remove("live-waits");
-          stored(each);
+          typed();
         } })));
       choices.setAttribute("role", "group");
       choices.setAttribute("aria-label", WORDS.example);
-      input.after(choices);
+      clear.after(choices);
     }
     input.addEventListener("input", typed);
-    if (given && given.value !== given.defaultValue) typed(); // a key was faster than this script
+    if (input.value !== first) queueMicrotask(typed); // once the figure is whole
     return { input, typed, begin };
   }
 
@@ -175,13 +192,42 @@
     return { pieces, places, width: x };
   }
 
+  // The words that a search has written, each with its probability.
+  const written = ({ steps, path }) => path.map((index, n) => {
+    const chosen = steps[n][index], before = n ? steps[n - 1][path[n - 1]].logP : 0;
+    return { ...chosen, p: Math.exp(chosen.logP - before) };
+  }).filter(each => !each.ended);
+
+  // A translation whose last sentence, the one searched, has its doubtful words underlined.
+  function marked(report) {
+    const words = written(report), last = words.map(each => each.word).join("").trim();
+    if (!last || !report.text.endsWith(last)) return [report.text || "\u00a0"];
+    return [report.text.slice(0, -last.length), ...words.flatMap(({ word, p }, i) => {
+      const text = word.trimStart(), space = i && text !== word ? " " : "";
+      return [space, p < LIVE.stored.threshold ? element("u", { textContent: text }) : text];
+    })];
+  }
+
+  // The threads of one word alone: of the one with a mouse on it, else of the one chosen by a tap
+  // or by keyboard, until one taps elsewhere.
+  let chosen;
+  const alone = (svg, { key, i } = {}) => svg?.querySelectorAll(".live-curves path").forEach(each =>
+    each.classList.toggle("live-dim", Boolean(key) && each.dataset[key] !== i));
+  const choose = word => {
+    alone(chosen?.ownerSVGElement);
+    chosen = word;
+    alone(chosen?.ownerSVGElement, chosen?.dataset);
+  };
+  addEventListener("pointerup", ({ target, pointerType }) => { // a finger that scrolls is canceled
+    if (pointerType === "mouse") return;
+    const word = target.closest?.(".live-word");
+    choose(word === chosen ? undefined : word);
+  });
+
   // A ribbon from each written word to what the model looked at, as wide as its weight.
   // A written word is underlined as far as the model was sure of it.
-  function ribbons(place, { source, steps, path, looks }, hidden = new Set()) {
-    const words = path.map((index, n) => {
-      const chosen = steps[n][index], before = n ? steps[n - 1][path[n - 1]].logP : 0;
-      return { ...chosen, p: Math.exp(chosen.logP - before) };
-    }).filter(each => !each.ended);
+  function ribbons(place, report, hidden = new Set()) {
+    const { source, looks } = report, words = written(report);
     const room = place.clientWidth, top = row(source, room), bottom = row(words.map(each => each.word), room);
     const across = Math.max(top.width, bottom.width) <= room;
     const height = across ? 150 : Math.max(source.length, words.length) * 27 + 6;
@@ -201,17 +247,24 @@
     }));
     const write = (list, low) => list.places.map(({ text, width, joined }, i) => {
       const { x, y } = spot(list, i, low);
-      const group = drawn("g", { class: !low && hidden.has(i) ? "live-hidden" : "" }, drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
+      const group = drawn("g", { class: `live-word ${!low && hidden.has(i) ? "live-hidden" : ""}`, "data-key": low ? "to" : "from", "data-i": i, tabindex: low || i ? -1 : 0, role: "option" });
+      const x0 = across || low ? x : x - width;
+      group.append(drawn("rect", { x: x0 - 5, y: y - 18, width: width + 10, height: 27, class: "live-room" }), drawn("text", { x, y, "text-anchor": across || low ? "start" : "end" }, across ? text : shown(list.pieces[i])));
       if (joined && across) group.append(drawn("line", { x1: x - 2.5, x2: x - 2.5, y1: y - 12, y2: y + 3, class: "live-seam" }));
-      if (low) group.append(drawn("rect", { x, y: y + 5, width: Math.max(1, width * words[i].p), height: 2.5, class: words[i].p < 0.5 ? "live-unsure" : "" }));
-      const key = low ? "to" : "from";
-      group.onpointerenter = () => curves.forEach(each => each.classList.toggle("live-dim", each.dataset[key] !== String(i)));
-      group.onpointerleave = () => curves.forEach(each => each.classList.remove("live-dim"));
+      if (low) group.append(drawn("rect", { x, y: y + 5, width: Math.max(1, width * words[i].p), height: 2.5, class: words[i].p < LIVE.stored.threshold ? "live-unsure" : "" }));
+      group.onpointerenter = ({ pointerType }) => pointerType === "mouse" && alone(group.ownerSVGElement, group.dataset);
+      group.onpointerleave = () => alone(group.ownerSVGElement, chosen?.dataset);
+      group.onfocus = () => choose(group);
+      group.onblur = () => choose();
       return group;
     });
     const most = looks.map((each, j) => words[j] && `${words[j].word.trim()} ← ${source[each.indexOf(Math.max(...each))]?.trim()}`);
-    place.replaceChildren(drawn("svg", { width: room, height, role: "img", "aria-label": `${WORDS.ribbons}: ${most.filter(Boolean).join(", ")}` },
-      drawn("g", { class: "live-curves" }, ...curves), ...write(top, false), ...write(bottom, true)));
+    const all = [...write(top, false), ...write(bottom, true)];
+    all.forEach((each, i) => { // Tab leads to one, the arrow keys to the others
+      each.onkeydown = ({ key }) => all[i + { ArrowRight: 1, ArrowLeft: -1 }[key]]?.focus();
+    });
+    place.replaceChildren(drawn("svg", { width: room, height, role: "listbox", "aria-label": `${WORDS.ribbons}: ${most.filter(Boolean).join(", ")}` },
+      drawn("g", { class: "live-curves" }, ...curves), ...all), element("p", { className: "live-note", textContent: WORDS.threads }));
   }
 
   // The search, a column for each step. `greedy`: the words of greedy decoding.
@@ -261,13 +314,17 @@
     const links = element("div", { className: "live-ribbons" }), tree = element("div", { className: "live-beam", tabIndex: 0 });
     tree.setAttribute("role", "group");
     tree.setAttribute("aria-label", WORDS.beam);
+    const known = [...examples, ...JSON.parse(kept["live report"] ?? "[]")];
     let now, playing;
     const show = (report, done) => {
+      if (report.line !== input.value) return; // one has written on
       now = report;
-      text.setAttribute("aria-busy", String(!done));
-      text.textContent = report.text || "\u00a0";
+      figure.classList.remove("live-waits");
+      for (const part of [text, sure, links, tree]) part.setAttribute("aria-busy", !done);
+      text.replaceChildren(...done ? marked(report) : [report.text || "\u00a0"]);
       if (report.steps.length) beam(tree, report);
       if (!done) return;
+      kept["live report"] = JSON.stringify([report]);
       sureness(sure, report, threshold);
       ribbons(links, report);
     };
@@ -286,13 +343,13 @@
       clearInterval(playing);
       if (line.trim()) ask(line, {}, show);
     };
-    const given = [...figure.children].filter(each => each.tagName !== "INPUT" && each !== text);
-    figure.append(text, sure, links, tree, ...given);
-    const { input } = box(figure, { label: WORDS.german, examples, size: 6, load: translator, answer, stored: play });
+    const [trust, ...note] = figure.querySelectorAll(".live-note");
+    figure.append(text, sure, trust, links, tree, element("p", { className: "live-note", textContent: WORDS.columns }), ...note);
+    const { input } = box(figure, { label: WORDS.german, examples, known, size: 6, load: translator, answer, stored: play });
     if (figure.dataset.weights === "no") input.readOnly = true;
     let width = 0;
     new ResizeObserver(() => {
-      if (width !== (width = links.clientWidth) && now.looks.length) ribbons(links, now);
+      if (width !== (width = links.clientWidth) && now?.looks.length) ribbons(links, now);
     }).observe(links);
     show(examples[0], true);
   }
@@ -325,6 +382,7 @@
     const show = () => {
       const own = report.path.map((i, n) => report.steps[n][i]);
       const theirs = greedy?.path.map((i, n) => greedy.steps[n][i]) ?? [];
+      figure.classList.remove("live-waits");
       text.textContent = report.text || "\u00a0";
       beam(tree, report, { numbers: true, greedy: theirs.map(each => each.word) });
       if (!own.length) return;
@@ -381,6 +439,7 @@
     };
     const pieces = () => new Set(numbers().flatMap((word, i) => (hidden.has(word) ? [i] : [])));
     const show = () => {
+      figure.classList.remove("live-waits");
       [whole, report].forEach((each, side) => {
         const other = new Set([whole, report][1 - side].text.split(" "));
         sides[side].text.replaceChildren(...each.text.split(" ").flatMap(word =>
@@ -433,6 +492,7 @@
     const put = words => { input.value = join(words); typed(); };
     const show = () => {
       if (!held) return;
+      figure.classList.remove("live-waits");
       const { model, restrict, END } = held, words = split(input.value), { topK: k, topP: p, temperature: t } = dials();
       const { logits } = model.start(words), left = new Map(restrict(logits, t, k, p).map(each => [each.id, each.drawn]));
       const unknown = words.filter(word => !model.ids.has(word));

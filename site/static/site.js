@@ -85,6 +85,7 @@ async function draw(chart) {
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
   if (fits) {
     stack(spec, room);
+    if (dragged) spec.vconcat?.reverse(); // the finger is below what it moves
     wrap(spec, room / 7.8);
     spec.config.legend = { ...spec.config.legend, orient: "bottom", columns: 2 };
     spec.config.view.continuousWidth = room - 90;
@@ -199,10 +200,17 @@ if (live)
     document.head.append(Object.assign(document.createElement("script"), { src }));
   });
 
-// Figures open large; on a phone, one can move them about.
+// Figures open as wide as the screen; a click there shows the place closer.
 const large = document.createElement("dialog");
 large.id = "large";
-large.addEventListener("click", () => large.close());
+large.addEventListener("click", ({ target, clientX, clientY }) => {
+  const svg = target.closest("svg");
+  if (!svg) return large.close();
+  const { left, top, width, height } = svg.getBoundingClientRect();
+  large.classList.toggle("closer");
+  const now = svg.getBoundingClientRect();
+  large.scrollTo((clientX - left) / width * now.width - large.clientWidth / 2, (clientY - top) / height * now.height - large.clientHeight / 2);
+});
 large.addEventListener("keydown", event => event.key === "Escape" && large.close());
 document.body.append(large);
 for (const figure of document.querySelectorAll(".drawing")) {
@@ -210,7 +218,10 @@ for (const figure of document.querySelectorAll(".drawing")) {
   button.className = "enlarge";
   button.setAttribute("aria-label", figure.getAttribute("aria-label").slice(0, 80));
   const open = () => {
-    large.replaceChildren(figure.querySelector("svg").cloneNode(true));
+    const close = Object.assign(document.createElement("button"), { textContent: "×" });
+    close.setAttribute("aria-label", document.documentElement.lang === "en" ? "Close" : "关闭");
+    large.replaceChildren(close, figure.querySelector("svg").cloneNode(true));
+    large.classList.remove("closer");
     large.showModal();
   };
   button.addEventListener("click", open);
@@ -277,14 +288,17 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
     else link.setAttribute("aria-label", name(heading));
   };
   const page = location.pathname.split("/").slice(-2).join("/");
+  const beside = matchMedia("(max-width: 82em)");
   let last = 0;
   const look = () => {
     const at = headings.findLastIndex(each => each.getBoundingClientRect().top < 120);
     pill.hidden = at < 0;
     if (at >= 0) lead(here, headings[at], name(headings[at]));
-    // On a phone, it makes room while one reads on.
-    pill.classList.toggle("away", narrow.matches && scrollY > last + 2);
-    last = scrollY;
+    // Where it would cover code, it is away until one scrolls back.
+    if (Math.abs(scrollY - last) > 2) { // more than a chart moves the text that is drawn
+      pill.classList.toggle("away", beside.matches && scrollY > last);
+      last = scrollY;
+    }
     lead(before, headings[at - 1]);
     lead(after, headings[at + 1]);
     const share = (scrollY + innerHeight) / document.documentElement.scrollHeight;
