@@ -77,7 +77,7 @@ def main() -> None:
             workers=given.workers,
         )
         of_each = {name: found.losses(name) for name in pair}
-        row = {"rows": found.rows, "losses": of_each, "in words": str(found)}
+        row = {"rows": found.rows, "losses": of_each, "in words": found.in_words}
         summary["comparisons"].append(row)
     write_json(given.out, summary)
 

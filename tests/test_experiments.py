@@ -1,7 +1,10 @@
 """Experiments: what is trained, what is told apart, and that nothing is done twice."""
 
+import dataclasses
+import functools
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -74,6 +77,19 @@ def halved(size):
     return nn.Sequential(nn.Linear(size, 1), nn.Identity())
 
 
+WEIGHT = torch.ones(1, 1)
+
+
+def shared(size):
+    model = straight(size)
+    model.weight = nn.Parameter(WEIGHT)
+    return model
+
+
+def frozen(size):
+    return nn.Sequential(straight(size), shared(size).requires_grad_(False))
+
+
 @pytest.fixture
 def run(tmp_path):
     def call(variants, **options):
@@ -88,7 +104,7 @@ def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
     table = result.table
     assert list(table.index) == ["straight", "bounded", "again"]
     assert list(table["parameters"]) == [2, 2, 2] and (table["rate"] == 0.2).all()
-    worse, same = str(result).splitlines()
+    worse, same = result.in_words.splitlines()
     assert "): bounded is worse after 40 updates, from 3 seeds. It has as m" in worse
     assert "can't be told apart after 40 updates, from 3 seeds. (A true" in same
     assert len(list(tmp_path.glob("*.json"))) == 9
@@ -102,6 +118,10 @@ def test_a_worse_model_is_told_apart_and_the_same_one_is_not(run, tmp_path):
 
 
 def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, capsys):
+    def logged():
+        lines = capsys.readouterr().err.splitlines()
+        return [line for line in lines if ": trains differently" in line]
+
     def times():
         return {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
 
@@ -116,14 +136,51 @@ def test_what_was_trained_is_not_trained_again_unless_it_changed(run, tmp_path, 
     changed = times()
     assert all(changed[name] != before[name] for name in before)
     assert run({"a": (bounded, {"slower": 2.0})}).losses("a") != first.losses("a")
-    assert capsys.readouterr().err == ""
+    assert logged() == []
     run({"a": straight})
     path = tmp_path / "a-40-0.2-0.json"  # as if what the model imports had changed
     write_json(path, read_json(path) | {"first losses": [1.0, 1.0, 1.0]})
     before = times()
     run({"a": straight})
-    assert "a: trains differently than before" in capsys.readouterr().err
+    assert logged() == ["a: trains differently than before; it is trained again"]
     assert all(times()[f"a-40-0.2-{seed}.json"] != before[path.name] for seed in (0, 1))
+
+
+def test_names_that_differ_in_signs_or_case_alone_have_their_own_files(run, tmp_path):
+    names = ["+ g", "- g", "_g", "G", "g", 100 * "g"]
+    first = run(dict.fromkeys(names, straight))
+    files = {path.name for path in tmp_path.iterdir()}
+    assert len({name.lower() for name in files}) == 3 * len(names)
+    assert {"g-40-0.2-0.json", "_g-40-0.2-0.json"} < files
+    assert run(dict.fromkeys(names, straight)).results == first.results
+
+
+def test_each_training_is_told_where_no_bar_is_seen(run, monkeypatch, capsys):
+    result = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
+    told = sorted(capsys.readouterr().err.splitlines())
+    first = result.loss("a", 0.2, 0)
+    assert told[0] == f"a, rate 0.2, seed 0: {first:.4f} squared error"
+    assert told[3:] == [f"wild, rate 0.2, seed {seed}: diverged" for seed in range(3)]
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    run({"b": straight})
+    assert capsys.readouterr().err == ""
+
+
+def test_a_variant_alone_has_a_loss_and_a_result_shows_its_table(run):
+    result = run({"a": straight})
+    loss = statistics.mean(result.losses("a"))
+    words = re.fullmatch(
+        r"a: (\S+) squared error after 40 updates, from 3 seeds\."
+        r" There is nothing to compare it with\.",
+        result.in_words,
+    )
+    assert float(words[1]) == pytest.approx(loss, rel=0.1)
+    assert repr(result) == str(result) == (
+        f"{result.table.to_string(na_rep='')}\n\n{result.in_words}"
+    )  # fmt: skip
+    result.chart().to_dict()
+    wild = run({"w": (straight, {"slower": 1e-3})}, updates=200)
+    assert wild.in_words == "w: diverged."
 
 
 factor = 1.0
@@ -179,7 +236,7 @@ def test_an_option_reaches_the_training_and_train_replaces_it(run):
 def test_a_training_that_diverges_is_said_to(run):
     result = run({"a": straight, "wild": (straight, {"slower": 1e-3})}, updates=200)
     assert result.losses("wild") == [math.inf] * 3
-    assert str(result) == "wild and a: can't be compared, wild diverged."
+    assert result.in_words == "wild and a: can't be compared, wild diverged."
     assert math.isfinite(result.half_interval)
     result.chart().to_dict()
 
@@ -194,7 +251,11 @@ def test_a_training_that_diverges_is_said_to(run):
         ({"a": nn.Linear(1, 1)}, {}, TypeError, "'a' must be a function"),
         ({"a": straight}, {"rates": (0.0,)}, ValueError, "positive numbers"),
         ({"a": straight}, {"rates": 0.2}, ValueError, "positive numbers"),
+        ({"a": straight}, {"rates": ["0.1"]}, ValueError, "positive numbers"),
         ({"a": straight}, {"updates": 0}, ValueError, "updates=0"),
+        ({"a": straight}, {"updates": "9"}, ValueError, "updates='9'"),
+        ({"a": functools.cache(straight)}, {}, ValueError, "same weights twice"),
+        ({"a": shared}, {}, ValueError, "build a new model at each call"),
         ({"a": lambda size: None}, {}, TypeError, "returned NoneType, not a model"),
     ],
 )
@@ -207,10 +268,54 @@ def test_a_mistake_shows_before_anything_is_trained(run, tmp_path):
     with pytest.raises(TypeError) as caught:
         run({"good": straight, "bad": lambda: straight(1)})
     told = " ".join(caught.value.__notes__)
-    assert "The task calls the variant's function with (1)." in told
+    assert "The task calls the variant's function with (1): see" in told
     assert "This is the variant 'bad'." in told and not list(tmp_path.iterdir())
     with pytest.raises(TypeError, match=r"Line\(\), not a class"):
         experiment({"a": straight}, Line)
+
+
+def test_what_is_shared_but_not_trained_is_allowed(run):
+    assert math.isfinite(run({"a": frozen}).losses("a")[0])
+
+
+@pytest.mark.parametrize("task, options, told", [
+    ("captions", {"smoothing": 0.0}, [
+        "Options of this training: train, schedule, optimizer; see"
+        " help(transformer_workshop.tasks.Translation).",
+        "smoothing is a field of the task: see help(experiment).",
+    ]),
+    ("sentences", {"row": 8}, [
+        "Options of this training: train, rows, length; see"
+        " help(transformer_workshop.tasks.Continuation)."
+    ]),
+])  # fmt: skip
+def test_an_unknown_option_is_refused_with_the_known_ones(task, options, told):
+    def build(*sizes):
+        return small(*sizes) if len(sizes) == 2 else at.GPT(*sizes, 1, 16, 16, 2, 1)
+
+    with pytest.raises(TypeError, match="unexpected keyword") as caught:
+        experiment({"a": (build, options)}, task)
+    assert caught.value.__notes__ == [*told, "This is the variant 'a'."]
+
+
+def test_a_gpt_is_refused_where_translators_are_trained():
+    def gpt(src, tgt):
+        return at.GPT(tgt, 1, 16, 16, 2, 1)
+
+    with pytest.raises(TypeError, match="GPT has none. For a GPT, use .* 'sentences'"):
+        experiment({"a": gpt}, "captions")
+
+
+def test_a_field_of_the_task_varies_as_the_help_says():
+    def hard(task, *given):
+        return dataclasses.replace(task, smoothing=0.0).train(*given)
+
+    task = TASKS["captions"]
+    first = []
+    for train in (type(task).train, hard):
+        torch.manual_seed(0)
+        first.append(next(train(task, small(*task.sizes()), 0.01, 2, 0)))
+    assert first[0] != first[1]
 
 
 def test_an_unknown_task_is_refused_with_the_known_ones():
@@ -293,10 +398,14 @@ def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
         "old": {0.1: records(10, 2.0, 5.0, 5.1, 5.2), 0.2: records(10, 2.0, 6.0)},
         "new": {0.1: records(15, 3.0, 4.0), 0.2: records(15, 3.0, 3.0, 3.1, 3.2)},
     }
-    said = str(Experiment("nats", range(3), results, updates=9))
+    said = Experiment("nats", range(3), results, updates=9).in_words
     assert said.startswith("new: 3.100 nats, old: 5.100 (-2.000, 95 % from -2.226 to")
     assert "): new is better after 9 updates, from 3 seeds. It has +5 param" in said
-    assert "an update takes about 50 % more CPU time." in said
+    assert "+5 parameters, and an update takes 1.5 times the CPU time. The" in said
+    results["old"][0.2][0]["milliseconds"] = 9.0  # another program was running
+    assert Experiment("nats", range(3), results).in_words.count("CPU") == 1
+    results["new"][0.2][2]["milliseconds"] = 2.9
+    assert "CPU" not in Experiment("nats", range(3), results).in_words
     assert "best rate of new is the highest that was tried." in said
     assert "best rate of old is the lowest that was tried." in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import itertools
 import math
 import re
@@ -11,18 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from numbers import Real
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from annotated_transformer import count_parameters, optional_import
 from transformer_workshop.data_sets import project_folder
 from transformer_workshop.files import log, read_json
 from transformer_workshop.side_by_side import compute
-from transformer_workshop.tasks import TASKS, Task
+from transformer_workshop.tasks import TASKS, Task, Translation
 
 if TYPE_CHECKING:
     import altair
@@ -45,15 +49,41 @@ def _started(
     try:
         model = build(*sizes)
     except Exception as error:
-        numbers = ", ".join(map(str, sizes))
-        error.add_note(f"The task calls the variant's function with ({numbers}).")
+        called = f"with ({', '.join(map(str, sizes))}): see help(experiment)."
+        error.add_note(f"The task calls the variant's function {called}")
         raise
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
         raise TypeError(f"the function returned {kind}, not a model (nn.Module)")
+    if type(task) is Translation and not hasattr(model, "generator"):
+        raise TypeError(
+            "the task trains translators, which have a generator, as make_model's do;"
+            f" {type(model).__name__} has none. For a GPT, use the task 'sentences'"
+        )
     options = dict(changed)
     train = options.pop("train", type(task).train)
-    return model, iter(train(task, model, rate, updates, seed, **options))
+    try:
+        return model, iter(train(task, model, rate, updates, seed, **options))
+    except TypeError as error:
+        named = ", ".join(["train", *list(inspect.signature(train).parameters)[5:]])
+        where = f"help({type(task).__module__}.{type(task).__qualname__})"
+        error.add_note(f"Options of this training: {named}; see {where}.")
+        for field in options.keys() & vars(task):
+            error.add_note(f"{field} is a field of the task: see help(experiment).")
+        raise
+
+
+def _check_that_weights_are_fresh(model: nn.Module, again: nn.Module) -> None:
+    """Raise ValueError if two models share what is trained."""
+    one, two = (
+        {p.data_ptr() for p in m.parameters() if p.requires_grad and not is_lazy(p)}
+        for m in (model, again)
+    )
+    if one & two - {0}:  # of what is empty
+        raise ValueError(
+            "the function returned the same weights twice, so the second training would"
+            " go on where the first ended: let it build a new model at each call"
+        )
 
 
 def _train(task: Task, build: Builder, changed: Mapping, settings: Record) -> Record:
@@ -145,7 +175,8 @@ class Experiment:
     first seed. The spread between seeds is pooled over the variants, and intervals
     cover 95 % each: of twenty ideas that change nothing, one is told apart by chance.
     That one seed gives all variants the same batches is left out of account, which
-    makes intervals wider, not narrower. Times are rough if the machine is busy.
+    makes intervals wider, not narrower. Times are those of the fastest training, and
+    still rough if the machine is busy.
     """
 
     unit: str
@@ -211,7 +242,7 @@ class Experiment:
             spent = (r["milliseconds"] for rs in by_rate.values() for r in rs.values())
             row |= {
                 "parameters": records[0]["parameters"],
-                "ms per update": statistics.median(spent),
+                "ms per update": min(spent),
             }
             rows.append(row)
         return rows
@@ -240,9 +271,41 @@ class Experiment:
         ]
         return experiment_chart(losses, self.rows, self.unit)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        if find_spec("pandas") is None:
+            return self.in_words
+        return f"{self.table.to_string(na_rep='')}\n\n{self.in_words}"
+
+    @property
+    def in_words(self) -> str:
+        """A sentence for each variant: is it told apart from the baseline?"""
         baseline, *others = self.rows
-        return "\n".join(self._sentence(row, baseline) for row in others)
+        if others:
+            return "\n".join(self._sentence(row, baseline) for row in others)
+        name, loss = baseline["variant"], baseline[self.unit]
+        if not math.isfinite(loss):
+            return f"{name}: diverged."
+        text = f"{name}: {loss:.{self._digits}f} {self.unit}{self._trained}"
+        return f"{text} There is nothing to compare it with.{self._at_an_end(name)}"
+
+    @property
+    def _digits(self) -> int:
+        """How many decimals of a loss mean something."""
+        return max(2 - math.floor(math.log10(self.half_interval or 1)), 0)
+
+    @property
+    def _trained(self) -> str:
+        return f" after {self.updates} updates, from {len(self.seeds)} seeds."
+
+    def _at_an_end(self, *names: str) -> str:
+        """Say whose best rate has no worse one on both sides."""
+        text = ""
+        for name in names:
+            rates = sorted(self.results[name])
+            if len(rates) > 1 and self.rate(name) in (rates[0], rates[-1]):
+                end = "lowest" if self.rate(name) == rates[0] else "highest"
+                text += f" The best rate of {name} is the {end} that was tried."
+        return text
 
     def _sentence(self, row: dict[str, Any], baseline: dict[str, Any]) -> str:
         """Say whether a variant is told apart from the baseline, and what it costs."""
@@ -251,7 +314,7 @@ class Experiment:
         if not math.isfinite(difference):
             worst = name if difference > 0 else reference
             return f"{name} and {reference}: can't be compared, {worst} diverged."
-        digits = max(2 - math.floor(math.log10(self.half_interval or 1)), 0)
+        digits = self._digits
         before, after = (f"{r[self.unit]:.{digits}f}" for r in (baseline, row))
         apart = f"{difference:+.{digits}f}, 95 % from {low:+.{digits}f} to"
         text = f"{name}: {after} {self.unit}, {reference}: {before} "
@@ -260,28 +323,25 @@ class Experiment:
             text += "can't be told apart"
         else:
             text += f"{name} is {'worse' if difference > 0 else 'better'}"
-        text += f" after {self.updates} updates, from {len(self.seeds)} seeds."
+        text += self._trained
         if low <= 0 <= high:
             text += f" (A true difference of {self.detectable:.{digits}f} would be told"
             text += " apart four times in five.)"
-        costs = row["ms per update"] / baseline["ms per update"] - 1
+        usual = baseline["ms per update"]  # 0 if a model is tiny
+        times = row["ms per update"] / usual if usual else 1.0
         more = row["parameters"] - baseline["parameters"]
         size = f"{more:+,} parameters" if more else "as many parameters"
-        percent = f"{100 * abs(costs):.0f} % {'more' if costs > 0 else 'less'}"
-        spent = "as much" if abs(costs) < 0.1 else percent
-        text += f" It has {size}, and an update takes about {spent} CPU time."
-        for variant in (name, reference):
-            rates = sorted(self.results[variant])
-            if len(rates) > 1 and self.rate(variant) in (rates[0], rates[-1]):
-                end = "lowest" if self.rate(variant) == rates[0] else "highest"
-                text += f" The best rate of {variant} is the {end} that was tried."
-        return text
+        text += f" It has {size}"
+        if not 1 / 1.5 < times < 1.5:  # less may come from what else the machine does
+            text += f", and an update takes {times:.1f} times the CPU time"
+        text += "."
+        return text + self._at_an_end(name, reference)
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         display(self.table, self.chart())
-        print(self)
+        print(self.in_words)
 
 
 def _wanted(experiment: Experiment, name: str, given: Sequence[float]) -> list:
@@ -320,18 +380,24 @@ def experiment(
     variants: by name, a function that returns a model with fresh weights, or such a
     function and options for the task's training, for example::
 
-        experiment({
+        print(experiment({
             "2017": base,
             "GELU": with_gelu,
             "cosine": (base, {"schedule": cosine}),
-        })
+            "hard": (base, {"train": hard}),
+        }))
 
     The first is the baseline. The functions may be those of a notebook. For the tasks
     "captions" and "multi30k" they get the numbers of source and target tokens, for
     "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64, d_ff=128,
     h=4, groups=4)``) the number of words. Options are those of the task's training
-    (help(Translation.train)); an option ``train`` replaces it by a function of task,
-    model, rate, updates and seed that yields losses.
+    (help(transformer_workshop.tasks.Translation.train)); an option ``train`` replaces
+    it by a function of task, model, rate, updates and seed that yields losses. It can
+    also change a field of the task that isn't an option, such as the smoothing::
+
+        def hard(task, *given):
+            return dataclasses.replace(task, smoothing=0.0).train(*given)
+
     task: one of these names, or a Task of your own.
     seeds: how many, or which; three or more, as two can't show how they differ.
     rates: which are tried, with all seeds. Without them, a variant is trained at 0.003,
@@ -357,9 +423,11 @@ def experiment(
     seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if len(set(seeds)) < max(len(seeds), 3):
         raise ValueError(f"seeds={seeds}: use three or more different ones")
-    if updates < 1:
-        raise ValueError(f"updates={updates}: use 1 or more")
-    if not isinstance(rates, Sequence) or not all(rate > 0 for rate in rates):
+    if not isinstance(updates, int) or updates < 1:
+        raise ValueError(f"updates={updates!r}: use a whole number, 1 or more")
+    if not isinstance(rates, Sequence) or not all(
+        isinstance(rate, Real) and 0 < rate < math.inf for rate in rates
+    ):
         raise ValueError(f"rates={rates}: use positive numbers, as in (0.003, 0.006)")
     folder = Path(folder or project_folder() / "runs" / "experiments")
     done = Experiment(task.unit, seeds, {name: {} for name in rows}, updates)
@@ -373,7 +441,10 @@ def experiment(
         return {"variant": name, **fixed, "rate": rate, "seed": seed}
 
     def file_of(settings: Record) -> Path:
-        kind = re.sub(r"\W+", "_", settings["variant"])
+        name = settings["variant"]
+        kind = re.sub(r"\W+", "_", name)[:40]
+        if kind != name.lower():  # another name may share it, or the case may be lost
+            kind += f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
         end = f"{updates}-{settings['rate']:g}-{settings['seed']}.json"
         return folder / f"{kind}-{end}"
 
@@ -415,7 +486,13 @@ def experiment(
                 missing[file_of(settings)] = task, build, changed, settings
         return missing
 
-    compute(wanted, _train, workers)
+    def line(record: Record) -> str:
+        name, rate, seed = (record["settings"][k] for k in ("variant", "rate", "seed"))
+        measured = record["measured"]
+        loss = f"{measured[task.unit]:.4f} {task.unit}" if measured else "diverged"
+        return f"{name}, rate {rate:g}, seed {seed}: {loss}"
+
+    compute(wanted, _train, workers, line=line)
     return done
 
 
@@ -430,7 +507,10 @@ def _first_losses(
     """Make the first updates of a training here, and return their losses."""
     rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
     with torch.random.fork_rng():
-        _, losses = _started(task, build, changed, rate, updates, seed)
+        (again, _), (model, losses) = (
+            _started(task, build, changed, rate, updates, seed) for _ in range(2)
+        )
+        _check_that_weights_are_fresh(model, again)
         return list(itertools.islice(losses, _FIRST_LOSSES))
 
 

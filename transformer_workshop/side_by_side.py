@@ -38,6 +38,7 @@ def compute(
     function: Callable[..., Any],
     workers: int | None = None,
     unit: str = "training",
+    line: Callable[[Any], str] | None = None,
 ) -> None:
     """Call ``function`` for each file that is wanted; write what it returns as JSON.
 
@@ -45,6 +46,7 @@ def compute(
     asked again after each result, which may be enough to want no more, or others.
     workers: processes with a thread each; None: one for each core. The function may
     come from a notebook. What is in a file outlives Ctrl-C and kills.
+    line: what to log of each result where a bar can't be seen.
     """
     if not wanted():
         return
@@ -67,8 +69,11 @@ def compute(
             for future in wait(going, return_when=FIRST_COMPLETED).done:
                 path = going.pop(future)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_json(path, future.result())
+                result = future.result()
+                write_json(path, result)
                 bar.update()
+                if line and not seen and not os.environ.get("TQDM_DISABLE"):
+                    log(line(result))
     except KeyboardInterrupt:
         log("Stopped; what has been computed is kept, and isn't computed again.")
         raise

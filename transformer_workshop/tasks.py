@@ -154,10 +154,7 @@ def english_captions() -> tuple[Tensor, Vocabulary, Any, Tensor]:
 
 @dataclass(frozen=True)
 class Continuation:
-    """Continue English captions, as a GPT. Models are built from the number of words.
-
-    The options are those of ``train_gpt``: ``rows`` and ``length`` of the windows.
-    """
+    """Continue English captions. A GPT is built from the number of words."""
 
     length: int = 64  # of the windows in which a model is judged
     unit = "nats per token"
@@ -167,11 +164,22 @@ class Continuation:
         return (len(english_captions()[1]),)
 
     def train(
-        self, model: Any, rate: float, updates: int, seed: int, **options: Any
+        self,
+        model: Any,
+        rate: float,
+        updates: int,
+        seed: int,
+        rows: int = 32,
+        length: int = 64,
     ) -> Iterator[float]:
-        """Train as chapter 6 does; yield each update's loss."""
+        """Train as chapter 6 does, on ``rows`` windows of ``length`` tokens an update.
+
+        Yields each update's loss.
+        """
         stream = english_captions()[0]
-        steps = train_gpt(model, stream, updates, peak=rate, seed=seed, **options)
+        steps = train_gpt(
+            model, stream, updates, rows=rows, length=length, peak=rate, seed=seed
+        )
         return (loss for _, loss in steps)
 
     def judge(self, model: Any) -> dict[str, float]:
