@@ -196,7 +196,7 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
     assert front.count("minutes to read, ") == 7
-    assert "about 8 hours to read, and 12 more" in " ".join(front.split())
+    assert "about 7 hours to read, and 12 more" in " ".join(front.split())
 
 
 def test_descriptions_and_addresses(site):
