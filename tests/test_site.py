@@ -893,7 +893,7 @@ def test_the_languages_lead_to_each_other(visit):
     assert "/zh/" not in page.url and page.url.endswith("glossary.html")
     page = visit("notebooks/90_keeping_a_run_safe")
     assert page.locator("a.language").count() == 0
-    page = visit("zh/notebooks/02_training", 400)
+    page = visit("zh/notebooks/07_learning_from_a_verifier", 400)
     link = page.locator("article a[href*='90_keeping_a_run_safe.html']").first
     english = "../../notebooks/90_keeping_a_run_safe.html"
     assert link.get_attribute("href").startswith(english)

@@ -38,7 +38,7 @@ function found(asked) {
     const [named, said] = [name, meaning].map(text => asked.every(one => count(simple(text), one)));
     const own = terms(name.replace(/（.*/, ""));
     const share = own.filter(term => asked.some(one => count(term, one))).length / own.length;
-    home[url] = Math.max(home[url] ?? 0, named ? 3 + 6 * share : said ? 2 : 0);
+    home[url] = Math.max(home[url] ?? 0, named ? 3 + 9 * share : said ? 2 : 0);
   }
   for (const each of pages) {
     let score = 0, covered = 0;
