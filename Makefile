@@ -34,7 +34,7 @@ $(READY):
 	"$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.txt)" && )$(PIP) -r requirements.txt && \
 	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
 
-run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (5 to 7 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 10 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (5 to 15 minutes)

@@ -4,8 +4,8 @@
 
 Four ways to learn from the grammar, from each seed on each of the processors that
 tools/findings.py simulates, in about two CPU minutes for each seed and processor; and
-the first model, as it is and at temperature 0.5. Each
-training is kept in runs/reinforce/, so that the program goes on where it was stopped;
+the first model, as it is and at temperature 0.5. Each training is kept in
+runs/reinforce/, so that the program goes on where it was stopped;
 results/reinforce.json has all that are there. ``measure`` of
 transformer_workshop/verifier.py says what the figures mean.
 """

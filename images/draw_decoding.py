@@ -50,23 +50,26 @@ def tables() -> Figure:
     f.text(586, 26, 'tie="all": one table', 14, bold=True)
     parts = ("source embedding", "target embedding", "generator")
     fills = (FILL["embed"], FILL["attention"], FILL["output"])
-    below = ("read in\nthe source", "read in\nthe target", "compared with\nthe output")
-    for i, (name, fill, words) in enumerate(zip(parts, fills, below, strict=True)):
-        x = 24 + 140 * i
-        f.text(x + 62, 58, name, 13)
+    below = (
+        ("read in", "the source"),
+        ("read in", "the target"),
+        ("compared with", "the output"),
+    )
+
+    def table(middle: int, fill: str, words: tuple[str, str]) -> None:
         rows = [[HEADS[2] if row == 2 else fill] * 6 for row in range(6)]
-        f.grid(x + 8, 76, rows, 18)
-        f.text(x + 62, 206, words.split("\n")[0], 13)
-        f.text(x + 62, 223, words.split("\n")[1], 13)
+        f.grid(middle - 54, 76, rows, 18)
+        for y, line in zip((206, 223), words, strict=True):
+            f.text(middle, y, line, 13)
+
+    for i, (name, fill, words) in enumerate(zip(parts, fills, below, strict=True)):
+        f.text(86 + 140 * i, 58, name, 13)
+        table(86 + 140 * i, fill, words)
     f.line((432, 130), (524, 130))
     f.text(478, 112, "share", 13)
-    f.grid(
-        532, 76, [[HEADS[2] if row == 2 else FILL["feed"]] * 6 for row in range(6)], 18
-    )
-    f.text(586, 206, "read twice,", 13)
-    f.text(586, 223, "and compared", 13)
-    words = "green: one token's row; shared, it learns in all three places"
-    f.text(360, 246, words, 13, color=LINE)
+    table(586, FILL["feed"], ("read twice,", "and compared"))
+    note = "green: one token's row; shared, it learns in all three places"
+    f.text(360, 246, note, 13, color=LINE)
     return f
 
 

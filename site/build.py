@@ -304,18 +304,6 @@ def contents(digit: str, language: str) -> str:
     return f'<div class="chapters">\n\n{text}\n\n</div>'
 
 
-def by_number(text: str, edition: Path) -> str:
-    """Return Markdown in which a link to a section's number leads to the section."""
-
-    def lead(link: re.Match) -> str:
-        text = (edition / f"{link['name']}.md").read_text(encoding="utf-8")
-        title = re.search(rf"(?m)^## ({re.escape(link['number'])} .*)$", text)[1]
-        return f"](notebooks/{link['name']}.ipynb#{title.replace(' ', '-')})"
-
-    link = r"\]\(notebooks/(?P<name>\w+)\.ipynb#(?P<number>\d+\.\d+)\)"
-    return re.sub(link, lead, text)
-
-
 def navigation(source: Path, language: str) -> str:
     """Return what Sphinx needs to know of the order of the pages."""
     found = [*source.glob("*/**/*.ipynb"), *source.glob("**/*.md")]
@@ -391,7 +379,6 @@ def gather(
         hand, arcs = (wording.chart(spec, words) for spec in (hand, arcs))
         del arcs["description"]  # a sentence with all its weights
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
-    front = by_number(front, edition)
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {

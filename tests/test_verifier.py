@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -194,12 +195,13 @@ def of_the_chapter(monkeypatch):
     names = {
         "torch": torch, "Tensor": torch.Tensor, "as_text": verifier.as_text,
         "parse": verifier.parse, "known_captions": lambda: frozenset(COPIES[1:2]),
+        "Callable": Callable, "GPT": at.GPT, "sentence_log_p": sentence_log_p,
     }  # fmt: skip
     for cell in read(CHAPTER):
         if cell.cell_type == "code":
             for node in ast.parse(cell.source).body:
                 if isinstance(node, ast.FunctionDef) and node.name in (
-                    "possible", "shared",
+                    "possible", "shared", "on_a_leash",
                 ):  # fmt: skip
                     exec(ast.unparse(node), names)
     return names
@@ -218,7 +220,7 @@ def test_rewards_of_chapter_and_benchmark_are_those_of_the_text(
         assert shared(ids).tolist() == [0.5, 0, 0, 0.5]
 
 
-def test_the_leash_costs_what_was_gained_in_likelihood():
+def test_the_leash_costs_what_was_gained_in_likelihood(of_the_chapter):
     model, first = verifier.captions_gpt(), verifier.captions_gpt()
     ids = ids_of(*COPIES)
     free = benchmark.on_a_leash(benchmark.possible, model, first)
@@ -227,7 +229,10 @@ def test_the_leash_costs_what_was_gained_in_likelihood():
         model.norm.weight *= 1.3
     gone = sentence_log_p(model, ids) - sentence_log_p(first, ids)
     expected = benchmark.possible(ids) - benchmark.BETA * gone
+    leash = of_the_chapter["on_a_leash"]
+    held = leash(of_the_chapter["possible"], model, first, benchmark.BETA)
     assert torch.allclose(free(ids), expected)
+    assert torch.allclose(held(ids), expected)
 
 
 def test_what_is_covered_is_counted_once():

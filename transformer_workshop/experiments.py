@@ -75,11 +75,12 @@ def _started(
 
 def _check_that_weights_are_fresh(model: nn.Module, again: nn.Module) -> None:
     """Raise ValueError if two models share what is trained."""
-    one, two = (
-        {p.data_ptr() for p in m.parameters() if p.requires_grad and not is_lazy(p)}
-        for m in (model, again)
-    )
-    if one & two - {0}:  # of what is empty
+
+    def places(model: nn.Module) -> set[int]:
+        trained = (p for p in model.parameters() if p.requires_grad)
+        return {p.data_ptr() for p in trained if not is_lazy(p) and p.numel()}
+
+    if places(model) & places(again):
         raise ValueError(
             "the function returned the same weights twice, so the second training would"
             " go on where the first ended: let it build a new model at each call"
@@ -507,9 +508,8 @@ def _first_losses(
     """Make the first updates of a training here, and return their losses."""
     rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
     with torch.random.fork_rng():
-        (again, _), (model, losses) = (
-            _started(task, build, changed, rate, updates, seed) for _ in range(2)
-        )
+        again, _ = _started(task, build, changed, rate, updates, seed)
+        model, losses = _started(task, build, changed, rate, updates, seed)
         _check_that_weights_are_fresh(model, again)
         return list(itertools.islice(losses, _FIRST_LOSSES))
 

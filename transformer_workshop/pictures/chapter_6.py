@@ -322,24 +322,20 @@ def distances_chart(weight: Tensor, cost: Tensor) -> altair.HConcatChart:
     panels = []
     for layer in range(2):
         rows = [
-            {"back": back, "weight": w, "cost": c}
-            for back, (w, c) in enumerate(
-                zip(weight[layer].tolist(), cost[layer].tolist(), strict=True)
-            )
+            {"back": back, "weight": w.item(), "cost": c.item()}
+            for back, (w, c) in enumerate(zip(weight[layer], cost[layer], strict=True))
         ]
-        base = alt.Chart(alt.Data(values=rows), width=300).mark_bar()
-        base = base.encode(
-            alt.X("back:O", title="positions back").axis(labelAngle=0),
-        )
-        above = base.properties(height=70, title=f"layer {layer}").encode(
-            alt.Y("weight:Q", title="weight").scale(domain=(0, 0.5)).axis(tickCount=3),
+        base = alt.Chart(alt.Data(values=rows), width=300)
+        above = base.mark_bar(color=BLUE).encode(
             alt.X("back:O", title=None).axis(labels=False, ticks=False),
-            color=alt.value("#0072b2"),
+            alt.Y("weight:Q", title="weight").scale(domain=(0, 0.5)).axis(tickCount=3),
         )
-        below = base.properties(height=120).encode(
+        below = base.mark_bar(color=ORANGE).encode(
+            alt.X("back:O", title="positions back").axis(labelAngle=0),
             alt.Y("cost:Q", title="nats, if hidden").scale(domain=(-0.2, 6)),
-            color=alt.value(ORANGE),
         )
+        above = above.properties(height=70, title=f"layer {layer}")
+        below = below.properties(height=120)
         panels.append(alt.vconcat(above, below, spacing=8))
     return alt.hconcat(
         *panels,
