@@ -2048,4 +2048,4 @@ if __name__ == "__main__":
     import sys
 
     sys.modules.setdefault("annotated_transformer", sys.modules["__main__"])
-    raise SystemExit(import_module("transformer_workshop.terminal").main())
+    raise SystemExit(import_module("transformer_workshop.cli.terminal").main())

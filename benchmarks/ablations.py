@@ -22,22 +22,26 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.comparison import RESAMPLES, SEED, compare
-from transformer_workshop.corpora import load_examples, load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import read_json, write_atomically, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.settings import CONFIGS, TrainingConfig
-from transformer_workshop.side_by_side import compute
-from transformer_workshop.speed import LeanLabelSmoothing, autocast, choose_precision
-from transformer_workshop.tasks import Translation, encoded
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import read_json, write_atomically, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.settings import CONFIGS, TrainingConfig
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.lab.comparison import RESAMPLES, SEED, compare
+from transformer_workshop.lab.tasks import Translation, encoded
+from transformer_workshop.lab.workers import compute
+from transformer_workshop.models.speed import (
+    LeanLabelSmoothing,
+    autocast,
+    choose_precision,
+)
+from transformer_workshop.models.translator import (
     Translator,
     build_model,
     load_translator,
     save_translator,
 )
+from transformer_workshop.text.corpora import load_examples, load_pairs
 
 REFERENCE = dataclasses.replace(
     CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,

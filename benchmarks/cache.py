@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.files import log, write_json
-from transformer_workshop.machine import describe_environment
+from transformer_workshop.base.files import log, write_json
+from transformer_workshop.base.machine import describe_environment
 
 LENGTHS, TURNS = (12, 40, 160), 5
 

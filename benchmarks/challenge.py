@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import fingerprint, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import fingerprint, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import Translator, load_translator
 
 FOLDER = project_folder()
 CHALLENGE = FOLDER / "data/challenge/challenge.tsv"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 import annotated_transformer as at
-from transformer_workshop.translator import Translator
+from transformer_workshop.models.translator import Translator
 
 
 def as_m2m100(translator: Translator) -> nn.Module:

@@ -18,12 +18,12 @@ import torch
 import turns
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.engine import export_to_ctranslate2
-from transformer_workshop.files import log
-from transformer_workshop.settings import CONFIGS
-from transformer_workshop.speed import keep_freed_memory, map_in_threads
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.base.files import log
+from transformer_workshop.base.settings import CONFIGS
+from transformer_workshop.models.engine import export_to_ctranslate2
+from transformer_workshop.models.speed import keep_freed_memory, map_in_threads
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_pairs
 
 SINGLE = 40  # sentences decoded one by one in a turn
 OLD = 3  # sentences that the post's way decodes in a turn

@@ -13,10 +13,10 @@ import argparse
 from pathlib import Path
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.files import log, write_atomically
-from transformer_workshop.settings import CONFIGS
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.base.files import log, write_atomically
+from transformer_workshop.base.settings import CONFIGS
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_pairs
 
 THERE, BACK = Path("runs/multi30k-small"), Path("runs/multi30k-en-de")
 

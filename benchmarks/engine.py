@@ -22,18 +22,18 @@ import torch
 import turns
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.engine import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.settings import CONFIGS
+from transformer_workshop.models.engine import (
     QUANTIZATIONS,
     ExportedTranslator,
     export_to_ctranslate2,
     load_exported,
 )
-from transformer_workshop.files import write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.settings import CONFIGS
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_pairs
 
 THREADS = 2
 MODELS = ("multi30k", "multi30k-2026")

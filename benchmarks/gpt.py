@@ -25,18 +25,18 @@ from torch import Tensor
 
 import annotated_transformer as at
 from annotated_transformer import END
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.experiments import experiment
-from transformer_workshop.files import (
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.files import (
     fingerprint,
     log,
     read_json,
     save_tensors,
     write_json,
 )
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.tasks import Continuation, english_captions
-from transformer_workshop.text_files import read_lines
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.lab.experiments import experiment
+from transformer_workshop.lab.tasks import Continuation, english_captions
 
 FOLDER = project_folder()
 sys.path.insert(0, str(FOLDER / "data" / "captions"))

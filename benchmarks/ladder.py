@@ -24,21 +24,21 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.comparison import compare
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import log, read_json, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.side_by_side import compute
-from transformer_workshop.speed import autocast, choose_precision
-from transformer_workshop.tasks import Translation, encoded
-from transformer_workshop.translator import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import log, read_json, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.lab.comparison import compare
+from transformer_workshop.lab.tasks import Translation, encoded
+from transformer_workshop.lab.workers import compute
+from transformer_workshop.models.speed import autocast, choose_precision
+from transformer_workshop.models.translator import (
     Translator,
     build_model,
     load_translator,
     save_translator,
 )
+from transformer_workshop.text.corpora import load_pairs
 
 SEEDS, UPDATES, WARMUP, RATE = (0, 1, 2), 2000, 400, 3e-3
 PARTS, AVERAGED = 20, 5  # the run is cut into parts; checkpoints end the last ones

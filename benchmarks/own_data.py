@@ -20,11 +20,11 @@ import sys
 import time
 from pathlib import Path
 
-from transformer_workshop.corpora import read_pairs
-from transformer_workshop.data_sets import data_file
-from transformer_workshop.files import read_json, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.runs import read_metrics
+from transformer_workshop.base.data_sets import data_file
+from transformer_workshop.base.files import read_json, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.text.corpora import read_pairs
+from transformer_workshop.training.loop import read_metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 Pair = tuple[str, str]

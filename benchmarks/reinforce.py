@@ -7,7 +7,7 @@ tools/findings.py simulates, in about two CPU minutes for each seed and processo
 the first model, as it is and at temperature 0.5. Each training is kept in
 runs/reinforce/, so that the program goes on where it was stopped;
 results/reinforce.json has all that are there. ``measure`` of
-transformer_workshop/verifier.py says what the figures mean.
+transformer_workshop/lab/verifier.py says what the figures mean.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from torch import Tensor
 
 import annotated_transformer as at
 from annotated_transformer import END
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import log, read_json, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.verifier import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import log, read_json, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.lab.verifier import (
     COUNTED,
     LONGEST,
     as_text,

@@ -17,18 +17,18 @@ from typing import Any
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_examples, load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import (
     log,
     read_json,
     save_tensors,
     write_atomically,
     write_json,
 )
-from transformer_workshop.runs import read_metrics
-from transformer_workshop.settings import CONFIGS, TrainingConfig, run_settings
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.base.settings import CONFIGS, TrainingConfig, run_settings
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_examples, load_pairs
+from transformer_workshop.training.loop import read_metrics
 
 LIMIT = 25e6  # bytes of the whole folder
 INTO = "models/multi30k-2026"

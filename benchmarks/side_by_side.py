@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from annotated_transformer import GPT, Block
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.experiments import experiment
-from transformer_workshop.files import write_json
-from transformer_workshop.machine import describe_environment
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.lab.experiments import experiment
 
 UPDATES = 100
 BRIEF = {"rows": 8}  # windows in a batch

@@ -24,13 +24,13 @@ from ablations import REFERENCE
 from torch import Tensor, nn
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.experiments import TASKS, experiment
-from transformer_workshop.files import read_json, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.modern import NormalizedCrossAttention
-from transformer_workshop.runs import stable_rate
-from transformer_workshop.speed import keep_freed_memory
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import read_json, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.lab.experiments import TASKS, experiment
+from transformer_workshop.models.model_2026 import NormalizedCrossAttention
+from transformer_workshop.models.speed import keep_freed_memory
+from transformer_workshop.training.loop import stable_rate
 
 UPDATES = 600
 BLOCKS, RATES = ("2017", "all five"), (0.003, 0.006)  # that are compared at each rate

@@ -22,11 +22,11 @@ import turns
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.files import log
-from transformer_workshop.runs import schedule_of
-from transformer_workshop.settings import CONFIGS
-from transformer_workshop.speed import (
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.files import log
+from transformer_workshop.base.settings import CONFIGS
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.speed import (
     CheapDropout,
     LeanLabelSmoothing,
     autocast,
@@ -35,8 +35,8 @@ from transformer_workshop.speed import (
     optimize_for_cpu,
     share_one_heap,
 )
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import build_model, load_translator
+from transformer_workshop.models.translator import build_model, load_translator
+from transformer_workshop.training.loop import schedule_of
 
 MODEL = project_folder() / "models" / "multi30k"
 CPU = torch.device("cpu")

@@ -19,18 +19,18 @@ import turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_examples, load_pairs, prepare_text
-from transformer_workshop.files import log
-from transformer_workshop.runs import schedule_of
-from transformer_workshop.settings import CONFIGS, TrainingConfig
-from transformer_workshop.speed import (
+from transformer_workshop.base.files import log
+from transformer_workshop.base.settings import CONFIGS, TrainingConfig
+from transformer_workshop.models.speed import (
     LeanLabelSmoothing,
     autocast,
     choose_precision,
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.translator import build_model
+from transformer_workshop.models.translator import build_model
+from transformer_workshop.text.corpora import load_examples, load_pairs, prepare_text
+from transformer_workshop.training.loop import schedule_of
 
 # Rows, inputs, and outputs of a product in the feed-forward net.
 PRODUCT = {"small": (1500, 256, 512), "base": (1500, 512, 2048)}

@@ -20,13 +20,17 @@ import torch
 from challenge import MODELS, share
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import fingerprint, write_json
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import Translation, load_threshold, load_translator
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import fingerprint, write_json
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import (
+    Translation,
+    load_threshold,
+    load_translator,
+)
+from transformer_workshop.text.corpora import load_pairs
 
 FOLDER = project_folder()
 GROUPS = "sentences", "scenes", "captions"

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from transformer_workshop.files import log, write_json
-from transformer_workshop.machine import describe_environment, processor_name
+from transformer_workshop.base.files import log, write_json
+from transformer_workshop.base.machine import describe_environment, processor_name
 
 QUIET = 0.1  # cores that other processes may use in a round that counts
 

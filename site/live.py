@@ -271,10 +271,10 @@ def example(translator, line: str, beam: int | None = None) -> dict:
 def stored() -> dict:
     """Compute what site/live.json holds."""
     import annotated_transformer as at
-    from transformer_workshop.data_sets import data_file
-    from transformer_workshop.spelling import _abbreviations
-    from transformer_workshop.text_files import read_lines
-    from transformer_workshop.translator import load_translator
+    from transformer_workshop.base.data_sets import data_file
+    from transformer_workshop.base.text_files import read_lines
+    from transformer_workshop.models.translator import load_translator
+    from transformer_workshop.text.spelling import _abbreviations
 
     translator = load_translator(MODEL, "cpu", optimize=False)
     captions = read_lines(data_file("captions", "train.en"))

@@ -34,20 +34,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from small_runs import SIX, contents  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
-from transformer_workshop import machine, terminal  # noqa: E402
-from transformer_workshop.corpora import prepare_text  # noqa: E402
-from transformer_workshop.files import (  # noqa: E402
+from transformer_workshop.base import machine
+from transformer_workshop.base.files import (  # noqa: E402
     load_tensors,
     load_with_notes,
     save_tensors,
 )
-from transformer_workshop.runs import saved_steps  # noqa: E402
-from transformer_workshop.settings import TrainingConfig  # noqa: E402
-from transformer_workshop.translator import (  # noqa: E402
+from transformer_workshop.base.settings import TrainingConfig  # noqa: E402
+from transformer_workshop.cli import terminal  # noqa: E402
+from transformer_workshop.models.translator import (  # noqa: E402
     Translator,
     build_model,
     save_translator,
 )
+from transformer_workshop.text.corpora import prepare_text  # noqa: E402
+from transformer_workshop.training.loop import saved_steps  # noqa: E402
 
 TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, those run as processes, seconds each
 SMALL = {

@@ -9,10 +9,12 @@ from types import ModuleType
 import pytest
 import torch
 
-from transformer_workshop.corpora import prepare_text
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import load_tensors, load_with_notes, read_json
-from transformer_workshop.runs import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import load_tensors, load_with_notes, read_json
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.cli.terminal import main
+from transformer_workshop.text.corpora import prepare_text
+from transformer_workshop.training.loop import (
     open_run_folder,
     read_metrics,
     run_files,
@@ -20,8 +22,6 @@ from transformer_workshop.runs import (
     starts_so_far,
     train_run,
 )
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.terminal import main
 
 PAIRS = [
     ("Ein Hund läuft.", "A dog runs."),

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import read_json, save_tensors
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import read_json, save_tensors
+from transformer_workshop.base.settings import CONFIGS, run_settings
 from transformer_workshop.pictures import chapter_4
-from transformer_workshop.runs import average_checkpoints
-from transformer_workshop.settings import CONFIGS, run_settings
+from transformer_workshop.training.loop import average_checkpoints
 
 TEXTS = [
     "Ein Hund läuft über die Wiese.",

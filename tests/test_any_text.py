@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.files import write_json
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.spelling import one_line, tidied
+from transformer_workshop.base.files import write_json
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.spelling import one_line, tidied
 
 ODD = [
     "",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
-from transformer_workshop.speed import fused_attention
+from transformer_workshop.models.speed import fused_attention
 
 WIDTH, HEADS, FF = 16, 4, 32
 

@@ -16,7 +16,10 @@ import vl_convert
 from PIL import Image
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import data_file, project_folder
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.settings import CAPTIONS_MODEL, TrainingConfig
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.names_of_2022 import (
     viz_decoder_self,
     viz_decoder_src,
@@ -35,9 +38,6 @@ from transformer_workshop.pictures.attention import (
 )
 from transformer_workshop.pictures.chapter_1 import arcs
 from transformer_workshop.pictures.chapter_5 import cuts_chart
-from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import Translator, load_translator
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
 FOLDER = project_folder() / CAPTIONS_MODEL

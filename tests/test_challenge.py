@@ -9,12 +9,12 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
-from transformer_workshop.corpora import load_pairs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import fingerprint, read_json
-from transformer_workshop.settings import DEFAULT_MODEL, TrainingConfig
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import load_translator
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import fingerprint, read_json
+from transformer_workshop.base.settings import DEFAULT_MODEL, TrainingConfig
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import load_translator
+from transformer_workshop.text.corpora import load_pairs
 
 FOLDER = project_folder()
 challenge = program("benchmarks/challenge.py")

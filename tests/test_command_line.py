@@ -20,25 +20,26 @@ from small_runs import SIX as PAIRS
 from small_runs import refused, write_text
 
 import annotated_transformer as at
-from transformer_workshop import commands, data_sets, terminal
-from transformer_workshop.commands import encode_line, read_available_lines
-from transformer_workshop.corpora import load_pairs, load_text, prepare_text
-from transformer_workshop.data_sets import data_file
-from transformer_workshop.engine import QUANTIZATIONS
-from transformer_workshop.files import read_json, write_json
-from transformer_workshop.names_of_2022 import train_worker
-from transformer_workshop.runs import Run
-from transformer_workshop.settings import (
+from transformer_workshop.base import data_sets
+from transformer_workshop.base.data_sets import data_file
+from transformer_workshop.base.files import read_json, write_json
+from transformer_workshop.base.settings import (
     CAPTIONS_MODEL,
     CONFIGS,
     DEFAULT_MODEL,
     TrainingConfig,
     choose_config,
 )
-from transformer_workshop.spelling import respell, split_sentences
-from transformer_workshop.terminal import _command_line, main
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import load_translator
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.cli import commands
+from transformer_workshop.cli.commands import encode_line, read_available_lines
+from transformer_workshop.cli.terminal import _command_line, main
+from transformer_workshop.models.engine import QUANTIZATIONS
+from transformer_workshop.models.translator import load_translator
+from transformer_workshop.names_of_2022 import train_worker
+from transformer_workshop.text.corpora import load_pairs, load_text, prepare_text
+from transformer_workshop.text.spelling import respell, split_sentences
+from transformer_workshop.training.loop import Run
 
 MODULE = Path(at.__file__)
 CAPTIONS = MODULE.parent / CAPTIONS_MODEL
@@ -224,8 +225,8 @@ def test_messages_name_settings_which_the_terminal_turns_into_flags():
     said = "Choose another `run_dir`, start over with `restart`, or run `calibrate`."
     flags = "Choose another --run-dir, start over with --restart, or run `calibrate`."
     assert commands.as_flags(said) == flags
-    library = {*Path(commands.__file__).parent.glob("*.py")}
-    library -= {Path(commands.__file__), Path(terminal.__file__)}
+    shell = Path(commands.__file__).parent
+    library = {*shell.parent.rglob("*.py")} - {*shell.glob("*.py")}
     for file in library:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -17,11 +17,19 @@ import torch.distributed as dist
 from small_runs import PAIRS, flags, small_config
 
 import annotated_transformer as at
-from transformer_workshop import processes, runs, set_up
-from transformer_workshop.corpora import load_examples, prepare_text
-from transformer_workshop.files import load_with_notes, save_tensors
+from transformer_workshop.base.files import load_with_notes, save_tensors
+from transformer_workshop.cli.terminal import main
 from transformer_workshop.names_of_2022 import train_model, train_worker
-from transformer_workshop.processes import (
+from transformer_workshop.text.corpora import load_examples, prepare_text
+from transformer_workshop.training import loop as runs
+from transformer_workshop.training import processes, set_up
+from transformer_workshop.training.loop import (
+    Progress,
+    read_metrics,
+    saved_steps,
+    train_run,
+)
+from transformer_workshop.training.processes import (
     SharedLoss,
     SharedState,
     distribute,
@@ -30,8 +38,6 @@ from transformer_workshop.processes import (
     process_group,
     run_in_processes,
 )
-from transformer_workshop.runs import Progress, read_metrics, saved_steps, train_run
-from transformer_workshop.terminal import main
 
 VOCAB = 20
 
@@ -266,7 +272,7 @@ def test_an_error_in_a_spawned_process_is_one_line(config, tmp_path, capfd):
 KILLED = """
 import os, signal, sys
 import torch
-from transformer_workshop.terminal import main
+from transformer_workshop.cli.terminal import main
 
 last, *flags = sys.argv[1:]
 real, calls = torch.nn.utils.clip_grad_norm_, []

@@ -3,10 +3,10 @@
 import pytest
 from small_runs import program
 
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import fingerprint, read_json
-from transformer_workshop.settings import DEFAULT_MODEL
-from transformer_workshop.translator import load_translator
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import fingerprint, read_json
+from transformer_workshop.base.settings import DEFAULT_MODEL
+from transformer_workshop.models.translator import load_translator
 
 FOLDER = project_folder()
 PAIRS = [

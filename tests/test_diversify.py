@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from small_runs import program
 
-from transformer_workshop.text_files import read_lines
+from transformer_workshop.base.text_files import read_lines
 
 diversify = program("benchmarks/diversify.py")
 

@@ -20,10 +20,12 @@ from sacrebleu.significance import PairedTest
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop import tasks
-from transformer_workshop.comparison import compare, most_different, report
-from transformer_workshop.data_sets import data_file
-from transformer_workshop.experiments import (
+from transformer_workshop.base.data_sets import data_file
+from transformer_workshop.base.files import read_json, write_json
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.lab import tasks
+from transformer_workshop.lab.comparison import compare, most_different, report
+from transformer_workshop.lab.experiments import (
     Experiment,
     _described,
     _train,
@@ -31,11 +33,9 @@ from transformer_workshop.experiments import (
     experiment,
     students_t,
 )
-from transformer_workshop.files import read_json, write_json
+from transformer_workshop.lab.tasks import TASKS
+from transformer_workshop.lab.workers import compute
 from transformer_workshop.pictures.experiments import experiment_chart
-from transformer_workshop.side_by_side import compute
-from transformer_workshop.tasks import TASKS
-from transformer_workshop.text_files import read_lines
 
 
 class Line:
@@ -281,12 +281,12 @@ def test_what_is_shared_but_not_trained_is_allowed(run):
 @pytest.mark.parametrize("task, options, told", [
     ("captions", {"smoothing": 0.0}, [
         "Options of this training: train, schedule, optimizer; see"
-        " help(transformer_workshop.tasks.Translation).",
+        " help(transformer_workshop.lab.tasks.Translation).",
         "smoothing is a field of the task: see help(experiment).",
     ]),
     ("sentences", {"row": 8}, [
         "Options of this training: train, rows, length; see"
-        " help(transformer_workshop.tasks.Continuation)."
+        " help(transformer_workshop.lab.tasks.Continuation)."
     ]),
 ])  # fmt: skip
 def test_an_unknown_option_is_refused_with_the_known_ones(task, options, told):
@@ -471,7 +471,7 @@ def test_results_are_computed_once_each_with_one_thread(tmp_path, monkeypatch):
 KILLED = """
 import torch
 from test_experiments import Line, straight
-from transformer_workshop.experiments import experiment
+from transformer_workshop.lab.experiments import experiment
 
 class Slow(Line):
     def train(self, model, rate, updates, seed):

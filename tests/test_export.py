@@ -21,17 +21,21 @@ from torch import nn
 
 import annotated_transformer as at
 from annotated_transformer import DataError
-from transformer_workshop import engine as the_engine
-from transformer_workshop.corpora import load_pairs, prepare_text
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.engine import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.settings import TrainingConfig, load_config
+from transformer_workshop.cli.terminal import main
+from transformer_workshop.models import engine as the_engine
+from transformer_workshop.models.engine import (
     export_to_ctranslate2,
     is_exported,
     load_exported,
 )
-from transformer_workshop.settings import TrainingConfig, load_config
-from transformer_workshop.terminal import main
-from transformer_workshop.translator import Translator, build_model, load_translator
+from transformer_workshop.models.translator import (
+    Translator,
+    build_model,
+    load_translator,
+)
+from transformer_workshop.text.corpora import load_pairs, prepare_text
 
 ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"

@@ -25,10 +25,9 @@ from small_runs import SIX, break_off, open_folder, small_run, train
 
 import annotated_transformer as at
 from annotated_transformer import DataError
-from transformer_workshop import data_sets
-from transformer_workshop.corpora import prepare_text
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.files import (
+from transformer_workshop.base import data_sets
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.files import (
     atomic_folder,
     check_writable,
     load_tensors,
@@ -39,15 +38,16 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.runs import average_checkpoints, run_files
-from transformer_workshop.settings import TrainingConfig, load_config
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import (
+from transformer_workshop.base.settings import TrainingConfig, load_config
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import (
     Translator,
     build_model,
     load_translator,
     save_translator,
 )
+from transformer_workshop.text.corpora import prepare_text
+from transformer_workshop.training.loop import average_checkpoints, run_files
 
 # errors
 
@@ -274,7 +274,7 @@ def test_what_standard_output_writes_to_is_not_replaced(tmp_path):
     """As in `evaluate --out FILE > FILE`, or --out /dev/stdout."""
     path = tmp_path / "both"
     code = (
-        "import sys; from transformer_workshop.files import write_atomically;"
+        "import sys; from transformer_workshop.base.files import write_atomically;"
         f"write_atomically({str(path)!r}, b'translations '); print('scores')"
     )
     with open(path, "wb") as file:

@@ -10,7 +10,7 @@ from chapters import ROOT, chapters, name, read
 from findings import only
 from nbformat import v4
 
-from transformer_workshop.findings import all_runs, finding
+from transformer_workshop.lab.findings import all_runs, finding
 
 STORED = json.loads((ROOT / "results/findings.json").read_text(encoding="utf-8"))
 ROWS = [(chapter, what) for chapter, found in STORED.items() for what in found]

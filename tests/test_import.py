@@ -12,7 +12,7 @@ import pytest
 
 import annotated_transformer as at
 from transformer_workshop import names_of_2022
-from transformer_workshop.settings import CAPTIONS_MODEL
+from transformer_workshop.base.settings import CAPTIONS_MODEL
 
 ROOT = Path(at.__file__).parent
 WORKSHOP = sorted((ROOT / "transformer_workshop").rglob("*.py"))
@@ -29,7 +29,7 @@ TEXTBOOK = {
 NEEDED = {
     "pooch": "data_sets._fetch_multi30k('val.de.gz')",
     "safetensors": "files.save_tensors('x', {})",
-    "filelock": "runs.claim_folder(runs.Path('x')).__enter__()",
+    "filelock": "loop.claim_folder(loop.Path('x')).__enter__()",
     "altair": "pictures.use_charts()",
     "sacrebleu": "translator.evaluate(Echo(), [('a', 'b')])",
     "datasets": "tables.datasets_library()",
@@ -81,10 +81,16 @@ def with_torch_alone(code, folder, copied=False):
 
 def complaints(calls, folder, copied=False):
     """Return what calls raise, and print, if no package but torch is installed."""
-    files = "data_sets, engine, files, pictures, runs, tables, terminal, translator"
-    imported = "" if copied else f"from transformer_workshop import {files}"
-    code = f"""
-        {imported}
+    imported = """
+        from transformer_workshop import pictures
+        from transformer_workshop.base import data_sets, files
+        from transformer_workshop.cli import terminal
+        from transformer_workshop.models import engine, translator
+        from transformer_workshop.text import tables
+        from transformer_workshop.training import loop
+    """
+    imported = "" if copied else textwrap.dedent(imported)
+    code = textwrap.dedent(f"""
         class Echo:
             def sentences(self, line):
                 return [line]
@@ -98,8 +104,8 @@ def complaints(calls, folder, copied=False):
                 print("no error")
             except Exception as error:
                 print(f"{{type(error).__name__}}: {{error}}".replace(chr(10), " "))
-    """
-    done = with_torch_alone(code, folder, copied)
+    """)
+    done = with_torch_alone(imported + code, folder, copied)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
 
@@ -199,7 +205,7 @@ def test_help_and_a_wrong_flag_need_not_even_torch(tmp_path):
     code = """
         import sys
         from contextlib import suppress
-        from transformer_workshop.terminal import main
+        from transformer_workshop.cli.terminal import main
         names = "train prepare translate evaluate calibrate attend export".split()
         for command in ([], *([name] for name in names)):
             with suppress(SystemExit):
@@ -247,7 +253,7 @@ def files_used(path):
 def test_the_arrows_between_the_workshops_files_form_no_circle():
     arrows = {module_of(path): files_used(path) for path in WORKSHOP}
     package = "transformer_workshop"
-    assert arrows[f"{package}.terminal"] and arrows[package] == set()
+    assert arrows[f"{package}.cli.terminal"] and arrows[package] == set()
     leaves = []
     while arrows:
         free = [name for name, used in arrows.items() if used <= set(leaves)]
@@ -255,5 +261,8 @@ def test_the_arrows_between_the_workshops_files_form_no_circle():
         leaves += free
         for name in free:
             del arrows[name]
-    order = [leaves.index(f"{package}.{n}") for n in ("files", "runs", "commands")]
+    order = [
+        leaves.index(f"{package}.{n}")
+        for n in ("base.files", "training.loop", "cli.commands")
+    ]
     assert order == sorted(order)

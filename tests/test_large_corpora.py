@@ -30,8 +30,10 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import DataError
-from transformer_workshop import corpora
-from transformer_workshop.corpora import (
+from transformer_workshop.base.files import read_json, write_json
+from transformer_workshop.cli.terminal import main
+from transformer_workshop.text import corpora
+from transformer_workshop.text.corpora import (
     load_examples,
     load_pairs,
     load_text,
@@ -41,8 +43,6 @@ from transformer_workshop.corpora import (
     prepare_text,
     stream_parallel,
 )
-from transformer_workshop.files import read_json, write_json
-from transformer_workshop.terminal import main
 
 MODULE = Path(at.__file__)
 
@@ -207,7 +207,7 @@ def test_the_program_writes_nothing_else_and_fetches_nothing(config, tmp_path):
         def refuse(*args, **kwargs):
             raise AssertionError("no network")
         socket.getaddrinfo = refuse
-        from transformer_workshop.terminal import main
+        from transformer_workshop.cli.terminal import main
         raise SystemExit(main(["prepare", "--workers", "2", *{flags(config)!r}]))
     """
     home = tmp_path / "home"

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from test_site import ROOT, chromium
 
 import annotated_transformer as at
-from transformer_workshop.translator import load_translator
+from transformer_workshop.models.translator import load_translator
 
 sys.path.append(str(ROOT / "site"))
 import live  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import project_folder
+from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.pictures import chapter_1, chapter_6, controls
 
 VEGA = "application/vnd.vegalite.v5+json"

@@ -10,6 +10,7 @@ import torch
 
 import annotated_transformer as at
 from annotated_transformer import DataError
+from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.names_of_2022 import (
     check_outputs,
     is_interactive_notebook,
@@ -18,7 +19,6 @@ from transformer_workshop.names_of_2022 import (
     show_example,
     translate_sentence,
 )
-from transformer_workshop.settings import TrainingConfig
 
 
 def test_a_kernel_is_known_by_its_shell(monkeypatch):

@@ -17,9 +17,26 @@ import pytest
 import torch
 
 import annotated_transformer as at
-from transformer_workshop import commands, corpora, own_data, translator
-from transformer_workshop import set_up as set_up_module
-from transformer_workshop.corpora import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.settings import (
+    DEFAULT_MODEL,
+    SCALES,
+    choose_config,
+    scale_for,
+)
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.cli import commands
+from transformer_workshop.cli.terminal import main
+from transformer_workshop.models import translator
+from transformer_workshop.models.translator import (
+    Translation,
+    Translator,
+    calibrate,
+    choose_tokenizer,
+    load_translator,
+)
+from transformer_workshop.text import corpora
+from transformer_workshop.text.corpora import (
     as_seen,
     load_pairs,
     prepare_store,
@@ -29,26 +46,12 @@ from transformer_workshop.corpora import (
     usual_ratio,
     with_faults,
 )
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.runs import count_updates, read_metrics
-from transformer_workshop.set_up import set_up
-from transformer_workshop.settings import (
-    DEFAULT_MODEL,
-    SCALES,
-    choose_config,
-    scale_for,
-)
-from transformer_workshop.spelling import respell, split_sentences
-from transformer_workshop.tables import stream_text
-from transformer_workshop.terminal import main
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import (
-    Translation,
-    Translator,
-    calibrate,
-    choose_tokenizer,
-    load_translator,
-)
+from transformer_workshop.text.spelling import respell, split_sentences
+from transformer_workshop.text.tables import stream_text
+from transformer_workshop.training import own_data
+from transformer_workshop.training import set_up as set_up_module
+from transformer_workshop.training.loop import count_updates, read_metrics
+from transformer_workshop.training.set_up import set_up
 
 
 def sentences(count):

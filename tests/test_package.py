@@ -16,14 +16,14 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.settings import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.settings import (
     CAPTIONS_MODEL,
     DEFAULT_MODEL,
     default_model,
     model_folder,
 )
-from transformer_workshop.terminal import VERSION, main
+from transformer_workshop.cli.terminal import VERSION, main
 
 ROOT = project_folder()
 SOURCES = (
@@ -140,7 +140,7 @@ def test_it_translates_outside_the_repository_and_says_with_which_model(
 
 
 NAMED = """
-from transformer_workshop.translator import load_translator
+from transformer_workshop.models.translator import load_translator
 assert "dog" in load_translator("captions", "cpu").translate(["Ein Hund läuft."])[0]
 try:
     load_translator("caption")

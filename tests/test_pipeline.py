@@ -156,7 +156,8 @@ def whisper(words: Iterable[str]) -> str:
     """Return nothing."""
     return ""
 ''',
-    "terminal.py": """\
+    "cli/__init__.py": "",
+    "cli/terminal.py": """\
 from annotated_transformer import circle
 
 
@@ -588,7 +589,7 @@ def test_a_readers_run_goes_on_after_a_failure_and_leaves_the_notebooks(tree):
 def test_a_missed_finding_is_a_sentence_for_a_reader_and_fails_elsewhere(
     tree, monkeypatch
 ):
-    shutil.copy(ROOT / "transformer_workshop/findings.py", tree / PRINTING)
+    shutil.copy(ROOT / "transformer_workshop/lab/findings.py", tree / PRINTING)
     monkeypatch.delenv("ANNOTATED_TRANSFORMER_STRICT")
     look = "from transformer_workshop.printing import finding"
     cell = f'{look}\n\nfinding("the loss", 0.5, at_most=0.1)\nprint(double(3))'
@@ -706,9 +707,9 @@ def test_students_copy_works_by_itself(student, monkeypatch):
     code = """if True:
         import annotated_transformer
         from exercise_checks import check
-        from transformer_workshop.data_sets import data_file, project_folder
-        from transformer_workshop.text_files import read_lines
-        from transformer_workshop.translator import load_translator
+        from transformer_workshop.base.data_sets import data_file, project_folder
+        from transformer_workshop.base.text_files import read_lines
+        from transformer_workshop.models.translator import load_translator
         check("1.1", None)
         print(project_folder())
         print(load_translator.__code__.co_filename)  # not that of this project

@@ -12,10 +12,14 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.speed import CheapDropout, map_in_threads, optimize_for_cpu
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import load_translator
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.speed import (
+    CheapDropout,
+    map_in_threads,
+    optimize_for_cpu,
+)
+from transformer_workshop.models.translator import load_translator
 
 CPU = torch.device("cpu")
 
@@ -132,7 +136,7 @@ def test_decoding_follows_the_weights(change):
 def test_what_lies_idle_is_given_back_when_it_is_too_much():
     program = """if True:
         import os, torch
-        from transformer_workshop.speed import keep_freed_memory
+        from transformer_workshop.models.speed import keep_freed_memory
         def resident():
             pages = open("/proc/self/statm").read().split()[1]
             return int(pages) * os.sysconf("SC_PAGE_SIZE") >> 20
@@ -159,7 +163,7 @@ HEAPS = """if True:
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier
     if sys.argv[1:]:
-        from transformer_workshop.speed import share_one_heap
+        from transformer_workshop.models.speed import share_one_heap
         share_one_heap()
     met = Barrier(2)
     with ThreadPoolExecutor(2) as pool:  # both alive, or one would take the other's

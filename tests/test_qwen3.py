@@ -1,4 +1,4 @@
-"""Chapter 6's GPT and Qwen3 (transformer_workshop/qwen3.py): weights both ways."""
+"""Chapter 6's GPT and Qwen3: weights both ways (models/published.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import annotated_transformer as at
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import load_tensors
-from transformer_workshop.qwen3 import config_of, load_qwen3, renamed
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import load_tensors
+from transformer_workshop.models.published import config_of, load_qwen3, renamed
 
 
 def theirs_of(**options):

@@ -26,10 +26,14 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainState
-from transformer_workshop import files, processes, runs, set_up
-from transformer_workshop.corpora import load_examples, prepare_text
-from transformer_workshop.files import load_tensors, load_with_notes, save_tensors
-from transformer_workshop.runs import (
+from transformer_workshop.base import files
+from transformer_workshop.base.files import load_tensors, load_with_notes, save_tensors
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.cli.terminal import main
+from transformer_workshop.text.corpora import load_examples, prepare_text
+from transformer_workshop.training import loop as runs
+from transformer_workshop.training import processes, set_up
+from transformer_workshop.training.loop import (
     Run,
     Stopped,
     claim_folder,
@@ -38,8 +42,6 @@ from transformer_workshop.runs import (
     read_metrics,
     saved_steps,
 )
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.terminal import main
 
 UPDATE = torch.nn.utils, "clip_grad_norm_"  # called once by each of 9 updates
 WRITE = files, "_write_to_disk"
@@ -539,8 +541,8 @@ def test_memory_that_is_really_used_up(tiny):
     config = dataclasses.replace(tiny[0], batch_tokens=20000, d_ff=2**16)
     program = f"""
         import resource
-        import transformer_workshop.commands  # PyTorch takes its own memory first
-        from transformer_workshop.terminal import main
+        import transformer_workshop.cli.commands  # PyTorch takes its own memory first
+        from transformer_workshop.cli.terminal import main
         with open("/proc/self/status") as file:
             (used,) = (int(x.split()[1]) for x in file if x.startswith("VmSize"))
         limit = used * 1024 + 2**30

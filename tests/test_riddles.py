@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from transformer_workshop.riddles import (
+from transformer_workshop.lab.riddles import (
     ADJECTIVES,
     COOKS,
     NOUNS,

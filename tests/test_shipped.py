@@ -11,10 +11,8 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
-from transformer_workshop import corpora
-from transformer_workshop.corpora import load_pairs, prepare_text
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.files import (
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.files import (
     append_line,
     fingerprint,
     load_tensors,
@@ -23,15 +21,17 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.settings import CONFIGS, DEFAULT_MODEL, run_settings
-from transformer_workshop.text_files import read_lines
-from transformer_workshop.translator import (
+from transformer_workshop.base.settings import CONFIGS, DEFAULT_MODEL, run_settings
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.translator import (
     Translator,
     build_model,
     evaluate,
     load_translator,
     save_translator,
 )
+from transformer_workshop.text import corpora
+from transformer_workshop.text.corpora import load_pairs, prepare_text
 
 ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"

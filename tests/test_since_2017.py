@@ -25,21 +25,21 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START
-from transformer_workshop import runs
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import read_json
-from transformer_workshop.modern import modern_model
-from transformer_workshop.pictures.attention import explain
-from transformer_workshop.recipes import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import read_json
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.models.model_2026 import modern_model
+from transformer_workshop.models.muon import (
     Muon,
     MuonAndAdam,
     build_optimizers,
     orthogonalize,
 )
-from transformer_workshop.runs import schedule_of, stable_rate
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.speed import fused_attention, optimize_for_cpu
-from transformer_workshop.translator import load_translator, save_translator
+from transformer_workshop.models.speed import fused_attention, optimize_for_cpu
+from transformer_workshop.models.translator import load_translator, save_translator
+from transformer_workshop.pictures.attention import explain
+from transformer_workshop.training import loop as runs
+from transformer_workshop.training.loop import schedule_of, stable_rate
 
 ROOT = project_folder()
 TRANSLATORS = {"2017": at.make_model, "2026": modern_model}

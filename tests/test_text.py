@@ -12,7 +12,7 @@ import pytest
 from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, chapters, sources, tags
 from links import dead
 
-from transformer_workshop.files import read_json
+from transformer_workshop.base.files import read_json
 
 read = functools.cache(tools.read)  # the cells of a chapter
 MAIN = [path for path in chapters() if not path.name.startswith("9")]

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
-from transformer_workshop.processes import check_gradients
-from transformer_workshop.speed import LeanLabelSmoothing
+from transformer_workshop.models.speed import LeanLabelSmoothing
+from transformer_workshop.training.processes import check_gradients
 
 PAD = 2
 

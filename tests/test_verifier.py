@@ -16,7 +16,7 @@ from torch.nn.utils import parameters_to_vector
 
 import annotated_transformer as at
 from annotated_transformer import END, sentence_log_p
-from transformer_workshop import verifier
+from transformer_workshop.lab import verifier
 from transformer_workshop.pictures import chapter_7
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -25,7 +25,7 @@ from chapters import ROOT, Refused, chapters, name, replace
 from export_module import with_import
 from run_notebooks import AT_ONCE, build, execute
 
-from transformer_workshop.side_by_side import compute
+from transformer_workshop.lab.workers import compute
 
 RESULTS = ROOT / "results" / "findings.json"
 PROCESSORS = {
@@ -35,7 +35,7 @@ PROCESSORS = {
     "both": {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
 }
 ASK = """import json
-from transformer_workshop.findings import seen
+from transformer_workshop.lab.findings import seen
 print(json.dumps(seen))"""
 
 

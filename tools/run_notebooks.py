@@ -47,7 +47,7 @@ from nbclient.exceptions import (
 )
 from nbformat import NotebookNode
 
-from transformer_workshop.findings import MISSED
+from transformer_workshop.lab.findings import MISSED
 
 AT_ONCE = 2  # notebooks
 HEADING = re.compile(r"^#{1,3} (.*)", re.M)

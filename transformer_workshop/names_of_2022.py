@@ -34,12 +34,16 @@ from annotated_transformer import (
     record_translation,
     visualize_layer,
 )
-from transformer_workshop.corpora import load_pairs, word_vocabularies
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.processes import number_process
-from transformer_workshop.runs import train_run
-from transformer_workshop.settings import CAPTIONS_MODEL, TrainingConfig, default_model
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.settings import (
+    CAPTIONS_MODEL,
+    TrainingConfig,
+    default_model,
+)
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_pairs, word_vocabularies
+from transformer_workshop.training.loop import train_run
+from transformer_workshop.training.processes import number_process
 
 if TYPE_CHECKING:
     import altair

@@ -307,7 +307,7 @@ function makeTransformer() {
     }
   }
 
-  // --- What of a line the model reads (transformer_workshop/spelling.py) ------------------
+  // --- What of a line the model reads (transformer_workshop/text/spelling.py) ------------------
 
   const UNSEEN = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
   const JOINERS = /(^|[\u0000-\u058f\u1e00-\u206f])[\u200c\u200d]+/g;

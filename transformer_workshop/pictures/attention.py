@@ -26,10 +26,10 @@ from annotated_transformer import (
     plain_attention,
     recordings,
 )
-from transformer_workshop.files import log, write_atomically
+from transformer_workshop.base.files import log, write_atomically
+from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.pictures import CHART_COLORS, theme
-from transformer_workshop.spelling import tidied
-from transformer_workshop.translator import Translator, load_translator
+from transformer_workshop.text.spelling import tidied
 
 if TYPE_CHECKING:
     import altair

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from annotated_transformer import END, GPT, generate, in_mode, sentence_log_p
-from transformer_workshop.data_sets import data_file, project_folder
-from transformer_workshop.files import load_tensors
-from transformer_workshop.tasks import Continuation, english_captions
-from transformer_workshop.text_files import read_lines
+from transformer_workshop.base.data_sets import data_file, project_folder
+from transformer_workshop.base.files import load_tensors
+from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.lab.tasks import Continuation, english_captions
 
 SIZES = {"N": 3, "d_model": 96, "d_ff": 256, "h": 4, "groups": 2}
 LONGEST = 40  # tokens of a sentence

@@ -47,7 +47,7 @@ def all_runs(chapter: str, what: str) -> list[float]:
 
     The runs are those of results/findings.json: eight seeds on each of four processors.
     """
-    path = Path(__file__).resolve().parent.parent / "results/findings.json"
+    path = Path(__file__).resolve().parents[2] / "results/findings.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
     rows = stored.get(chapter, {}).get(what, {"values": {}})["values"].values()
     return [value for row in rows for value in row] or [math.nan]

@@ -23,10 +23,10 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from annotated_transformer import count_parameters, optional_import
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.files import log, read_json
-from transformer_workshop.side_by_side import compute
-from transformer_workshop.tasks import TASKS, Task, Translation
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import log, read_json
+from transformer_workshop.lab.tasks import TASKS, Task, Translation
+from transformer_workshop.lab.workers import compute
 
 if TYPE_CHECKING:
     import altair
@@ -392,9 +392,9 @@ def experiment(
     "captions" and "multi30k" they get the numbers of source and target tokens, for
     "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64, d_ff=128,
     h=4, groups=4)``) the number of words. Options are those of the task's training
-    (help(transformer_workshop.tasks.Translation.train)); an option ``train`` replaces
-    it by a function of task, model, rate, updates and seed that yields losses. It can
-    also change a field of the task that isn't an option, such as the smoothing::
+    (help(transformer_workshop.lab.tasks.Translation.train)); an option ``train``
+    replaces it by a function of task, model, rate, updates and seed that yields losses.
+    It can also change a field of the task that isn't an option, such as the smoothing::
 
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)

@@ -16,8 +16,8 @@ import loky
 import torch
 from tqdm import tqdm
 
-from transformer_workshop.files import log, write_json
-from transformer_workshop.speed import keep_freed_memory
+from transformer_workshop.base.files import log, write_json
+from transformer_workshop.models.speed import keep_freed_memory
 
 
 def _begin(parent: int) -> None:

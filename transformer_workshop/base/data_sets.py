@@ -29,7 +29,7 @@ _MULTI30K_SHA256 = dict(line.split()[::-1] for line in _MULTI30K_SUMS.split("\n"
 
 def project_folder() -> Path:
     """Return the folder that contains the workshop, data/, models/, and results/."""
-    return Path(__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[2]
 
 
 def _data_folders() -> list[Path]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_workshop import __version__
-from transformer_workshop.settings import (
+from transformer_workshop.base.settings import (
     CONFIGS,
     SCALES,
     SEARCH,
@@ -275,7 +275,7 @@ def main(argv: list[str] | None = None) -> int:
         if unknown:
             arguments.parser.refuse(unknown)
         _replace_closed_streams(arguments)
-        from transformer_workshop.commands import run
+        from transformer_workshop.cli.commands import run
 
         return run(arguments)
     except _Refused as error:

@@ -17,14 +17,14 @@ from annotated_transformer import (
     lengths_of,
     score,
 )
-from transformer_workshop.corpora import show_pairs, usual_ratio, with_faults
-from transformer_workshop.files import log
-from transformer_workshop.settings import (
+from transformer_workshop.base.files import log
+from transformer_workshop.base.settings import (
     SCALES,
     TrainingConfig,
     scale_for,
 )
-from transformer_workshop.translator import GOOD_CHRF, Translator
+from transformer_workshop.models.translator import GOOD_CHRF, Translator
+from transformer_workshop.text.corpora import show_pairs, usual_ratio, with_faults
 
 _SAMPLE = 2000  # pairs to compare the two languages in
 _MANY = 0.02  # share of the training pairs with a fault

@@ -22,11 +22,16 @@ from annotated_transformer import (
     make_batch,
     optional_import,
 )
-from transformer_workshop.corpora import load_text, pack_text
-from transformer_workshop.files import atomic_folder, read_json, reported, write_json
-from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.settings import load_config
-from transformer_workshop.translator import Decoded, Translator, load_threshold
+from transformer_workshop.base.files import (
+    atomic_folder,
+    read_json,
+    reported,
+    write_json,
+)
+from transformer_workshop.base.machine import choose_device, describe_environment
+from transformer_workshop.base.settings import load_config
+from transformer_workshop.models.translator import Decoded, Translator, load_threshold
+from transformer_workshop.text.corpora import load_text, pack_text
 
 _ENCODER_LAYER = {  # each part's name in the engine, and the modules that it stacks
     "self_attention/linear_0": [f"self_attn.linears.{i}" for i in (0, 1, 2)],

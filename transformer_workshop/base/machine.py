@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from annotated_transformer import DataError, optional_import
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.text_files import read_lines
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.text_files import read_lines
 
 
 def processor_name() -> str:

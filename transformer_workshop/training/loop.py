@@ -40,9 +40,7 @@ from annotated_transformer import (
     shuffled_groups,
     token_budget_batches,
 )
-from transformer_workshop.corpora import changed, digest_of, digests_of, pack_text
-from transformer_workshop.engine import is_exported
-from transformer_workshop.files import (
+from transformer_workshop.base.files import (
     append_line,
     load_tensors,
     load_with_notes,
@@ -53,9 +51,21 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.machine import describe_environment, gpu_report
-from transformer_workshop.own_data import report_worth
-from transformer_workshop.processes import (
+from transformer_workshop.base.machine import describe_environment, gpu_report
+from transformer_workshop.base.settings import MAY_CHANGE, TrainingConfig, run_settings
+from transformer_workshop.models.engine import is_exported
+from transformer_workshop.models.muon import build_optimizers
+from transformer_workshop.models.speed import (
+    LeanLabelSmoothing,
+    autocast,
+    choose_precision,
+    keep_freed_memory,
+    optimize_for_cpu,
+)
+from transformer_workshop.models.translator import Translator
+from transformer_workshop.text.corpora import changed, digest_of, digests_of, pack_text
+from transformer_workshop.training.own_data import report_worth
+from transformer_workshop.training.processes import (
     SharedLoss,
     SharedState,
     check_gradients,
@@ -66,17 +76,7 @@ from transformer_workshop.processes import (
     process_group,
     run_in_processes,
 )
-from transformer_workshop.recipes import build_optimizers
-from transformer_workshop.set_up import Setup, first_model, set_up
-from transformer_workshop.settings import MAY_CHANGE, TrainingConfig, run_settings
-from transformer_workshop.speed import (
-    LeanLabelSmoothing,
-    autocast,
-    choose_precision,
-    keep_freed_memory,
-    optimize_for_cpu,
-)
-from transformer_workshop.translator import Translator
+from transformer_workshop.training.set_up import Setup, first_model, set_up
 
 _RUN_FILES = """
     config.json vocabulary.json confidence.json metrics.jsonl

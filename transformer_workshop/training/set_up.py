@@ -9,24 +9,24 @@ from typing import Any
 import torch
 
 from annotated_transformer import EncoderDecoder, Example, Text
-from transformer_workshop.corpora import (
+from transformer_workshop.base.files import log
+from transformer_workshop.base.machine import choose_device
+from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.models.translator import build_model, load_weights
+from transformer_workshop.text.corpora import (
     encode_split,
     load_pairs,
     load_text,
     open_store,
     text_of,
 )
-from transformer_workshop.files import log
-from transformer_workshop.machine import choose_device
-from transformer_workshop.own_data import (
+from transformer_workshop.training.own_data import (
     fit_subwords,
     fit_to_data,
     list_choices,
     report_on_pairs,
 )
-from transformer_workshop.processes import is_main_process
-from transformer_workshop.settings import TrainingConfig
-from transformer_workshop.translator import build_model, load_weights
+from transformer_workshop.training.processes import is_main_process
 
 
 @dataclass

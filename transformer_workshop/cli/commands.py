@@ -20,41 +20,16 @@ from typing import Any, BinaryIO
 import torch
 
 from annotated_transformer import UNK, DataError, optional_import
-from transformer_workshop.comparison import report
-from transformer_workshop.corpora import (
-    load_pairs,
-    prepare_store,
-    read_pairs,
-    stream_parallel,
-    write_splits,
-)
-from transformer_workshop.data_sets import project_folder
-from transformer_workshop.engine import (
-    export_to_ctranslate2,
-    is_exported,
-    load_exported,
-)
-from transformer_workshop.files import (
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import (
     append_line,
     check_writable,
     log,
     report_unwritable,
     write_json,
 )
-from transformer_workshop.machine import describe_environment
-from transformer_workshop.own_data import fit_subwords
-from transformer_workshop.pictures.attention import explain
-from transformer_workshop.runs import (
-    claim_folder,
-    is_finished,
-    is_out_of_memory,
-    raise_on_signal,
-    resume_hint,
-    starts_so_far,
-    train_set_up,
-)
-from transformer_workshop.set_up import set_up
-from transformer_workshop.settings import (
+from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.base.settings import (
     INSTALLED_MODEL,
     SEARCH,
     SIZES,
@@ -63,17 +38,42 @@ from transformer_workshop.settings import (
     load_config,
     model_folder,
 )
-from transformer_workshop.speed import share_one_heap
-from transformer_workshop.spelling import one_line
-from transformer_workshop.tables import column_of, stream_text
-from transformer_workshop.text_files import decode_line
-from transformer_workshop.translator import (
+from transformer_workshop.base.text_files import decode_line
+from transformer_workshop.lab.comparison import report
+from transformer_workshop.models.engine import (
+    export_to_ctranslate2,
+    is_exported,
+    load_exported,
+)
+from transformer_workshop.models.speed import share_one_heap
+from transformer_workshop.models.translator import (
     Translator,
     calibrate,
     choose_tokenizer,
     evaluate,
     load_translator,
 )
+from transformer_workshop.pictures.attention import explain
+from transformer_workshop.text.corpora import (
+    load_pairs,
+    prepare_store,
+    read_pairs,
+    stream_parallel,
+    write_splits,
+)
+from transformer_workshop.text.spelling import one_line
+from transformer_workshop.text.tables import column_of, stream_text
+from transformer_workshop.training.loop import (
+    claim_folder,
+    is_finished,
+    is_out_of_memory,
+    raise_on_signal,
+    resume_hint,
+    starts_so_far,
+    train_set_up,
+)
+from transformer_workshop.training.own_data import fit_subwords
+from transformer_workshop.training.set_up import set_up
 
 
 def given_settings(arguments: Namespace) -> dict[str, Any]:

@@ -311,7 +311,7 @@ def choose_config(preset: str | None = None, **given: Any) -> TrainingConfig:
 
 def run_settings(folder: Path) -> dict[str, Any]:
     """Return a run's config.json: "config", and "starts", a record of each start."""
-    from transformer_workshop.files import read_json
+    from transformer_workshop.base.files import read_json
 
     path = folder / "config.json"
     match settings := read_json(path):
@@ -374,7 +374,7 @@ def model_folder(name: str | Path) -> Path:
 
 def our_models() -> dict[str, Path]:
     """Return the folders of the models that come with the project, by name."""
-    home = Path(__file__).resolve().parent.parent
+    home = Path(__file__).resolve().parents[2]
     ours = {path.name: path for path in sorted((home / "models").glob("*/"))}
     if (installed := home / INSTALLED_MODEL).is_dir():
         ours["captions"] = installed
@@ -387,6 +387,6 @@ def default_model() -> Path:
     It is the repository's best model or, if the module was installed without the
     repository, the captions model that was installed with it.
     """
-    home = Path(__file__).resolve().parent.parent
+    home = Path(__file__).resolve().parents[2]
     installed = home / INSTALLED_MODEL
     return installed if installed.is_dir() else home / DEFAULT_MODEL

@@ -29,8 +29,8 @@ from annotated_transformer import (
     WordTokenizer,
     encode_pairs,
 )
-from transformer_workshop.data_sets import data_file
-from transformer_workshop.files import (
+from transformer_workshop.base.data_sets import data_file
+from transformer_workshop.base.files import (
     atomic_folder,
     log,
     read_json,
@@ -38,11 +38,11 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.spelling import tidied
-from transformer_workshop.tables import column_of, datasets_library, stream_text
+from transformer_workshop.text.spelling import tidied
+from transformer_workshop.text.tables import column_of, datasets_library, stream_text
 
 if TYPE_CHECKING:
-    from transformer_workshop.settings import TrainingConfig
+    from transformer_workshop.base.settings import TrainingConfig
 
 
 def pack_text(text: Text) -> dict[str, Any]:

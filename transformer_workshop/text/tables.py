@@ -27,8 +27,8 @@ from typing import IO, Any
 from xml.etree import ElementTree
 
 from annotated_transformer import DataError, optional_import
-from transformer_workshop.files import reported
-from transformer_workshop.text_files import stream_lines
+from transformer_workshop.base.files import reported
+from transformer_workshop.base.text_files import stream_lines
 
 _ENDINGS = {
     "table": (".csv", ".tsv", ".tab"),

@@ -41,8 +41,7 @@ from annotated_transformer import (
     tie_weights,
     token_budget_batches,
 )
-from transformer_workshop.corpora import load_text, pack_text
-from transformer_workshop.files import (
+from transformer_workshop.base.files import (
     load_state,
     load_tensors,
     log,
@@ -52,14 +51,20 @@ from transformer_workshop.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.machine import choose_device, describe_environment
-from transformer_workshop.modern import modern_model
-from transformer_workshop.settings import load_config, model_folder, our_models
-from transformer_workshop.speed import map_in_threads, optimize_for_cpu
-from transformer_workshop.spelling import one_line, respell, split_sentences, tidied
+from transformer_workshop.base.machine import choose_device, describe_environment
+from transformer_workshop.base.settings import load_config, model_folder, our_models
+from transformer_workshop.models.model_2026 import modern_model
+from transformer_workshop.models.speed import map_in_threads, optimize_for_cpu
+from transformer_workshop.text.corpora import load_text, pack_text
+from transformer_workshop.text.spelling import (
+    one_line,
+    respell,
+    split_sentences,
+    tidied,
+)
 
 if TYPE_CHECKING:
-    from transformer_workshop.settings import TrainingConfig
+    from transformer_workshop.base.settings import TrainingConfig
 
 
 def load_threshold(folder: str | Path) -> float | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from annotated_transformer import GPT, DataError
-from transformer_workshop.files import load_state, load_tensors, read_json
+from transformer_workshop.base.files import load_state, load_tensors, read_json
 
 # theirs, for parts of block i under model.layers.i, and ours, under blocks.i
 _NAMES = {

@@ -1,0 +1,1 @@
+"""What does everything stand on: files, data sets, settings, the machine?"""

@@ -1,0 +1,1 @@
+"""How does one find out: experiments, comparisons, tasks, findings?"""

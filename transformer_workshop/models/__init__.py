@@ -1,0 +1,1 @@
+"""What translates or continues: translators, published models, engines, speed, Muon."""

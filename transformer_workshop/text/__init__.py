@@ -1,0 +1,1 @@
+"""How does text, whatever its format, become pairs and ids?"""

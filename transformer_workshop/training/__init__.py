@@ -1,0 +1,1 @@
+"""How is a model trained on anybody's text, and nothing lost?"""
