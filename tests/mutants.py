@@ -81,6 +81,13 @@ def planted(changes: list[str]) -> dict[Path, str]:
     return texts
 
 
+def path_of(test: str) -> str:
+    """Return the path of a test, given as `test_site.py::test_links`."""
+    file, _, name = test.partition("::")
+    [path] = (ROOT / "tests").glob(f"*/{file}")
+    return f"{path.relative_to(ROOT)}::{name}"
+
+
 def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
     """Return the first test that fails in a copy with these texts, or ""."""
     with tempfile.TemporaryDirectory() as name:
@@ -94,12 +101,13 @@ def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
             (copy / path.relative_to(ROOT)).write_text(text, encoding="utf-8")
         options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *(f"tests/{t}" for t in tests)],
+            [sys.executable, "-m", "pytest", *options, *map(path_of, tests)],
             cwd=copy, capture_output=True, encoding="utf-8",
         )  # fmt: skip
     if done.returncode not in (0, 1):
         raise ValueError(f"pytest could not run\n{done.stdout}{done.stderr}")
-    return " ".join(re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", done.stdout, re.M)[:1])
+    failed = re.search(r"^(?:FAILED|ERROR) tests/\w+/(\S+)", done.stdout, re.M)
+    return failed[1] if failed else ""
 
 
 def main(words: list[str]) -> int:
