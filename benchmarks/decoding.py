@@ -18,9 +18,9 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.files import log
-from transformer_workshop.base.settings import CONFIGS
-from transformer_workshop.models.engine import export_to_ctranslate2
+from transformer_workshop.models.export import export_to_ctranslate2
 from transformer_workshop.models.speed import keep_freed_memory, map_in_threads
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs

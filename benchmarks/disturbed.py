@@ -21,10 +21,10 @@ import torch
 from challenge import MODELS
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import fingerprint, write_atomically, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.lab.comparison import compare
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs

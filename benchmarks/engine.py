@@ -22,11 +22,11 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import CONFIGS
-from transformer_workshop.models.engine import (
+from transformer_workshop.models.export import (
     QUANTIZATIONS,
     ExportedTranslator,
     export_to_ctranslate2,

@@ -14,7 +14,7 @@ from pathlib import Path
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.models.translator import load_translator
 from transformer_workshop.pictures import use_charts
-from transformer_workshop.pictures.attention import explain, explorer
+from transformer_workshop.pictures.attention_maps import explain, explorer
 
 SENTENCES = [
     "Auf der Straße spielt ein alter Mann Gitarre.",

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, read_config_file
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json, save_tensors
-from transformer_workshop.base.settings import CONFIGS, run_settings
 from transformer_workshop.pictures import chapter_4
-from transformer_workshop.training.loop import average_checkpoints
+from transformer_workshop.training.checkpoints import average_checkpoints
 
 TEXTS = [
     "Ein Hund läuft über die Wiese.",
@@ -570,7 +570,7 @@ def stored(file, *runs):
 
 
 def configs(*runs):
-    return [run_settings(RESULTS / run)["config"] for run in runs]
+    return [read_config_file(RESULTS / run)["config"] for run in runs]
 
 
 def changed(one, other):

@@ -16,8 +16,9 @@ import vl_convert
 from PIL import Image
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import data_file, project_folder
-from transformer_workshop.base.settings import CAPTIONS_MODEL, TrainingConfig
+from transformer_workshop.base.shipped_models import CAPTIONS_MODEL
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.names_of_2022 import (
@@ -26,7 +27,7 @@ from transformer_workshop.names_of_2022 import (
     viz_encoder_self,
 )
 from transformer_workshop.pictures import CHART_COLORS, _with_palette, use_charts
-from transformer_workshop.pictures.attention import (
+from transformer_workshop.pictures.attention_maps import (
     Explanation,
     _described,
     _record,

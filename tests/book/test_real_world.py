@@ -20,6 +20,7 @@ from small_runs import program
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START, UNK, DataError
 from transformer_workshop.base import machine
+from transformer_workshop.base.config import CONFIGS, TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import load_with_notes, read_json
 from transformer_workshop.base.machine import (
@@ -27,28 +28,20 @@ from transformer_workshop.base.machine import (
     describe_environment,
     gpu_report,
 )
-from transformer_workshop.base.settings import CONFIGS, TrainingConfig
+from transformer_workshop.models.architectures import build_model
+from transformer_workshop.models.evaluation import evaluate
 from transformer_workshop.models.speed import LeanLabelSmoothing
-from transformer_workshop.models.translator import build_model, evaluate
 from transformer_workshop.names_of_2022 import (
     collate_batch,
     create_dataloaders,
     load_vocab,
     train_model,
 )
-from transformer_workshop.text.corpora import (
-    load_examples,
-    load_pairs,
-    load_text,
-    prepare_text,
-    read_pairs,
-)
-from transformer_workshop.training.loop import (
-    build_losses,
-    count_updates,
-    read_metrics,
-    schedule_of,
-)
+from transformer_workshop.text.corpora import load_pairs, read_pairs
+from transformer_workshop.text.encoding import load_text, prepare_text
+from transformer_workshop.text.store import load_examples
+from transformer_workshop.training.loop import build_losses, count_updates, schedule_of
+from transformer_workshop.training.run_folder import read_metrics
 
 CAPTIONS = load_pairs(TrainingConfig(), "train")
 WHEN = {"Heute": "Today", "Jetzt": "Now", "Oft": "Often"}

@@ -25,10 +25,10 @@ from small_runs import (
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json
-from transformer_workshop.base.settings import TrainingConfig
-from transformer_workshop.models.model_2026 import modern_model
+from transformer_workshop.models.architectures import modern_model
 from transformer_workshop.models.muon import (
     Muon,
     MuonAndAdam,
@@ -37,8 +37,8 @@ from transformer_workshop.models.muon import (
 )
 from transformer_workshop.models.speed import fused_attention, optimize_for_cpu
 from transformer_workshop.models.translator import load_translator, save_translator
-from transformer_workshop.pictures.attention import explain
-from transformer_workshop.training import loop as runs
+from transformer_workshop.pictures.attention_maps import explain
+from transformer_workshop.training import checkpoints
 from transformer_workshop.training.loop import schedule_of, stable_rate
 
 ROOT = project_folder()
@@ -675,7 +675,7 @@ def test_a_run_of_2026_is_saved_loaded_and_explained(finished, tmp_path):
 def test_a_run_of_2026_is_resumed(finished, tmp_path, monkeypatch):
     (config, _), folder = finished
     again = small_run(tmp_path, **vars(config) | {"run_dir": str(tmp_path / "again")})
-    train_until(again, monkeypatch, ((runs, "save_tensors"), 6))
+    train_until(again, monkeypatch, ((checkpoints, "save_tensors"), 6))
     broken_off = repeatable(tmp_path / "again")
     assert 0 < len(broken_off) < len(repeatable(folder))
     assert_same_run(train(again), folder)

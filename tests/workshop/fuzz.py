@@ -35,20 +35,17 @@ from small_runs import SIX, contents  # noqa: E402
 
 import annotated_transformer as at  # noqa: E402
 from transformer_workshop.base import machine
+from transformer_workshop.base.config import TrainingConfig  # noqa: E402
 from transformer_workshop.base.files import (  # noqa: E402
     load_tensors,
     load_with_notes,
     save_tensors,
 )
-from transformer_workshop.base.settings import TrainingConfig  # noqa: E402
 from transformer_workshop.cli import terminal  # noqa: E402
-from transformer_workshop.models.translator import (  # noqa: E402
-    Translator,
-    build_model,
-    save_translator,
-)
-from transformer_workshop.text.corpora import prepare_text  # noqa: E402
-from transformer_workshop.training.loop import saved_steps  # noqa: E402
+from transformer_workshop.models.architectures import build_model  # noqa: E402
+from transformer_workshop.models.translator import Translator, save_translator  # noqa: E402
+from transformer_workshop.text.encoding import prepare_text  # noqa: E402
+from transformer_workshop.training.run_folder import saved_steps  # noqa: E402
 
 TOTAL, PROCESSES, LIMIT = 2000, 20, 20  # cases, those run as processes, seconds each
 SMALL = {

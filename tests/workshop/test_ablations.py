@@ -8,13 +8,14 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json, write_json
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.lab import tasks
 from transformer_workshop.text import corpora
-from transformer_workshop.text.corpora import load_pairs, prepare_text
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import prepare_text
 from transformer_workshop.training.loop import count_updates
 
 ROOT = project_folder()

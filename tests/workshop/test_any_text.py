@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import write_json
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.spelling import one_line, tidied
 

@@ -12,11 +12,11 @@ import torch
 
 import annotated_transformer as at
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.settings import DEFAULT_MODEL
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
 from transformer_workshop.cli.terminal import main
 from transformer_workshop.models.translator import load_translator
 from transformer_workshop.pictures import theme
-from transformer_workshop.pictures.attention import Explanation
+from transformer_workshop.pictures.attention_maps import Explanation
 
 SENTENCE = "Ein Hund läuft über die Wiese."
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

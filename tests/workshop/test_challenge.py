@@ -9,9 +9,10 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import fingerprint, read_json
-from transformer_workshop.base.settings import DEFAULT_MODEL, TrainingConfig
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.models.translator import load_translator
 from transformer_workshop.text.corpora import load_pairs

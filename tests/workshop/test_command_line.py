@@ -21,25 +21,21 @@ from small_runs import refused, write_text
 
 import annotated_transformer as at
 from transformer_workshop.base import data_sets
+from transformer_workshop.base.config import CONFIGS, TrainingConfig, choose_config
 from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.files import read_json, write_json
-from transformer_workshop.base.settings import (
-    CAPTIONS_MODEL,
-    CONFIGS,
-    DEFAULT_MODEL,
-    TrainingConfig,
-    choose_config,
-)
+from transformer_workshop.base.shipped_models import CAPTIONS_MODEL, DEFAULT_MODEL
 from transformer_workshop.base.text_files import read_lines
-from transformer_workshop.cli import commands
-from transformer_workshop.cli.commands import encode_line, read_available_lines
+from transformer_workshop.cli import evaluation_commands, training_commands
+from transformer_workshop.cli.lines import encode_line, read_available_lines
 from transformer_workshop.cli.terminal import _command_line, main
-from transformer_workshop.models.engine import QUANTIZATIONS
+from transformer_workshop.models.export import QUANTIZATIONS
 from transformer_workshop.models.translator import load_translator
 from transformer_workshop.names_of_2022 import train_worker
-from transformer_workshop.text.corpora import load_pairs, load_text, prepare_text
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import load_text, prepare_text
 from transformer_workshop.text.spelling import respell, split_sentences
-from transformer_workshop.training.loop import Run
+from transformer_workshop.training.checkpoints import Run
 
 MODULE = Path(at.__file__)
 CAPTIONS = MODULE.parent / CAPTIONS_MODEL
@@ -115,7 +111,9 @@ def test_every_field_has_a_flag_with_its_type_and_a_help_text():
 def config_of(*argv):
     """Return the configuration that `train` uses with these flags."""
     arguments = _command_line().parse_args(["train", *argv])
-    return choose_config(arguments.config, **commands.given_settings(arguments))
+    return choose_config(
+        arguments.config, **training_commands.given_settings(arguments)
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,8 +222,8 @@ def test_messages_name_settings_which_the_terminal_turns_into_flags():
     """A Python caller has no flags, apart from those of a command that is named."""
     said = "Choose another `run_dir`, start over with `restart`, or run `calibrate`."
     flags = "Choose another --run-dir, start over with --restart, or run `calibrate`."
-    assert commands.as_flags(said) == flags
-    shell = Path(commands.__file__).parent
+    assert training_commands.as_flags(said) == flags
+    shell = Path(training_commands.__file__).parent
     library = {*shell.parent.rglob("*.py")} - {*shell.glob("*.py")}
     for file in library:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -250,7 +248,7 @@ def test_a_finished_run_in_a_read_only_folder_says_so(model, capfd, monkeypatch)
     def refuse(folder):
         raise at.DataError(folder, "can't be written", "Choose another folder.")
 
-    monkeypatch.setattr(commands, "claim_folder", refuse)
+    monkeypatch.setattr(training_commands, "claim_folder", refuse)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     train(*small_run(model.parent, "--epochs", "2"))
     assert "finished" in capfd.readouterr().err
@@ -720,7 +718,7 @@ def test_numbers_of_refused_lines_count_on_over_pieces(model, feed, capfdbinary)
 @pytest.fixture
 def looks(tmp_path, monkeypatch):
     """Have looks at the test set logged here, not in the project; return the file."""
-    monkeypatch.setattr(commands, "project_folder", lambda: tmp_path)
+    monkeypatch.setattr(evaluation_commands, "project_folder", lambda: tmp_path)
     (tmp_path / "results").mkdir()
     return tmp_path / "results" / "test_looks.jsonl"
 
@@ -749,7 +747,7 @@ def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
     on_pairs, looks, capfd, monkeypatch
 ):
     digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
-    monkeypatch.setattr(commands, "TEST_2016", {digest})
+    monkeypatch.setattr(evaluation_commands, "TEST_2016", {digest})
     looks.mkdir()  # in place of the file
     assert main(["evaluate", *on_pairs]) == 0
     out, err = capfd.readouterr()
@@ -761,7 +759,7 @@ def test_each_look_at_the_test_set_is_counted(on_pairs, looks, capfd, monkeypatc
     """Count looks by the sentences, whatever the files are called."""
     text = "\n".join(english for _, english in PAIRS)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    monkeypatch.setattr(commands, "TEST_2016", {digest})
+    monkeypatch.setattr(evaluation_commands, "TEST_2016", {digest})
     other = ["--beam-size", "1", "--length-penalty", "0"]
     results = [score(capfd, *on_pairs), score(capfd, *on_pairs, *other)]
     written = [json.loads(line) for line in looks.read_text().splitlines()]
@@ -778,7 +776,7 @@ def test_compare_leaves_out_blank_lines_and_counts_looks(
         files += [f"--{name}", str(tmp_path / name)]
         (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
     digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
-    monkeypatch.setattr(commands, "TEST_2016", {digest})
+    monkeypatch.setattr(evaluation_commands, "TEST_2016", {digest})
     assert main(["compare", str(model), str(model), *files]) == 0
     out, _ = capfd.readouterr()
     assert f"{len(PAIRS)} sentences, {len(PAIRS)} translated alike" in out
@@ -791,7 +789,7 @@ def test_the_digests_of_the_test_set_are_those_of_its_sentences():
     files = (f"test_2016_flickr.{side}.gz" for side in ("en", "de"))
     texts = ("\n".join(read_lines(data_file("multi30k", f))) for f in files)
     digests = {hashlib.sha256(text.encode()).hexdigest() for text in texts}
-    assert digests == commands.TEST_2016
+    assert digests == evaluation_commands.TEST_2016
 
 
 # as a program

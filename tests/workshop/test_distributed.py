@@ -20,15 +20,12 @@ import annotated_transformer as at
 from transformer_workshop.base.files import load_with_notes, save_tensors
 from transformer_workshop.cli.terminal import main
 from transformer_workshop.names_of_2022 import train_model, train_worker
-from transformer_workshop.text.corpora import load_examples, prepare_text
+from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.text.store import load_examples
+from transformer_workshop.training import inputs, processes
 from transformer_workshop.training import loop as runs
-from transformer_workshop.training import processes, set_up
-from transformer_workshop.training.loop import (
-    Progress,
-    read_metrics,
-    saved_steps,
-    train_run,
-)
+from transformer_workshop.training.checkpoints import Progress
+from transformer_workshop.training.loop import train_run
 from transformer_workshop.training.processes import (
     SharedLoss,
     SharedState,
@@ -38,6 +35,7 @@ from transformer_workshop.training.processes import (
     process_group,
     run_in_processes,
 )
+from transformer_workshop.training.run_folder import read_metrics, saved_steps
 
 VOCAB = 20
 
@@ -400,7 +398,7 @@ def test_the_model_is_trained_on_its_device(config, monkeypatch):
         raise Reached({parameter.device.type for parameter in model.parameters()})
 
     monkeypatch.setattr(runs, "distribute", reached)
-    monkeypatch.setattr(set_up, "choose_device", torch.device)
+    monkeypatch.setattr(inputs, "choose_device", torch.device)
     config = dataclasses.replace(config, device="meta")
     with pytest.raises(Reached, match="^{'meta'}$"):
         train_run(config, prepare_text(PAIRS, config.bpe_size))

@@ -5,7 +5,7 @@ from small_runs import program
 
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import fingerprint, read_json
-from transformer_workshop.base.settings import DEFAULT_MODEL
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
 from transformer_workshop.models.translator import load_translator
 
 FOLDER = project_folder()

@@ -21,21 +21,19 @@ from torch import nn
 
 import annotated_transformer as at
 from annotated_transformer import DataError
+from transformer_workshop.base.config import TrainingConfig, load_config
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.settings import TrainingConfig, load_config
 from transformer_workshop.cli.terminal import main
-from transformer_workshop.models import engine as the_engine
-from transformer_workshop.models.engine import (
+from transformer_workshop.models import export
+from transformer_workshop.models.architectures import build_model
+from transformer_workshop.models.export import (
     export_to_ctranslate2,
     is_exported,
     load_exported,
 )
-from transformer_workshop.models.translator import (
-    Translator,
-    build_model,
-    load_translator,
-)
-from transformer_workshop.text.corpora import load_pairs, prepare_text
+from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import prepare_text
 
 ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"
@@ -235,9 +233,9 @@ def test_what_is_there_is_left_alone(tmp_path, small):
 @pytest.mark.parametrize(
     "moment",
     [
-        ((the_engine, "write_json"), 1),
-        ((the_engine, "_sha256"), 1),
-        ((the_engine, "_check_scores"), 1),
+        ((export, "write_json"), 1),
+        ((export, "_sha256"), 1),
+        ((export, "_check_scores"), 1),
         ((os, "fsync"), 1),
     ],
 )
@@ -366,7 +364,7 @@ def test_a_missing_package_is_named(argv, engine, capfd, tmp_path, monkeypatch):
 
 
 def test_apples_gpu_is_not_the_engines(engine, monkeypatch):
-    monkeypatch.setattr(the_engine, "choose_device", lambda name: torch.device("mps"))
+    monkeypatch.setattr(export, "choose_device", lambda name: torch.device("mps"))
     assert load_exported(engine, "auto").translate(["Ein Hund."])
     with pytest.raises(DataError, match="device mps.*Use cpu"):
         load_exported(engine, "mps")

@@ -26,6 +26,7 @@ from small_runs import SIX, break_off, open_folder, small_run, train
 import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop.base import data_sets
+from transformer_workshop.base.config import TrainingConfig, load_config
 from transformer_workshop.base.data_sets import data_file, project_folder
 from transformer_workshop.base.files import (
     atomic_folder,
@@ -38,16 +39,16 @@ from transformer_workshop.base.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.base.settings import TrainingConfig, load_config
 from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.translator import (
     Translator,
-    build_model,
     load_translator,
     save_translator,
 )
-from transformer_workshop.text.corpora import prepare_text
-from transformer_workshop.training.loop import average_checkpoints, run_files
+from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.training.checkpoints import average_checkpoints
+from transformer_workshop.training.run_folder import run_files
 
 # errors
 

@@ -12,7 +12,7 @@ import pytest
 
 import annotated_transformer as at
 from transformer_workshop import names_of_2022
-from transformer_workshop.base.settings import CAPTIONS_MODEL
+from transformer_workshop.base.shipped_models import CAPTIONS_MODEL
 
 ROOT = Path(at.__file__).parent
 WORKSHOP = sorted((ROOT / "transformer_workshop").rglob("*.py"))
@@ -29,11 +29,11 @@ TEXTBOOK = {
 NEEDED = {
     "pooch": "data_sets._fetch_multi30k('val.de.gz')",
     "safetensors": "files.save_tensors('x', {})",
-    "filelock": "loop.claim_folder(loop.Path('x')).__enter__()",
+    "filelock": "run_folder.claim_folder(run_folder.Path('x')).__enter__()",
     "altair": "pictures.use_charts()",
-    "sacrebleu": "translator.evaluate(Echo(), [('a', 'b')])",
+    "sacrebleu": "evaluation.evaluate(Echo(), [('a', 'b')])",
     "datasets": "tables.datasets_library()",
-    "ctranslate2": "engine.load_exported('x')",
+    "ctranslate2": "export.load_exported('x')",
 }
 # Blocked once torch is imported, since torch itself brings some of them along.
 OTHERS = "GPUtil tqdm vl_convert IPython jupytext matplotlib".split()
@@ -85,9 +85,9 @@ def complaints(calls, folder, copied=False):
         from transformer_workshop import pictures
         from transformer_workshop.base import data_sets, files
         from transformer_workshop.cli import terminal
-        from transformer_workshop.models import engine, translator
+        from transformer_workshop.models import evaluation, export, translator
         from transformer_workshop.text import tables
-        from transformer_workshop.training import loop
+        from transformer_workshop.training import run_folder
     """
     imported = "" if copied else textwrap.dedent(imported)
     code = textwrap.dedent(f"""

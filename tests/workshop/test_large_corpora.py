@@ -32,17 +32,10 @@ import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.cli.terminal import main
-from transformer_workshop.text import corpora
-from transformer_workshop.text.corpora import (
-    load_examples,
-    load_pairs,
-    load_text,
-    open_store,
-    pack_text,
-    prepare_store,
-    prepare_text,
-    stream_parallel,
-)
+from transformer_workshop.text import store
+from transformer_workshop.text.corpora import load_pairs, stream_parallel
+from transformer_workshop.text.encoding import load_text, pack_text, prepare_text
+from transformer_workshop.text.store import load_examples, open_store, prepare_store
 
 MODULE = Path(at.__file__)
 
@@ -126,7 +119,7 @@ def test_large_ids_come_back(config, monkeypatch):
     def large(pairs, *_):
         return [([0, 70000], [1]) for _ in pairs], 0
 
-    monkeypatch.setattr(corpora, "encode_pairs", large)
+    monkeypatch.setattr(store, "encode_pairs", large)
     prepare_store(config)
     assert list(opened(config)) == [([0, 70000], [1])] * 35
 
@@ -229,7 +222,7 @@ def test_the_program_writes_nothing_else_and_fetches_nothing(config, tmp_path):
 
 
 def test_a_finished_store_is_kept(prepared, capsys, monkeypatch):
-    break_off(monkeypatch, ((corpora, "prepare_text"), 1), AssertionError)
+    break_off(monkeypatch, ((store, "prepare_text"), 1), AssertionError)
     assert prepare_store(prepared) == 35
     assert "is prepared already" in capsys.readouterr().err
 
@@ -364,7 +357,7 @@ def fail(*_):
 def test_a_worker_that_ends_without_an_answer_is_an_error(
     config, monkeypatch, worker, said
 ):
-    monkeypatch.setattr(corpora, "encode_pairs", worker)
+    monkeypatch.setattr(store, "encode_pairs", worker)
     with pytest.raises(DataError, match=f"could not be prepared.*{said}"):
         prepare_store(config, workers=2)
     assert not list(Path(config.store).parent.glob("store*"))

@@ -10,7 +10,7 @@ import torch
 
 import annotated_transformer as at
 from annotated_transformer import DataError
-from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.names_of_2022 import (
     check_outputs,
     is_interactive_notebook,

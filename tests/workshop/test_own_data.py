@@ -17,41 +17,35 @@ import pytest
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.base.config import SCALES, choose_config, scale_for
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.settings import (
-    DEFAULT_MODEL,
-    SCALES,
-    choose_config,
-    scale_for,
-)
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
 from transformer_workshop.base.text_files import read_lines
-from transformer_workshop.cli import commands
+from transformer_workshop.cli import evaluation_commands, training_commands
 from transformer_workshop.cli.terminal import main
-from transformer_workshop.models import translator
+from transformer_workshop.models import evaluation
+from transformer_workshop.models.evaluation import calibrate, choose_tokenizer
 from transformer_workshop.models.translator import (
     Translation,
     Translator,
-    calibrate,
-    choose_tokenizer,
     load_translator,
 )
-from transformer_workshop.text import corpora
-from transformer_workshop.text.corpora import (
+from transformer_workshop.text import cleaning, corpora
+from transformer_workshop.text.cleaning import (
     as_seen,
-    load_pairs,
-    prepare_store,
-    prepare_text,
-    read_pairs,
     split_pairs,
     usual_ratio,
     with_faults,
 )
+from transformer_workshop.text.corpora import load_pairs, read_pairs
+from transformer_workshop.text.encoding import prepare_text
 from transformer_workshop.text.spelling import respell, split_sentences
+from transformer_workshop.text.store import prepare_store
 from transformer_workshop.text.tables import stream_text
-from transformer_workshop.training import own_data
-from transformer_workshop.training import set_up as set_up_module
-from transformer_workshop.training.loop import count_updates, read_metrics
-from transformer_workshop.training.set_up import set_up
+from transformer_workshop.training import inputs, sizing
+from transformer_workshop.training.inputs import read_inputs
+from transformer_workshop.training.loop import count_updates
+from transformer_workshop.training.run_folder import read_metrics
 
 
 def sentences(count):
@@ -84,7 +78,7 @@ def flags(given):
 
 def fitted(given):
     """Set a run up whose other settings are chosen by the size of its text."""
-    return set_up(choose_config(**given), [], given=given)
+    return read_inputs(choose_config(**given), [], given=given)
 
 
 # settings that fit
@@ -99,7 +93,7 @@ def test_settings_come_from_the_number_of_pairs(files):
     updates = count_updates(setup.train, config.batch_tokens, config.epochs)
     assert updates == pytest.approx(scale.updates, rel=0.2)
     assert config.warmup == pytest.approx(updates / 10, rel=0.2)
-    assert f"--epochs {config.epochs}\n" in own_data.list_choices(config, files)
+    assert f"--epochs {config.epochs}\n" in sizing.list_choices(config, files)
 
 
 def test_what_is_given_stays(files):
@@ -110,7 +104,7 @@ def test_what_is_given_stays(files):
     assert (config.epochs, config.d_model, config.tie) == (1, 32, "none")
     assert isinstance(setup.text.tokenizer_src, at.WordTokenizer)
     assert config.warmup <= count_updates(setup.train, config.batch_tokens, 1)
-    assert "--d-model" not in own_data.list_choices(config, given)
+    assert "--d-model" not in sizing.list_choices(config, given)
 
 
 def test_few_characters_get_few_subwords(files):
@@ -186,9 +180,9 @@ def test_a_run_is_set_up_once(files, tmp_path, monkeypatch):
 
         monkeypatch.setattr(module, name, counted)
 
-    count(commands, "starts_so_far")
+    count(training_commands, "starts_so_far")
     count(corpora, "stream_parallel")
-    count(set_up_module, "build_model")
+    count(inputs, "build_model")
     command = ["train", f"--run-dir={tmp_path}", "--d-model=16", "--d-ff=16"]
     for epochs in (1, 2):
         calls.clear()
@@ -241,7 +235,7 @@ def test_unigram_perplexity_by_hand():
     """Three of four answers are 5; one more of each of the ten words is counted."""
     train = [([0, 1], [0, 5, 5, 5, 1])]
     expected = math.exp(-(2 * math.log(4 / 14) + math.log(2 / 14)) / 3)
-    found = own_data.unigram_perplexity(train, [([0, 1], [0, 5, 5, 1])], 10)
+    found = evaluation.unigram_perplexity(train, [([0, 1], [0, 5, 5, 1])], 10)
     assert found == pytest.approx(expected)
 
 
@@ -265,7 +259,7 @@ def test_the_tokenizer_follows_the_script(line, expected):
 @pytest.mark.parametrize("package", [True, False])
 def test_japanese_and_korean_need_a_package(monkeypatch, package):
     found = (lambda name: object()) if package else (lambda name: None)
-    monkeypatch.setattr(translator, "find_spec", found)
+    monkeypatch.setattr(evaluation, "find_spec", found)
     expected = ["ja-mecab", "ko-mecab"] if package else ["char", "char"]
     lines = "犬が走っている。", "개가 달린다."
     assert [choose_tokenizer([line]) for line in lines] == expected
@@ -590,7 +584,7 @@ def test_a_file_that_cannot_be_written_costs_no_score(
     """It is refused before the work; if it fails later, the scores are printed."""
     pairs, out = [("Ein Hund schläft.", "A dog is sleeping.")], f"--out={tmp_path}"
     if late:
-        monkeypatch.setattr(commands, "check_writable", lambda path: None)
+        monkeypatch.setattr(evaluation_commands, "check_writable", lambda path: None)
     status, scores, said = evaluated(tmp_path, pairs, capsys, out)
     assert status == 2 and f"{tmp_path}: can't be written (Is a directory)" in said
     assert scores.get("chrf") == (100 if late else None)
@@ -638,7 +632,7 @@ def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
     crossed = given | {"valid_src": given["valid_tgt"], "valid_tgt": given["valid_src"]}
     for settings, swapped in ((given, False), (crossed, True)):
         config = choose_config(**settings)
-        own_data.report_on_pairs(*(load_pairs(config, s) for s in ("train", "valid")))
+        cleaning.report_on_pairs(*(load_pairs(config, s) for s in ("train", "valid")))
         assert ("look swapped" in capsys.readouterr().err) == swapped
 
 
@@ -1005,7 +999,7 @@ def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):
     ],
 )  # fmt: skip
 def test_many_pairs_with_a_fault_are_noted(pairs, note, capsys):
-    own_data.report_on_pairs(pairs, sentences(60)[50:])
+    cleaning.report_on_pairs(pairs, sentences(60)[50:])
     said = capsys.readouterr().err
     assert (f"train: of 50 pairs, {note}: `prepare" in said) == bool(note)
     assert note or "prepare" not in said
@@ -1084,7 +1078,7 @@ def test_weights_are_looked_for_before_anything_is_written(files, tmp_path, caps
 def test_a_loss_that_has_risen_is_reported(small, capsys, losses, said):
     records = [{"valid_nll": nats, "perplexity": 9 + nats} for nats in losses]
     examples = [small.text.encode_pair("Ein Hund.", "A dog.")]
-    own_data.report_worth(small, examples, examples, 1e9, records)
+    evaluation.report_worth(small, examples, examples, 1e9, records)
     report = capsys.readouterr().err
     assert ("best after epoch 2 of 3: perplexity 10.00" in report) == said
     assert ("train it longer" in report) != said

@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.settings import (
+from transformer_workshop.base.shipped_models import (
     CAPTIONS_MODEL,
     DEFAULT_MODEL,
     default_model,

@@ -27,18 +27,18 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import DataError, TrainState
 from transformer_workshop.base import files
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import load_tensors, load_with_notes, save_tensors
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.cli.terminal import main
-from transformer_workshop.text.corpora import load_examples, prepare_text
+from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.text.store import load_examples
+from transformer_workshop.training import checkpoints, inputs, interruptions, processes
 from transformer_workshop.training import loop as runs
-from transformer_workshop.training import processes, set_up
-from transformer_workshop.training.loop import (
-    Run,
-    Stopped,
+from transformer_workshop.training.checkpoints import Run
+from transformer_workshop.training.interruptions import Stopped, raise_on_signal
+from transformer_workshop.training.run_folder import (
     claim_folder,
     is_finished,
-    raise_on_signal,
     read_metrics,
     saved_steps,
 )
@@ -82,7 +82,7 @@ def newest_state(run):
     [
         (UPDATE, 2),  # in the first epoch
         (UPDATE, 8),  # in a later one
-        ((runs, "save_tensors"), 2),  # metrics written, weights not
+        ((checkpoints, "save_tensors"), 2),  # metrics written, weights not
         ((os, "replace"), 5),  # weights written, state not
     ],
 )
@@ -515,7 +515,7 @@ def test_an_ignored_signal_stays_ignored():
     ],
 )
 def test_too_little_memory_is_known_by_its_errors(error, is_it):
-    assert runs.is_out_of_memory(error) == is_it
+    assert interruptions.is_out_of_memory(error) == is_it
 
 
 def test_too_little_memory_names_the_batch_and_what_to_lower(tiny, monkeypatch, capsys):
@@ -527,7 +527,7 @@ def test_too_little_memory_names_the_batch_and_what_to_lower(tiny, monkeypatch, 
 
 
 def test_too_little_memory_elsewhere_is_one_line_too(tiny, monkeypatch, capsys):
-    break_off(monkeypatch, ((set_up, "build_model"), 1), MemoryError())
+    break_off(monkeypatch, ((inputs, "build_model"), 1), MemoryError())
     assert main(["train", *flags(tiny[0])]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("error: out of memory")

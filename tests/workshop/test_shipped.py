@@ -11,6 +11,7 @@ import torch
 from small_runs import program
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, read_config_file
 from transformer_workshop.base.data_sets import data_file, project_folder
 from transformer_workshop.base.files import (
     append_line,
@@ -21,17 +22,18 @@ from transformer_workshop.base.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.base.settings import CONFIGS, DEFAULT_MODEL, run_settings
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
 from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.architectures import build_model
+from transformer_workshop.models.evaluation import evaluate
 from transformer_workshop.models.translator import (
     Translator,
-    build_model,
-    evaluate,
     load_translator,
     save_translator,
 )
 from transformer_workshop.text import corpora
-from transformer_workshop.text.corpora import load_pairs, prepare_text
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import prepare_text
 
 ROOT = project_folder()
 CAPTIONS = ROOT / "models" / "captions"
@@ -211,7 +213,7 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
     assert rows(card)["test"] == tenths(SCORES) == [41.5, 40.0, 43.1, 60.9]
     assert "3 minutes at 2 threads" in card and "{" not in card
     assert "/somewhere" not in (into / "config.json").read_text() + card
-    command = run_settings(into)["starts"][0]["command"]
+    command = read_config_file(into)["starts"][0]["command"]
     assert command == "annotated_transformer.py train --run-dir runs/mine"
 
     before, after = (load_translator(folder, "cpu") for folder in (run, into))

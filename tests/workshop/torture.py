@@ -34,9 +34,10 @@ from small_runs import assert_same_run, check_whole  # noqa: E402
 from transformer_workshop.base import files
 from transformer_workshop.base.data_sets import data_file  # noqa: E402
 from transformer_workshop.base.text_files import read_lines  # noqa: E402
-from transformer_workshop.cli import terminal
+from transformer_workshop.cli import terminal  # noqa: E402
 from transformer_workshop.training import loop as runs  # noqa: E402
-from transformer_workshop.training.loop import Run, run_files, saved_steps  # noqa: E402
+from transformer_workshop.training.checkpoints import Run  # noqa: E402
+from transformer_workshop.training.run_folder import run_files, saved_steps  # noqa: E402
 
 HANG = 1200  # seconds
 POINTS = (

@@ -186,6 +186,7 @@ MAY_CHANGE = {
     if each.metadata["may_change"]
 }
 
+
 _PAPER = TrainingConfig(
     dataset="multi30k",
     run_dir="runs/base",
@@ -204,6 +205,8 @@ _PAPER = TrainingConfig(
     beam_size=4,
     length_penalty=0.6,
 )
+
+
 _SMALL = TrainingConfig(
     dataset="multi30k",
     run_dir="runs/multi30k-small",
@@ -221,6 +224,8 @@ _SMALL = TrainingConfig(
     precision="auto",
     length_penalty=1.4,
 )
+
+
 _TINY = TrainingConfig(
     d_model=96,
     d_ff=192,
@@ -231,6 +236,8 @@ _TINY = TrainingConfig(
     warmup=50,
     average=1,
 )
+
+
 CONFIGS = {
     "tiny": _TINY,
     "small": _SMALL,
@@ -277,6 +284,8 @@ SCALES = (
     Scale(1_000_000, 16000, 6, 256, 1024, 8, 0.1, 4000, 1e-3, 2, 40_000),
     Scale(float("inf"), 32000, 6, 512, 2048, 8, 0.1, 25000, 7e-4, 2, 100_000),
 )
+
+
 SIZES = "N d_model d_ff h norm_first positions tie block bpe_size max_tokens".split()
 SEARCH = "beam_size length_penalty source_language by_sentence respell".split()
 FILES = {"store", "train_src", "train_tgt", "valid_src", "valid_tgt"}
@@ -309,7 +318,7 @@ def choose_config(preset: str | None = None, **given: Any) -> TrainingConfig:
     return dataclasses.replace(config, **{"run_dir": folder} | sizes | given)
 
 
-def run_settings(folder: Path) -> dict[str, Any]:
+def read_config_file(folder: Path) -> dict[str, Any]:
     """Return a run's config.json: "config", and "starts", a record of each start."""
     from transformer_workshop.base.files import read_json
 
@@ -326,7 +335,7 @@ def load_config(folder: str | Path) -> TrainingConfig:
     """Load the configuration from the folder of a run or a translator."""
     from annotated_transformer import DataError
 
-    fields = run_settings(Path(folder))["config"]
+    fields = read_config_file(Path(folder))["config"]
     try:
         return TrainingConfig(**fields)
     except (TypeError, DataError) as error:
@@ -357,36 +366,3 @@ def from_2022(config: dict[str, Any]) -> dict[str, Any]:
         "batch_tokens": config["batch_size"] * config["max_padding"],
         "run_dir": "runs/" + config["file_prefix"].strip("_"),
     }
-
-
-DEFAULT_MODEL = "models/multi30k-2026"
-CAPTIONS_MODEL = "models/captions"
-INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MODEL
-
-
-def model_folder(name: str | Path) -> Path:
-    """Return the folder with this path or, if there is none, our model of this name."""
-    folder = Path(name)
-    if not folder.exists() and len(folder.parts) == 1:
-        return our_models().get(folder.name, folder)
-    return folder
-
-
-def our_models() -> dict[str, Path]:
-    """Return the folders of the models that come with the project, by name."""
-    home = Path(__file__).resolve().parents[2]
-    ours = {path.name: path for path in sorted((home / "models").glob("*/"))}
-    if (installed := home / INSTALLED_MODEL).is_dir():
-        ours["captions"] = installed
-    return ours
-
-
-def default_model() -> Path:
-    """Return the folder of the model to use if none is named.
-
-    It is the repository's best model or, if the module was installed without the
-    repository, the captions model that was installed with it.
-    """
-    home = Path(__file__).resolve().parents[2]
-    installed = home / INSTALLED_MODEL
-    return installed if installed.is_dir() else home / DEFAULT_MODEL

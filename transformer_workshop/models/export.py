@@ -22,6 +22,7 @@ from annotated_transformer import (
     make_batch,
     optional_import,
 )
+from transformer_workshop.base.config import load_config
 from transformer_workshop.base.files import (
     atomic_folder,
     read_json,
@@ -29,9 +30,8 @@ from transformer_workshop.base.files import (
     write_json,
 )
 from transformer_workshop.base.machine import choose_device, describe_environment
-from transformer_workshop.base.settings import load_config
 from transformer_workshop.models.translator import Decoded, Translator, load_threshold
-from transformer_workshop.text.corpora import load_text, pack_text
+from transformer_workshop.text.encoding import load_text, pack_text
 
 _ENCODER_LAYER = {  # each part's name in the engine, and the modules that it stacks
     "self_attention/linear_0": [f"self_attn.linears.{i}" for i in (0, 1, 2)],
@@ -41,6 +41,8 @@ _ENCODER_LAYER = {  # each part's name in the engine, and the modules that it st
     "ffn/linear_1": ["feed_forward.w_2"],
     "ffn/layer_norm": ["sublayer.1.norm"],
 }
+
+
 _DECODER_LAYER = _ENCODER_LAYER | {
     "attention/linear_0": ["src_attn.linears.0"],
     "attention/linear_1": ["src_attn.linears.1", "src_attn.linears.2"],
@@ -48,12 +50,16 @@ _DECODER_LAYER = _ENCODER_LAYER | {
     "attention/layer_norm": ["sublayer.1.norm"],
     "ffn/layer_norm": ["sublayer.2.norm"],
 }
+
+
 _MODERN = {  # what block 2026 adds; its linear_0 is the gate
     "self_attention/q_norm": ["self_attn.q_norm"],
     "self_attention/k_norm": ["self_attn.k_norm"],
     "ffn/linear_0": ["feed_forward.gate"],
     "ffn/linear_0_noact": ["feed_forward.w_1"],
 }
+
+
 _MODERN_CROSS = {
     "attention/q_norm": ["src_attn.q_norm"],
     "attention/k_norm": ["src_attn.k_norm"],

@@ -1,4 +1,4 @@
-"""How is a translator assembled from the parts that today's language models use?"""
+"""Which architecture does a configuration describe: 2017's, or today's parts?"""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from annotated_transformer import (
     EncoderLayer,
     Generator,
     GroupedQueryAttention,
+    LearnedPositions,
     MultiHeadedAttention,
     RMSNorm,
     SublayerConnection,
     SwiGLU,
+    Vocabulary,
     for_all_heads,
     initialize,
+    make_model,
+    tie_weights,
 )
+from transformer_workshop.base.config import TrainingConfig
 
 
 class NormalizedCrossAttention(MultiHeadedAttention):
@@ -85,4 +90,24 @@ def modern_model(
     for part in normed:
         part.norm = RMSNorm(d_model)
     initialize(model)
+    return model
+
+
+def build_model(
+    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
+) -> EncoderDecoder:
+    """Build the model that a configuration describes, with fresh weights."""
+    c = config
+    sizes: Any = len(vocab_src), len(vocab_tgt), c.N, c.d_model, c.d_ff, c.h, c.dropout
+    if config.block == "2026":
+        model = modern_model(*sizes)
+        tie_weights(model, config.tie)
+        return model
+    model = make_model(*sizes, norm_first=c.norm_first, max_len=c.max_tokens)
+    if config.positions == "learned":
+        for embed in (model.src_embed, model.tgt_embed):
+            embed[1] = LearnedPositions(
+                config.d_model, config.dropout, config.max_tokens
+            )
+    tie_weights(model, config.tie)
     return model

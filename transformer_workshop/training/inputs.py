@@ -1,4 +1,4 @@
-"""How is a run set up, from its settings to ids and a model?"""
+"""What does a run read and build before its first step?"""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from typing import Any
 import torch
 
 from annotated_transformer import EncoderDecoder, Example, Text
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import log
 from transformer_workshop.base.machine import choose_device
-from transformer_workshop.base.settings import TrainingConfig
-from transformer_workshop.models.translator import build_model, load_weights
-from transformer_workshop.text.corpora import (
-    encode_split,
-    load_pairs,
-    load_text,
-    open_store,
-    text_of,
-)
-from transformer_workshop.training.own_data import (
-    fit_subwords,
-    fit_to_data,
-    list_choices,
-    report_on_pairs,
-)
+from transformer_workshop.models.architectures import build_model
+from transformer_workshop.models.translator import load_weights
+from transformer_workshop.text.cleaning import report_on_pairs
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import encode_split, load_text, text_of
+from transformer_workshop.text.store import open_store
 from transformer_workshop.training.processes import is_main_process
+from transformer_workshop.training.sizing import fit_subwords, fit_to_data, list_choices
 
 
 @dataclass
-class Setup:
+class RunInputs:
     """All that a run reads and builds, once, before it writes anything."""
 
     config: TrainingConfig
@@ -56,12 +49,12 @@ def first_model(
     return model
 
 
-def set_up(
+def read_inputs(
     config: TrainingConfig,
     starts: list[Any],
     text: Text | None = None,
     given: dict[str, Any] | None = None,
-) -> Setup:
+) -> RunInputs:
     """Read a run's pairs, turn them into ids, and build its model.
 
     starts: of the run that it continues. text: without it, that run's or a new one, and
@@ -90,4 +83,4 @@ def set_up(
         if given is not None and (choices := list_choices(config, given)):
             log(choices)
     valid = encode_split(config, "valid", valid_pairs, text)
-    return Setup(config, text, train, valid, device, starts, model)
+    return RunInputs(config, text, train, valid, device, starts, model)
