@@ -156,7 +156,7 @@ def clock(ways: dict[str, tuple[Path, str]]) -> dict[str, float]:
     for _ in range(TURNS):
         for rung, (folder, kind) in ways.items():
             translator = load_translator(folder, "cpu")
-            rows = [translator.check(source) for source in sources]
+            rows = [translator.encode(source) for source in sources]
             decode = one_by_one(translator, kind)
             with translator.evaluating(), torch.inference_mode():
                 begun = time.perf_counter()

@@ -140,7 +140,7 @@ def test_labels_are_what_the_model_read(seed):
     translator = some_translator(seed)
     model, vocab = translator.model, translator.text.vocab_tgt
     source, read = record(translator, SENTENCES[0])
-    ids = translator.check(SENTENCES[0])
+    ids = translator.encode(SENTENCES[0])
     assert source == translator.text.vocab_src.tokens(ids)
     assert source[0] == "<s>" and source[-1] == "</s>"
     mask = torch.ones(1, 1, len(ids))

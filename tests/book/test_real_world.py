@@ -632,7 +632,7 @@ def test_together_as_one_by_one(trained, beam_size):
 def test_a_sentence_too_long_is_refused_not_cut(trained):
     config, translator = trained
     fits = " ".join(["Tee"] * (config.max_tokens - 2))
-    assert len(translator.check(fits)) == config.max_tokens
+    assert len(translator.encode(fits)) == config.max_tokens
     assert translator.translate([fits])
     with pytest.raises(DataError, match=f"has {config.max_tokens + 1} tokens"):
         translator.translate(["Heute", fits + " Tee"])

@@ -101,7 +101,7 @@ def test_lines_become_the_same_ids(page, translator):
         lines,
     )
     for line, ids in zip(lines, theirs, strict=True):
-        assert ids == [translator.check(s) for s in translator.sentences(line)], line
+        assert ids == [translator.encode(s) for s in translator.sentences(line)], line
 
 
 def test_a_hundred_translations_are_those_of_pytorch(page, translator, rounded):
@@ -139,7 +139,7 @@ def test_the_search_and_what_it_looked_at_are_those_of_pytorch(page, rounded):
 
 def test_a_hidden_word_is_masked_for_the_decoder(page, rounded):
     line, model = "Die Katze schläft auf dem Klavier.", rounded.model
-    src = torch.tensor([rounded.check(line)])
+    src = torch.tensor([rounded.encode(line)])
     mask = torch.ones(1, 1, src.size(1), dtype=torch.bool)
     memory = model.encode(src, mask)
     mask[..., 2] = False

@@ -27,7 +27,7 @@ from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.shipped_models import CAPTIONS_MODEL, DEFAULT_MODEL
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.cli import evaluation_commands, training_commands
-from transformer_workshop.cli.lines import encode_line, read_available_lines
+from transformer_workshop.cli.lines import encode_or_refuse, read_available_lines
 from transformer_workshop.cli.terminal import _command_line, main
 from transformer_workshop.models.export import QUANTIZATIONS
 from transformer_workshop.models.translator import load_translator
@@ -278,8 +278,8 @@ def test_a_rank_without_torchrun_is_refused(tmp_path, capfd, monkeypatch):
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
     translator = load_translator(model, "cpu")
-    ids = encode_line(translator, 1, b"\xef\xbb\xbfEin Hund.")
-    assert ids == [translator.check("Ein Hund.")]
+    ids = encode_or_refuse(translator, 1, b"\xef\xbb\xbfEin Hund.")
+    assert ids == [translator.encode("Ein Hund.")]
 
 
 def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
@@ -298,7 +298,7 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
 
 
 def test_confidence_is_the_geometric_mean_of_the_probabilities(captions):
-    ids = captions.check("Ein Hund läuft durch den Schnee.")
+    ids = captions.encode("Ein Hund läuft durch den Schnee.")
     src, model = torch.tensor([ids]), captions.model
     mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
@@ -314,7 +314,7 @@ def test_confidence_is_the_geometric_mean_of_the_probabilities(captions):
 def test_each_row_gets_its_own_translation(captions):
     """Decode rows together that a batch puts in another order."""
     sentences = ("Ein Mann liest heute in der Küche ein Buch.", "Ein Hund läuft.")
-    rows = [captions.check(each) for each in (*sentences, "Eine Frau schläft heute.")]
+    rows = [captions.encode(each) for each in (*sentences, "Eine Frau schläft heute.")]
     together = [ids for ids, _ in captions.decode(rows, 1)]
     assert together == [captions.decode([row], 1)[0][0] for row in rows]
     assert len(set(map(tuple, together))) == 3

@@ -133,7 +133,7 @@ def test_an_output_ends_at_the_same_place(tmp_path, bias, length):
     """Try one that never ends by itself, and one that is empty."""
     translator = untrained(tmp_path)
     translator.model.generator.proj.bias.data[at.END] = bias
-    rows = [translator.check("Ein Hund.")]
+    rows = [translator.encode("Ein Hund.")]
     loaded = exported(translator, tmp_path)
     for beam_size in (1, 3):
         [(ids, confidence)] = translator.decode(rows, beam_size, 1.0)

@@ -92,10 +92,8 @@ def complaints(calls, folder, copied=False):
     imported = "" if copied else textwrap.dedent(imported)
     code = textwrap.dedent(f"""
         class Echo:
-            def sentences(self, line):
-                return [line]
-            def check(self, sentence):
-                return [sentence]
+            def encode_line(self, line):
+                return [[line]]
             def translate_ids(self, lines, *args):
                 return [translator.Translation(*line[0], 1.0) for line in lines]
         for call in {calls!r}:

@@ -358,7 +358,7 @@ def test_a_training_source_comes_out_as_it_went_in(files, tmp_path):
         learned = [src for src, _ in setup.train][:5]
         german = replace(setup.config, source_language="de")
         model = Translator(None, setup.text, german)
-        read = [[model.check(part) for part in model.sentences(line)] for line in odd]
+        read = [model.encode_line(line) for line in odd]
         assert read == [[ids] for ids in learned]
 
 
@@ -415,7 +415,7 @@ def test_an_output_stops_by_its_own_sources_length(small):
             return 4 if len(src) < 6 else 7
 
     endless = Endless(small.model, small.text, replace(small.config, max_tokens=30))
-    rows = [small.check(line) for line in ("Ein Hund.", "Ein Mann kocht eine Suppe.")]
+    rows = [small.encode(line) for line in ("Ein Hund.", "Ein Mann kocht eine Suppe.")]
     together = endless.decode_batch(rows, 3, 1.0)
     alone = [endless.decode_batch([row], 3, 1.0)[0] for row in rows]
     assert [ids for ids, _ in together] == [ids for ids, _ in alone]

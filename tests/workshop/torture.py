@@ -35,6 +35,7 @@ from transformer_workshop.base import files
 from transformer_workshop.base.data_sets import data_file  # noqa: E402
 from transformer_workshop.base.text_files import read_lines  # noqa: E402
 from transformer_workshop.cli import terminal  # noqa: E402
+from transformer_workshop.training import checkpoints  # noqa: E402
 from transformer_workshop.training import loop as runs  # noqa: E402
 from transformer_workshop.training.checkpoints import Run  # noqa: E402
 from transformer_workshop.training.run_folder import run_files, saved_steps  # noqa: E402
@@ -128,7 +129,7 @@ def instrument(marker, plan):
     replace, run_epoch = os.replace, runs.run_epoch
     clip, save_if_due = torch.nn.utils.clip_grad_norm_, Run.save_if_due
     clock = {"monotonic": lambda: float(updates[0])}
-    runs.time = SimpleNamespace(**vars(time) | clock)
+    checkpoints.time = SimpleNamespace(**vars(time) | clock)
     files.open, os.replace, runs.run_epoch = opened, replaced, epoch
     torch.nn.utils.clip_grad_norm_, Run.save_if_due = clipped, between
     tell("starting")

@@ -159,9 +159,10 @@ def compare_command(arguments: Namespace) -> int:
 def _can_translate(translator: Translator, source: str) -> bool:
     """Return whether no sentence of a source is too long or has unknown characters."""
     try:
-        return all([translator.check(s) for s in translator.sentences(source)])
+        translator.encode_line(source)
     except DataError:
         return False
+    return True
 
 
 def _sha256(text: str) -> str:

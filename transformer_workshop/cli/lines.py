@@ -35,25 +35,30 @@ def standard_input() -> Iterator[list[bytes]]:
     return read_available_lines(sys.stdin.buffer)
 
 
-def encode_line(
+def encode_or_refuse(
     translator: Translator, number: int, line: bytes
 ) -> list[list[int]] | None:
     """Return the ids of a line's sentences, or None (with a note) if it is refused."""
-    longest, text = translator.config.max_tokens, translator.text
+    longest = translator.config.max_tokens
     try:
         if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
             what = f"has {len(line):,} bytes, the model takes {longest} tokens"
             raise DataError("input", what, "Split it.")
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        sentences = translator.sentences(decode_line("input", number, line))
-        rows = [translator.check(sentence) for sentence in sentences]
+        decoded = decode_line("input", number, line)
+        rows = translator.encode_line(decoded)
     except DataError as error:
         log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
     if any(UNK in ids for ids in rows):
-        tokens = sum(map(text.tokenizer_src.tokenize, sentences), [])
-        unknown = [repr(token) for token in tokens if text.vocab_src[token] == UNK]
+        text = translator.text
+        unknown = [
+            repr(token)
+            for sentence in translator.sentences(decoded)
+            for token in text.tokenizer_src.tokenize(sentence)
+            if text.vocab_src[token] == UNK
+        ]
         log(f"input, line {number}: unknown words: {', '.join(unknown)}")
     return rows
 

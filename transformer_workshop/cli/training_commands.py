@@ -79,10 +79,10 @@ def train_command(arguments: Namespace) -> int:
             starts = starts_so_far(config, restart)
             if not restart and _is_done(config):
                 return 0
-            setup = read_inputs(config, starts, given=given if fits else None)
+            inputs = read_inputs(config, starts, given=given if fits else None)
             if arguments.dry_run:
                 return 0
-            launch_training(setup, restart, report=True)
+            launch_training(inputs, restart, report=True)
     except KeyboardInterrupt as stop:
         log(f"Stopped. {as_flags(resume_hint(folder))}")
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)

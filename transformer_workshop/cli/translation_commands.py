@@ -14,7 +14,7 @@ from transformer_workshop.base.config import SEARCH
 from transformer_workshop.base.files import check_writable, log
 from transformer_workshop.base.shipped_models import INSTALLED_MODEL, model_folder
 from transformer_workshop.base.text_files import decode_line
-from transformer_workshop.cli.lines import encode_line, lines_named, standard_input
+from transformer_workshop.cli.lines import encode_or_refuse, lines_named, standard_input
 from transformer_workshop.models.export import (
     export_to_ctranslate2,
     is_exported,
@@ -91,7 +91,7 @@ def translate_command(arguments: Namespace) -> int:
             do = "Save it as UTF-8, or pipe it through `iconv -f UTF-16 -t UTF-8`."
             raise DataError("input", "is UTF-16", do)
         numbered = enumerate(lines, number + 1)
-        encoded = [encode_line(translator, i, line) for i, line in numbered]
+        encoded = [encode_or_refuse(translator, i, line) for i, line in numbered]
         refused = refused or None in encoded
         translated = translator.translate_ids([rows or [] for rows in encoded], *search)
         for text, confidence, fault in translated:

@@ -68,7 +68,7 @@ def evaluate(
     refused = []
     for number, (src, tgt) in enumerate(pairs, 1):
         try:
-            rows = [translator.check(s) for s in translator.sentences(src)]
+            rows = translator.encode_line(src)
             if rows and tgt.strip():
                 encoded[number] = rows
             else:

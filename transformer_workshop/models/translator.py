@@ -117,20 +117,6 @@ def load_weights(model: EncoderDecoder, folder: str | Path) -> None:
     load_state(model, load_tensors(file), file)
 
 
-def _text(line: str, number: int) -> str:
-    """Return a line; raise TypeError or DataError if it isn't a text.
-
-    Half a character is one of the two surrogates that UTF-16 has for an emoji.
-    """
-    if not isinstance(line, str):
-        what = f"line {number} is {line!r:.40}, not a string"
-        raise TypeError(f'{what}; leave it out, or give "" to keep its place')
-    if half := re.search("[\ud800-\udfff]", line):
-        what = f"has half a character, {half[0]!r}"
-        raise DataError(f"line {number}", what, "Delete it, or read the text again.")
-    return line
-
-
 Decoded = tuple[list[int], float]  # a translation's ids and its confidence
 
 
@@ -184,18 +170,24 @@ class Translator:
         known = "xx" if self.config.dataset == "files" else "de"
         return self.config.source_language or known
 
-    def check(self, sentence: str, line: int | None = None) -> list[int]:
-        """Return a sentence's ids; DataError if the model can't take that many.
-
-        ``line`` is the number that the error mentions.
-        """
+    def encode(self, sentence: str) -> list[int]:
+        """Return a sentence's ids; DataError if the model can't take that many."""
         ids = self.text.encode(tidied(sentence))
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
-            where = f"sentence {sentence[:30]!r}…"
-            where += "" if line is None else f" (line {line})"
-            raise DataError(where, what, "Split it.")
+            raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
         return ids
+
+    def encode_line(self, line: str) -> list[list[int]]:
+        """Return the ids of each sentence of a line; a blank line has none.
+
+        Raises DataError for half a character, which is one of the two surrogates that
+        UTF-16 has for an emoji, and for a sentence that is too long.
+        """
+        if half := re.search("[\ud800-\udfff]", line):
+            what = f"has half a character, {half[0]!r}"
+            raise DataError("line", what, "Delete it, or read the text again.")
+        return [self.encode(sentence) for sentence in self.sentences(line)]
 
     def translate(
         self, lines: Sequence[str],
@@ -203,7 +195,7 @@ class Translator:
     ) -> list[str]:  # fmt: skip
         """Return a translation for each line, in order; a blank one stays blank.
 
-        Raises DataError if a sentence is too long (see ``check``).
+        Raises DataError if a sentence is too long (see ``encode``).
         """
         translations = self.translations(lines, beam_size, length_penalty)
         return [translation.text for translation in translations]
@@ -215,10 +207,15 @@ class Translator:
         """Return what ``translate`` does, with confidences and faults."""
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
-        encoded = [
-            [self.check(each, number) for each in self.sentences(_text(line, number))]
-            for number, line in enumerate(lines, 1)
-        ]
+        encoded = []
+        for number, line in enumerate(lines, 1):
+            if not isinstance(line, str):
+                what = f"line {number} is {line!r:.40}, not a string"
+                raise TypeError(f'{what}; leave it out, or give "" to keep its place')
+            try:
+                encoded.append(self.encode_line(line))
+            except DataError as error:
+                raise DataError(f"line {number}", error.what, error.do) from error
         return self.translate_ids(encoded, beam_size, length_penalty)
 
     def sentences(self, line: str) -> list[str]:

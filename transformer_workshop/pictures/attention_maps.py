@@ -379,7 +379,7 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
     for number, sentence in enumerate(sentences, 1):
         if not tidied(sentence):
             raise DataError("sentence", "is blank", "Give one with words.")
-        ids = translator.check(sentence)
+        ids = translator.encode(sentence)
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
         if doubt := translator.doubt(confidence, translator.fault(ids, words)):
             log(f"sentence {number}: {doubt}")

@@ -16,7 +16,6 @@ from annotated_transformer import (
     Text,
     Vocabulary,
     WordTokenizer,
-    encode_pairs,
 )
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import log, read_json, reported
@@ -94,21 +93,10 @@ def text_of(config: TrainingConfig, pairs: Iterable[tuple[str, str]] = ()) -> Te
     return prepare_text(pairs, config.bpe_size, config.min_freq)
 
 
-def encode_split(
-    config: TrainingConfig, split: str, pairs: Sequence[tuple[str, str]], text: Text
-) -> list[Example]:
-    """Return a split's pairs as ids, with the reports of ``load_examples``."""
-    examples, left_out = encode_pairs(pairs, text, config.max_tokens)
-    report_left_out(split, left_out, len(pairs), config.max_tokens)
-    if split == "valid":
-        _report_unknown(examples)
-    return examples
-
-
 _MANY_UNKNOWN = 0.02  # share of a side's tokens
 
 
-def _report_unknown(examples: Sequence[Example]) -> None:
+def report_unknown(examples: Sequence[Example]) -> None:
     """Warn if many tokens in the validation split are unknown."""
     for side, rows in zip(("source", "target"), zip(*examples), strict=True):
         tokens = sum(len(ids) - 2 for ids in rows)

@@ -19,10 +19,10 @@ from transformer_workshop.base.files import (
 from transformer_workshop.text.cleaning import cleaned
 from transformer_workshop.text.corpora import load_pairs, show_pairs, stream_parallel
 from transformer_workshop.text.encoding import (
-    encode_split,
     pack_text,
     prepare_text,
     report_left_out,
+    report_unknown,
 )
 from transformer_workshop.text.fingerprints import (
     changed,
@@ -32,15 +32,27 @@ from transformer_workshop.text.fingerprints import (
 from transformer_workshop.text.tables import datasets_library
 
 
-def load_examples(config: TrainingConfig, split: str, text: Text) -> Sequence[Example]:
+def load_examples(
+    config: TrainingConfig,
+    split: str,
+    text: Text,
+    pairs: Sequence[tuple[str, str]] | None = None,
+) -> Sequence[Example]:
     """Return a split as ids: a list or, from ``config.store``, on disk (chapter 92).
 
-    Reports how many pairs were too long, and warns if many words in the validation
-    split are unknown. Raises DataError if no pair is left.
+    pairs: the split's, if they are read already. Reports how many were too long, and
+    warns if many words in the validation split are unknown. Raises DataError if no pair
+    is left.
     """
     if config.store and split == "train":
         return open_store(config, text)
-    return encode_split(config, split, load_pairs(config, split), text)
+    if pairs is None:
+        pairs = load_pairs(config, split)
+    examples, left_out = encode_pairs(pairs, text, config.max_tokens)
+    report_left_out(split, left_out, len(pairs), config.max_tokens)
+    if split == "valid":
+        report_unknown(examples)
+    return examples
 
 
 class _StoredPairs(Sequence):

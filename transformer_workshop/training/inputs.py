@@ -16,8 +16,8 @@ from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.translator import load_weights
 from transformer_workshop.text.cleaning import report_on_pairs
 from transformer_workshop.text.corpora import load_pairs
-from transformer_workshop.text.encoding import encode_split, load_text, text_of
-from transformer_workshop.text.store import open_store
+from transformer_workshop.text.encoding import load_text, text_of
+from transformer_workshop.text.store import load_examples
 from transformer_workshop.training.processes import is_main_process
 from transformer_workshop.training.sizing import fit_subwords, fit_to_data, list_choices
 
@@ -68,11 +68,7 @@ def read_inputs(
         config = replace(config, bpe_size=fit_subwords(pairs))
     if text is None:
         text = load_text(config.run_dir) if starts else text_of(config, pairs)
-    train = (
-        open_store(config, text)
-        if config.store
-        else encode_split(config, "train", pairs, text)
-    )
+    train = load_examples(config, "train", text, pairs)
     if given is not None:
         config = fit_to_data(config, given, text, train)
     valid_pairs = load_pairs(config, "valid")
@@ -82,5 +78,5 @@ def read_inputs(
             report_on_pairs(pairs, valid_pairs)
         if given is not None and (choices := list_choices(config, given)):
             log(choices)
-    valid = encode_split(config, "valid", valid_pairs, text)
+    valid = load_examples(config, "valid", text, valid_pairs)
     return RunInputs(config, text, train, valid, device, starts, model)

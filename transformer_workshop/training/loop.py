@@ -158,16 +158,16 @@ def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
     return lambda step: rate(step, config.d_model, peak, warmup)
 
 
-def train_resumably(setup: RunInputs, report: bool = False) -> None:
+def train_resumably(inputs: RunInputs, report: bool = False) -> None:
     """Train in an open folder, from where the run stopped, alone or as one of several.
 
     Writes metrics, checkpoints, and the model to config.run_dir. ``report``: say at the
     end what the model is worth.
     """
-    torch.set_num_threads(setup.config.threads)
+    torch.set_num_threads(inputs.config.threads)
     keep_freed_memory()
-    with process_group(setup.device) as process:
-        _train(setup, process, report)
+    with process_group(inputs.device) as process:
+        _train(inputs, process, report)
 
 
 def count_updates(
@@ -179,15 +179,15 @@ def count_updates(
 
 
 def _train(
-    setup: RunInputs, process: tuple[torch.device, int, int], report: bool
+    inputs: RunInputs, process: tuple[torch.device, int, int], report: bool
 ) -> None:
     """Train on this process's share of each batch."""
-    config, text = setup.config, setup.text
-    examples, valid_examples = setup.train, setup.valid
+    config, text = inputs.config, inputs.text
+    examples, valid_examples = inputs.train, inputs.valid
     device, rank, _ = process
     precision = choose_precision(config.precision, device)
     valid_groups = token_budget_batches(lengths_of(valid_examples), config.batch_tokens)
-    model = setup.model or first_model(config, text, setup.starts)
+    model = inputs.model or first_model(config, text, inputs.starts)
     model.to(device)
     optimize_for_cpu(model)
     shared = distribute(model)
@@ -274,9 +274,9 @@ def _perplexity(nats: float) -> float:
 
 
 def launch_training(
-    setup: RunInputs, restart: bool = False, report: bool = False
+    inputs: RunInputs, restart: bool = False, report: bool = False
 ) -> None:
-    """Train a run that is set up, in its claimed folder, from where it stopped.
+    """Train a run whose inputs are read, in its claimed folder, from where it stopped.
 
     Trains in this process or, with ``config.distributed``, in new ones on this machine:
     one per GPU, or two without GPUs. They see the batches that a single process would,
@@ -285,13 +285,13 @@ def launch_training(
     end what the model is worth. Raises DataError, and FloatingPointError.
     """
     if is_main_process():
-        open_run_folder(setup.config, setup.starts, restart)
-    if not setup.config.distributed or is_launched():
-        train_resumably(setup, report)
+        open_run_folder(inputs.config, inputs.starts, restart)
+    if not inputs.config.distributed or is_launched():
+        train_resumably(inputs, report)
         return
-    count = torch.cuda.device_count() if setup.device.type == "cuda" else 2
+    count = torch.cuda.device_count() if inputs.device.type == "cuda" else 2
     # the tensors of a model that is passed on would be shared
-    run_in_processes(count, train_resumably, replace(setup, model=None), report)
+    run_in_processes(count, train_resumably, replace(inputs, model=None), report)
 
 
 def train_run(
