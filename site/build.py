@@ -37,6 +37,7 @@ from sphinx.cmd.build import main as sphinx
 
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
+sys.path += [str(ROOT / "tools"), str(ROOT / "teaching")]
 BUILD = ROOT / "build"
 VEGA = "application/vnd.vegalite.v5+json"
 FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
@@ -261,8 +262,10 @@ def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
     reading = rows(tables / "TEACHING.md").get(chapter.stem)
     if reading is None:
         return None
-    text = chapter.read_text(encoding="utf-8")
-    practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+ · \w+ \d\*+$", text)))
+    import exercises
+
+    english = ROOT / "notebooks" / chapter.name
+    practice = sum(each.minutes for each in exercises.exercises(english))
     run = rows(tables / "README.md")[chapter.stem][1]
     return int(reading[0]), practice, int(re.search(r"\d+", run)[0])
 
@@ -369,10 +372,9 @@ def gather(
         live.place(static / "live", with_translator)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
-    arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
+    arcs = json.loads((SITE / "front_page_map.json").read_text(encoding="utf-8"))
     hand = chart("01_architecture", "attention_by_hand")
     if language != "en":
-        sys.path.append(str(ROOT / "tools"))
         import wording
 
         words = wording.Words.of(edition)
@@ -398,7 +400,6 @@ def gather(
 
 def self_test() -> str:
     """Return the page of the multiple-choice questions, with links to the sections."""
-    sys.path.append(str(ROOT / "teaching"))
     import questions
 
     links = {}

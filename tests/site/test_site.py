@@ -216,10 +216,12 @@ def test_descriptions_and_addresses(site):
 
 def test_the_map_of_the_front_page_is_the_models():
     sys.path.append(str(ROOT / "site"))
-    import attention
+    import front_page_map
 
-    stored = json.loads((ROOT / "site" / "attention.json").read_text(encoding="utf-8"))
-    fresh = attention.specification()
+    stored = json.loads(
+        (ROOT / "site" / "front_page_map.json").read_text(encoding="utf-8")
+    )
+    fresh = front_page_map.specification()
     assert fresh["data"]["values"][0].keys() == stored["data"]["values"][0].keys()
     for ours, theirs in zip(stored["data"]["values"], fresh["data"]["values"]):
         for key, value in ours.items():

@@ -1,8 +1,8 @@
-"""Write site/attention.json, the attention map of the front page.
+"""Write site/front_page_map.json, the attention map of the front page.
 
 Each row is named after the word that is read there and the one that is written next.
 
-    python site/attention.py
+    python site/front_page_map.py
 
 The weights are those of models/multi30k, which chapter 5 looks into.
 """
@@ -44,6 +44,6 @@ def specification() -> dict:
 
 
 if __name__ == "__main__":
-    path = Path(__file__).with_name("attention.json")
+    path = Path(__file__).with_name("front_page_map.json")
     text = json.dumps(specification(), ensure_ascii=False, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")

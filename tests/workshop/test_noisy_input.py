@@ -1,4 +1,4 @@
-"""benchmarks/disturbed.py: how it disturbs, and what it measures on two sentences."""
+"""benchmarks/noisy_input.py: its noise, and what it measures on two sentences."""
 
 import pytest
 from small_runs import program
@@ -16,14 +16,14 @@ PAIRS = [
 
 
 @pytest.fixture
-def disturbed(monkeypatch):
+def noisy_input(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER / "benchmarks"))
-    return program("benchmarks/disturbed.py")
+    return program("benchmarks/noisy_input.py")
 
 
-def test_disturbances(disturbed):
+def test_kinds_of_noise(noisy_input):
     line = PAIRS[0][0]
-    assert [disturb(line) for disturb in disturbed.DISTURBANCES.values()] == [
+    assert [add_noise(line) for add_noise in noisy_input.NOISE.values()] == [
         "EIN MÄDCHEN LÄUFT ÜBER DIE STRASSE.",
         "ein mädchen läuft über die straße.",
         "Ein Maedchen laeuft ueber die Straße.",
@@ -32,21 +32,21 @@ def test_disturbances(disturbed):
     ]
 
 
-def test_a_quarter_of_the_training_sentences_is_disturbed_in_all_ways(disturbed):
+def test_a_quarter_of_the_training_sentences_gets_noise_of_all_kinds(noisy_input):
     lines = [f"Das {i}. Mädchen läuft über die Straße." for i in range(4000)]
-    found = disturbed.augmented(lines)
+    found = noisy_input.augmented(lines)
     changed = [(a, b) for a, b in zip(lines, found, strict=True) if a != b]
     assert 0.22 < len(changed) / len(lines) < 0.28
-    for way in disturbed.DISTURBANCES.values():
-        share = sum(way(a) == b for a, b in changed) / len(changed)
+    for add_noise in noisy_input.NOISE.values():
+        share = sum(add_noise(a) == b for a, b in changed) / len(changed)
         assert 0.15 < share < 0.25
-    assert disturbed.augmented(lines) == found != disturbed.augmented(lines, seed=1)
+    assert noisy_input.augmented(lines) == found != noisy_input.augmented(lines, seed=1)
 
 
-def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
+def test_what_noise_leaves_alone_is_translated_as_before(noisy_input):
     translator = load_translator(FOLDER / DEFAULT_MODEL, "cpu")
     translator.config.max_tokens = 20  # in capitals, both sentences have more subwords
-    whole, found = disturbed.measure(translator, PAIRS)
+    whole, found = noisy_input.measure(translator, PAIRS)
     assert whole["sentences"] == 2
     umlauts, sharp = found["ae, oe, ue for umlauts"], found["ss for ß"]
     assert umlauts["changed"] == sharp["changed"] == 1
@@ -58,16 +58,16 @@ def test_what_a_disturbance_leaves_alone_is_translated_as_before(disturbed):
 
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
 def test_stored_results_are_the_shipped_models(name):
-    stored = read_json(FOLDER / "results/disturbed.json")["models"][name]
+    stored = read_json(FOLDER / "results/noisy_input.json")["models"][name]
     weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
     assert stored["weights"] == fingerprint(weights)
     evaluated = read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
     assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)
 
 
-def test_what_training_on_disturbed_text_costs_is_what_the_chapter_says():
+def test_what_training_on_noisy_text_costs_is_what_the_chapter_says():
     def scores(name):
-        models = read_json(FOLDER / f"results/disturbed_{name}.json")["models"]
+        models = read_json(FOLDER / f"results/noisy_input_{name}.json")["models"]
         return [model["as it is"]["bleu"] for model in models.values()]
 
     pairs = zip(scores("plain"), scores("augmented"), strict=True)

@@ -1,15 +1,15 @@
 """Measure what a German-English model makes of input that is written differently.
 
-    python benchmarks/disturbed.py [--model FOLDER …]  (default: both of Multi30k)
-    python benchmarks/disturbed.py --augment FOLDER
+    python benchmarks/noisy_input.py [--model FOLDER …]  (default: both of Multi30k)
+    python benchmarks/noisy_input.py --augment FOLDER
 
-Translates Multi30k's validation split as it is and after each disturbance of the German
-side, once as typed and once as `translate` respells it, with one thread, and compares
-the BLEU scores. The interval of a difference is a
-95 % bootstrap interval; both translations are scored on the same resampled sentences.
+Translates Multi30k's validation split as it is and with each kind of noise on the
+German side, once as typed and once as `translate` respells it, with one thread, and
+compares the BLEU scores. The interval of a difference is a 95 % bootstrap interval;
+both translations are scored on the same resampled sentences.
 
 With --augment, writes train.de and train.en instead: Multi30k's training pairs, with a
-quarter of the German sentences disturbed, for a model that is trained on such input.
+quarter of the German sentences made noisy, for a model that is trained on such input.
 """
 
 import argparse
@@ -33,7 +33,7 @@ FOLDER = project_folder()
 UMLAUTS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
 )
-DISTURBANCES = {
+NOISE = {
     "all capitals": str.upper,
     "all lower case": str.lower,
     "ae, oe, ue for umlauts": lambda line: line.translate(UMLAUTS),
@@ -41,14 +41,14 @@ DISTURBANCES = {
     "ss for ß": lambda line: line.replace("ß", "ss"),
 }
 
-SHARE = 0.25  # of the training sentences that --augment disturbs
+SHARE = 0.25  # of the training sentences that --augment makes noisy
 
 
 def augmented(lines: list[str], seed: int = 0) -> list[str]:
-    """Disturb a share of the lines, each in one way drawn at random."""
-    draw, ways = random.Random(seed), list(DISTURBANCES.values())
+    """Add noise to a share of the lines, each of one kind drawn at random."""
+    draw, kinds = random.Random(seed), list(NOISE.values())
     return [
-        draw.choice(ways)(line) if draw.random() < SHARE else line for line in lines
+        draw.choice(kinds)(line) if draw.random() < SHARE else line for line in lines
     ]
 
 
@@ -65,17 +65,17 @@ def as_typed(translator: Translator, lines: list[str]) -> list[str]:
 def measure(
     translator: Translator, pairs: list[tuple[str, str]]
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the score of the pairs as they are, and the scores of each disturbance.
+    """Return the score of the pairs as they are, and those with each kind of noise.
 
-    ``changed`` counts the sentences that a disturbance changes, ``empty`` those without
+    ``changed`` counts the sentences that the noise changes, ``empty`` those without
     a translation because they have too many subwords then, and ``other translation``
     those whose translation differs.
     """
     sources, references = map(list, zip(*pairs, strict=True))
     whole = translator.translate(sources)
     scores: dict[str, dict[str, Any]] = {}
-    for name, disturb in DISTURBANCES.items():
-        lines = [disturb(line) for line in sources]
+    for name, add_noise in NOISE.items():
+        lines = [add_noise(line) for line in sources]
         changed = sum(a != b for a, b in zip(sources, lines, strict=True))
         scores[name] = {"changed": changed}
         for way, texts in (
@@ -95,8 +95,8 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, action="append")
-    parser.add_argument("--out", type=Path, default=FOLDER / "results/disturbed.json")
-    about = "write disturbed training pairs to this folder, and measure nothing"
+    parser.add_argument("--out", type=Path, default=FOLDER / "results/noisy_input.json")
+    about = "write noisy training pairs to this folder, and measure nothing"
     parser.add_argument("--augment", type=Path, metavar="FOLDER", help=about)
     arguments = parser.parse_args()
     if arguments.augment:
@@ -112,14 +112,14 @@ def main() -> None:
     for folder in arguments.model or MODELS:
         translator = load_translator(folder, "cpu")
         weights = (folder / "model.safetensors").read_bytes()
-        whole, disturbed = measure(translator, pairs)
+        whole, noisy = measure(translator, pairs)
         result["models"][folder.name] = {
             "weights": fingerprint(weights),
             "as it is": whole,
-            **disturbed,
+            **noisy,
         }
         print(f"{folder.name:24} BLEU {whole['bleu']:.1f}")
-        for name, ways in disturbed.items():
+        for name, ways in noisy.items():
             for way in ("as typed", "respelled"):
                 low, high = ways[way]["interval"]
                 bleu = f"BLEU {ways[way]['bleu']:4.1f} ({low:+.1f} to {high:+.1f})"
