@@ -38,7 +38,7 @@ def listed() -> list[tuple[str, list[str], list[str]]]:
 
 
 def definitions(target: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
-    """Return the files and source texts of what is called `Run.save` or `engine.py`."""
+    """Return the files and source texts of what is called `Run.save` or `export.py`."""
     matching = [(path, text) for path, text in texts.items() if path.name == target]
     for path, text in texts.items():
         lines = text.splitlines(keepends=True)

@@ -1,5 +1,6 @@
 """Which settings does a run have, and which values are allowed?
 
+All the settings of a run are its configuration, a TrainingConfig.
 Importing it imports neither PyTorch nor the textbook, so that ``--help`` is quick.
 """
 
