@@ -96,9 +96,7 @@ def test_a_site_without_solutions_has_none(site):
 
 def test_solutions_are_shown_from_their_day_on():
     sys.path.append(str(ROOT / "site"))
-    build = pytest.importorskip(
-        "build", reason="make .venv/site installs what it needs"
-    )
+    build = pytest.importorskip("build", reason="make .venv/site installs it")
     today = datetime.date.today()
     assert build.solutions_shown(today.isoformat())
     assert not build.solutions_shown(str(today + datetime.timedelta(days=1)))

@@ -14,8 +14,7 @@ from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.lab import tasks
 from transformer_workshop.text import corpora
-from transformer_workshop.text.corpora import load_pairs, prepare_text
-from transformer_workshop.training.loop import count_updates
+from transformer_workshop.text.corpora import load_pairs
 
 ROOT = project_folder()
 PAIRS = load_pairs(TrainingConfig(), "train")[:400]
@@ -91,19 +90,6 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
         assert any(not torch.equal(one[name], two[name]) for name in one)
     final = translator.model.state_dict()
     assert all(torch.equal(states[-1][name], final[name]) for name in final)
-
-
-@pytest.mark.multi30k
-@pytest.mark.slow
-def test_the_reference_sees_each_pair_about_once():
-    """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
-    module = program("benchmarks/ablations.py")
-    config = dataclasses.replace(module.REFERENCE, epochs=1)
-    pairs = load_pairs(config, "train")
-    text = prepare_text(pairs, config.bpe_size, config.min_freq)
-    examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
-    passes = module.STEPS / count_updates(examples, config.batch_tokens, epochs=1)
-    assert 0.9 < passes < 1.2
 
 
 # --- the program --------------------------------------------------------------------
