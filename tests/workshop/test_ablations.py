@@ -54,21 +54,6 @@ def test_a_variant_differs_in_what_it_says_alone(ablations):
     assert {"greedy", "beam 10", "no averaging", "words"} <= ablations.VARIANTS.keys()
 
 
-def test_shares_of_the_data_are_nested(ablations):
-    examples = {}
-    for name in ("10 % of the data", "30 % of the data", "reference"):
-        task = ablations.task_of(ablations.settings_of(name, 600))
-        text, found, _ = tasks.encoded(dataclasses.replace(task, max_tokens=128))
-        decode = text.tokenizer_src.detokenize
-        lines = {
-            decode(text.vocab_src.tokens([i for i in ids if i > 3])) for ids, _ in found
-        }
-        examples[name] = lines
-        assert len(found) == 400 * task.share
-    tenth, third, whole = examples.values()
-    assert tenth < third < whole
-
-
 def test_without_positions_the_encoder_reads_a_bag_of_words(ablations):
     torch.manual_seed(0)
     settings = ablations.settings_of("no positions", 20)
@@ -95,6 +80,7 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
 # --- the program --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variants_are_compared_with_the_reference_and_kept(ablations, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "ablations.json"
     for name in ("reference", "greedy", "no averaging", "no smoothing"):
