@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("tests", "tools", "results", "transformer_workshop", "conftest.py")
+HOUSES = ("transformer_workshop", "site", "teaching")
+COPIED = (*HOUSES, "tests", "tools", "results", "conftest.py")
 COPIED += ("annotated_transformer.py", "pyproject.toml")
-LINKED = ("data", "models", "notebooks")  # large, and only read
+LINKED = ("data", "models", "notebooks", "notebooks-zh")  # large, and only read
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -58,8 +59,9 @@ def planted(changes: list[str]) -> dict[Path, str]:
 
     Raises ValueError if an old text doesn't occur exactly once in its place.
     """
-    package = sorted((ROOT / "transformer_workshop").rglob("*.py"))
-    paths = [ROOT / "annotated_transformer.py", *package]
+    paths = [ROOT / "annotated_transformer.py"]
+    for house in HOUSES:
+        paths += sorted((ROOT / house).rglob("*.py"))
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     for change in changes:
         target, _, rest = change.partition(": ")
@@ -71,8 +73,8 @@ def planted(changes: list[str]) -> dict[Path, str]:
                 f"{len(matching)} definitions called {target} have `{first}`"
             )
         [(path, text)] = matching
-        line = next(line for line in text.splitlines() if first in line)
-        indent = re.match(" *", line)[0]
+        lines = [line for line in text.splitlines() if first in line]
+        indent = re.match(" *", lines[0])[0] if lines else ""
         old = old.replace("\n", f"\n{indent}")
         new = new.removeprefix(" ").replace("\n", f"\n{indent}")
         if (times := text.count(old)) != 1:

@@ -136,6 +136,7 @@ IMPORTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", CHECKS)
 def test_nothing_that_can_be_imported_is_an_answer(number, monkeypatch):
     """Pass in what a reader finds beside the checks, and in the module."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import json
 import os
@@ -91,6 +92,14 @@ def test_a_site_without_solutions_has_none(site):
     for path in chapters:
         text = path.read_text(encoding="utf-8")
         assert 'class=\\"solution' not in text and "solutions/" not in text
+
+
+def test_solutions_are_shown_from_their_day_on():
+    sys.path.append(str(ROOT / "site"))
+    build = pytest.importorskip("build", reason="make .venv/site installs it")
+    today = datetime.date.today()
+    assert build.solutions_shown(today.isoformat())
+    assert not build.solutions_shown(str(today + datetime.timedelta(days=1)))
 
 
 @functools.cache

@@ -944,15 +944,6 @@ def test_only_other_contents_are_installed_anew(tmp_path):
     assert installs()  # since the other contents were
 
 
-def test_help_lists_every_target(tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    done = make(tmp_path)
-    lines = (ROOT / "Makefile").read_text().splitlines()
-    [phony] = [line for line in lines if line.startswith(".PHONY:")]
-    listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert listed == phony.split()[1:]
-
-
 def test_clean_leaves_runs_and_nothing_of_its_own(tmp_path):
     own = [".venv/bin/python", "build/notebooks/1.ipynb", "a.egg-info/x", "runs/r/w"]
     own += [".pytest_cache/x", "tools/__pycache__/x", "notebooks/.ipynb_checkpoints/x"]

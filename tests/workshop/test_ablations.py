@@ -15,8 +15,6 @@ from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.lab import tasks
 from transformer_workshop.text import corpora
 from transformer_workshop.text.corpora import load_pairs
-from transformer_workshop.text.encoding import prepare_text
-from transformer_workshop.training.loop import count_updates
 
 ROOT = project_folder()
 PAIRS = load_pairs(TrainingConfig(), "train")[:400]
@@ -56,21 +54,6 @@ def test_a_variant_differs_in_what_it_says_alone(ablations):
     assert {"greedy", "beam 10", "no averaging", "words"} <= ablations.VARIANTS.keys()
 
 
-def test_shares_of_the_data_are_nested(ablations):
-    examples = {}
-    for name in ("10 % of the data", "30 % of the data", "reference"):
-        task = ablations.task_of(ablations.settings_of(name, 600))
-        text, found, _ = tasks.encoded(dataclasses.replace(task, max_tokens=128))
-        decode = text.tokenizer_src.detokenize
-        lines = {
-            decode(text.vocab_src.tokens([i for i in ids if i > 3])) for ids, _ in found
-        }
-        examples[name] = lines
-        assert len(found) == 400 * task.share
-    tenth, third, whole = examples.values()
-    assert tenth < third < whole
-
-
 def test_without_positions_the_encoder_reads_a_bag_of_words(ablations):
     torch.manual_seed(0)
     settings = ablations.settings_of("no positions", 20)
@@ -94,22 +77,10 @@ def test_all_data_is_seen_again_and_again_until_the_steps_are_done(ablations):
     assert all(torch.equal(states[-1][name], final[name]) for name in final)
 
 
-@pytest.mark.multi30k
-@pytest.mark.slow
-def test_the_reference_sees_each_pair_about_once():
-    """Check chapter 95's claim; a tenth of the data is then seen about ten times."""
-    module = program("benchmarks/ablations.py")
-    config = dataclasses.replace(module.REFERENCE, epochs=1)
-    pairs = load_pairs(config, "train")
-    text = prepare_text(pairs, config.bpe_size, config.min_freq)
-    examples, _ = at.encode_pairs(pairs, text, config.max_tokens)
-    passes = module.STEPS / count_updates(examples, config.batch_tokens, epochs=1)
-    assert 0.9 < passes < 1.2
-
-
 # --- the program --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variants_are_compared_with_the_reference_and_kept(ablations, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "ablations.json"
     for name in ("reference", "greedy", "no averaging", "no smoothing"):

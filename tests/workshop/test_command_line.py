@@ -1,6 +1,5 @@
 """Chapter 91: train, translate and evaluate as commands."""
 
-import ast
 import dataclasses
 import hashlib
 import io
@@ -29,7 +28,6 @@ from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.cli import evaluation_commands, training_commands
 from transformer_workshop.cli.lines import encode_or_refuse, read_available_lines
 from transformer_workshop.cli.terminal import _command_line, main
-from transformer_workshop.models.export import QUANTIZATIONS
 from transformer_workshop.models.translator import load_translator
 from transformer_workshop.names_of_2022 import train_worker
 from transformer_workshop.text.corpora import load_pairs
@@ -103,8 +101,9 @@ def test_every_field_has_a_flag_with_its_type_and_a_help_text():
         kind = str(field.type).split(" ")[0]
         flag = "--" + field.name.replace("_", "-")
         given = [flag] if kind == "bool" else [flag, values[kind]]
-        value = getattr(parser.parse_args(["train", *given]), field.name)
-        assert value == {"int": 3, "float": 0.5, "str": "x", "bool": True}[kind]
+        for command in ("train", "prepare"):
+            value = getattr(parser.parse_args([command, *given]), field.name)
+            assert value == {"int": 3, "float": 0.5, "str": "x", "bool": True}[kind]
     assert parser.parse_args(["train", "--no-norm-first"]).norm_first is False
 
 
@@ -160,39 +159,6 @@ def test_a_wrong_command_line_is_one_line(command, words, capfd):
     assert all(word in error for word in words), error
 
 
-def help_of(capsys, command):
-    """Return what the help of a command says of each flag, on a line each."""
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    _, *parts = re.split(r"\n  --(?=[a-zA-Z])", capsys.readouterr().out)
-    lines = (re.sub(r"\s+", " ", part) for part in parts)
-    return {re.match(r"[\w-]+", line)[0].replace("-", "_"): line for line in lines}
-
-
-def test_help_shows_the_values_that_are_used(capsys):
-    shown = help_of(capsys, "train")
-    assert "[captions: tiny, multi30k: small]" in shown["config"]
-    for argv, preset in (((), "tiny"), (("--dataset", "multi30k"), "small")):
-        for name, value in dataclasses.asdict(config_of(*argv)).items():
-            if name == "run_dir":
-                value = "runs/DATASET- PRESET"  # as the help breaks its lines
-            said = f"[{value}]" in shown[name] or f"{preset}: {value}" in shown[name]
-            assert said or (value is None and "[" not in shown[name]), name
-    for command in ("translate", "attend", "export", "calibrate"):
-        assert f"[{DEFAULT_MODEL}]" in help_of(capsys, command)["model"]
-    for name in QUANTIZATIONS:
-        assert name in help_of(capsys, "export")["quantization"]
-
-
-def test_help_of_prepare_lists_what_concerns_it_and_it_takes_the_rest(capsys):
-    listed = help_of(capsys, "prepare").keys() - {"config", "workers", "clean"}
-    of_text = {"train_src", "train_tgt", "bpe_size", "min_freq", "max_tokens"}
-    assert listed == of_text | {"store", "text", "valid_src", "valid_tgt"}
-    given = _command_line().parse_args(["prepare", "--epochs=3", "--no-norm-first"])
-    assert (given.epochs, given.norm_first) == (3, False)
-
-
 # train
 
 
@@ -223,13 +189,6 @@ def test_messages_name_settings_which_the_terminal_turns_into_flags():
     said = "Choose another `run_dir`, start over with `restart`, or run `calibrate`."
     flags = "Choose another --run-dir, start over with --restart, or run `calibrate`."
     assert training_commands.as_flags(said) == flags
-    shell = Path(training_commands.__file__).parent
-    library = {*shell.parent.rglob("*.py")} - {*shell.glob("*.py")}
-    for file in library:
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                text = re.sub("`+[^`]*`+", "", node.value)
-                assert not re.search(r"\s--[a-z]", text), f"{file}: {text}"
 
 
 def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
@@ -297,18 +256,32 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
 # translate
 
 
+def probabilities(translator, ids, output):
+    """Return the probability of each token of an output, computed all at once."""
+    src, tgt = torch.tensor([ids]), torch.tensor([[at.START, *output]])
+    mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
+    with torch.no_grad():
+        seen = at.subsequent_mask(len(output))
+        out = translator.model(src, tgt[:, :-1], mask, seen)
+        log_p = translator.model.generator(out)[0]
+    return log_p.exp()[torch.arange(len(output)), tgt[0, 1:]].tolist()
+
+
 def test_confidence_is_the_geometric_mean_of_the_probabilities(captions):
     ids = captions.encode("Ein Hund läuft durch den Schnee.")
-    src, model = torch.tensor([ids]), captions.model
-    mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
         [(found, confidence)] = captions.decode([ids], beam_size, alpha)
-        tgt = torch.tensor([[at.START, *found, at.END]])
-        with torch.no_grad():
-            out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
-            p = model.generator(out).exp()[0, torch.arange(len(found) + 1), tgt[0, 1:]]
-        mean = statistics.geometric_mean(p.tolist())
+        mean = statistics.geometric_mean(probabilities(captions, ids, [*found, at.END]))
         assert confidence == pytest.approx(mean, rel=1e-4)
+
+
+def test_an_output_that_is_cut_has_no_end_that_counts(captions, monkeypatch):
+    ids = captions.encode("Ein Hund läuft durch den Schnee.")
+    monkeypatch.setattr(captions, "limit", lambda src: 4)  # with the start symbol
+    [(found, confidence)] = captions.decode([ids], 1)
+    assert len(found) == 3
+    mean = statistics.geometric_mean(probabilities(captions, ids, found))
+    assert confidence == pytest.approx(mean, rel=1e-4)
 
 
 def test_each_row_gets_its_own_translation(captions):

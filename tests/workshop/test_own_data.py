@@ -429,8 +429,6 @@ def test_an_output_stops_by_its_own_sources_length(small):
         ([5, 6, 7], [5, 6, 7], ""),
         ([5, 6, 7], [5, 5, 5], "repeats"),
         ([5, 5, 5], [6, 6, 6], ""),  # as the source does
-        ([5, 6, 7], [4, 5, 4, 5], ""),
-        ([5, 6, 7], [4, 5, 6, 7, 4, 5, 6, 7], "repeats"),
         (list(range(4, 16)), [5, 6, 7], "missing"),
         ([5, 6, 7], list(range(100)), "cut"),
     ],
@@ -472,22 +470,19 @@ def test_a_lost_negation_is_a_fault_from_german_to_english(
         assert elsewhere.fault(src, ids) == ""
 
 
-RUNAWAYS = """Setzen Sie sich doch bitte.
-Nach dem Spiel feierten die Fans vor dem Stadion.
-Am 9. November 1989 fiel die Berliner Mauer.
-Die Zugspitze ist 2962 Meter hoch.
-Setzen Sie immer einen Helm auf, bevor Sie losfahren.
-Ich liebe dich, ich liebe dich, sagte er immer wieder.
-Wo ein Wille ist, ist auch ein Weg."""
-
-
-def test_runaway_translations_are_noted(capfdbinary, monkeypatch):
-    monkeypatch.chdir(project_folder())
-    lines = io.TextIOWrapper(io.BytesIO(RUNAWAYS.encode()))
-    monkeypatch.setattr("sys.stdin", lines)
-    assert main(["translate", "--model", "models/multi30k"]) == 0
-    notes = capfdbinary.readouterr().err
-    assert notes.count(b"don't rely on this translation (it repeats itself)") == 7
+@pytest.mark.parametrize(
+    ("output", "repeats"),
+    [
+        ("a a", False), ("a a a", True), ("a b a b", False), ("b a b a b a c", True),
+        ("a b c a b c", False), ("a b c a b c a b c", True),
+        ("a b c d a b c d", True), ("x a b c d a b c d y", True),
+        ("a b c d a b c", False), ("a b c d a b c e a b c d", False),
+    ],
+)  # fmt: skip
+def test_an_output_repeats_three_tokens_thrice_or_four_twice(default, output, repeats):
+    src = [at.START, *range(100, 100 + len(output.split())), at.END]
+    ids = [200 + ord(letter) for letter in output.split()]
+    assert (default.fault(src, ids) == "it repeats itself") == repeats
 
 
 # calibration
@@ -615,12 +610,6 @@ def test_prepare_learns_as_many_subwords_as_train(files, tmp_path):
     assert plain == stored
 
 
-def test_a_wrong_choice_is_reported_once(capsys):
-    assert main(["export", "--to=onnx", "--out=x"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("command line") == said.count("--help") == 1
-
-
 def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
     given = {}
     for split in ("train", "valid"):
@@ -634,10 +623,6 @@ def test_swapped_validation_is_noticed_by_train(tmp_path, capsys):
         config = choose_config(**settings)
         cleaning.report_on_pairs(*(load_pairs(config, s) for s in ("train", "valid")))
         assert ("look swapped" in capsys.readouterr().err) == swapped
-
-
-def test_choose_config_is_the_commands(files):
-    assert choose_config(**files).dataset == "files"
 
 
 # files as people have them

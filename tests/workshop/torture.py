@@ -1,8 +1,8 @@
 """Kill a training run again and again: it must end like an undisturbed one.
 
-python tests/workshop/torture.py            kill -9 twenty times, at least a third in a write
-python tests/workshop/torture.py 3          … that many times
-python tests/workshop/torture.py stops 40   send one SIGINT to each of that many runs
+torture.py            kill -9 twenty times, at least a third in a write
+torture.py 3          … that many times
+torture.py stops 40   send one SIGINT to each of that many runs
 
 Each start is a fork of this process, so that none has to import everything again. It
 reports through shared memory where it is, and the table shows where each kill hit it.
@@ -31,7 +31,7 @@ sys.path[:0] = map(str, Path(__file__).resolve().parents[1:3])
 import torch  # noqa: E402
 from small_runs import assert_same_run, check_whole  # noqa: E402
 
-from transformer_workshop.base import files
+from transformer_workshop.base import files  # noqa: E402
 from transformer_workshop.base.data_sets import data_file  # noqa: E402
 from transformer_workshop.base.text_files import read_lines  # noqa: E402
 from transformer_workshop.cli import terminal  # noqa: E402
