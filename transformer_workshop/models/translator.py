@@ -414,7 +414,7 @@ def _check_ids(rows: Sequence[Sequence[int]], known: int) -> None:
         right = False
     if not right:
         raise ValueError(
-            "rows must be lists of ids, none of them empty, "
+            "rows must be lists of ids, none of them empty, and "
             f"ids must be from 0 to {known - 1}, as in text.vocab_src"
         )
 
