@@ -45,7 +45,8 @@ _NAMES = [
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
     "check_length", "PositionalEncoding", "Generator", "EncoderDecoder",
-    "initialize", "count_parameters", "make_model", "LearnedPositions",
+    "initialize", "count_parameters", "check_sizes", "make_model",
+    "LearnedPositions",
     # 02_training
     "Batch", "SimpleLossCompute", "TrainState", "in_mode", "run_epoch", "rate",
     "linear_rate", "greedy_decode", "data_gen", "LabelSmoothing",
@@ -455,6 +456,13 @@ def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
+def check_sizes(**sizes: int) -> None:
+    """Raise ValueError unless all sizes are whole numbers, 1 or more."""
+    for name, size in sizes.items():
+        if not hasattr(size, "__index__") or size < 1:
+            raise ValueError(f"{name}={size} must be 1 or more, a whole number")
+
+
 def make_model(
     src_vocab: int,
     tgt_vocab: int,
@@ -472,6 +480,14 @@ def make_model(
     src_vocab and tgt_vocab are vocabulary sizes. Raises ValueError for sizes
     that do not fit together.
     """
+    check_sizes(
+        src_vocab=src_vocab,
+        tgt_vocab=tgt_vocab,
+        N=N,
+        d_model=d_model,
+        d_ff=d_ff,
+        max_len=max_len,
+    )
     c = copy.deepcopy
     attn = MultiHeadedAttention(h, d_model, dropout)
     ff = PositionwiseFeedForward(d_model, d_ff, dropout)
@@ -704,6 +720,7 @@ def greedy_decode(
     row gets ``max_len`` ids. The model decodes in evaluation mode, and its own
     mode is restored.
     """
+    check_sizes(max_len=max_len)
     with in_mode(model, training=False):
         memory = model.encode(src, src_mask)
         ys = torch.full((len(src), 1), start_symbol, device=src.device)
@@ -766,6 +783,8 @@ class LabelSmoothing(nn.Module):
                 f"log-probabilities of {x.size(1)} words for a criterion of "
                 f"size {self.size}"
             )
+        # in 16 bits, a sum over many rows would overflow
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
         true_dist = torch.full_like(x, self.smoothing / (self.size - 2))
         true_dist.scatter_(1, target.unsqueeze(1), 1 - self.smoothing)
         true_dist[:, self.padding_idx] = 0
@@ -809,16 +828,22 @@ class Text(NamedTuple):
 
     def encode(self, src: str) -> list[int]:
         """Return the ids of a source sentence, from <s> to </s>."""
-        return [START, *self.vocab_src(self.tokenizer_src.tokenize(src)), END]
+        return _whole(self.vocab_src(self.tokenizer_src.tokenize(src)))
 
     def encode_pair(self, src: str, tgt: str) -> Example:
         """Return the ids of a sentence and of its translation."""
-        tgt_ids = [START, *self.vocab_tgt(self.tokenizer_tgt.tokenize(tgt)), END]
-        return self.encode(src), tgt_ids
+        tgt_ids = self.vocab_tgt(self.tokenizer_tgt.tokenize(tgt))
+        return self.encode(src), _whole(tgt_ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the target sentence that ids stand for."""
         return self.tokenizer_tgt.detokenize(self.vocab_tgt.tokens(ids))
+
+
+def _whole(words: list[int]) -> list[int]:
+    """Return the ids of words, from <s> to </s>."""
+    # what is spelled like a special token, in a text about HTML, is an unknown word
+    return [START, *(max(word, UNK) for word in words), END]
 
 
 def encode_pairs(
@@ -1065,6 +1090,8 @@ class Vocabulary:
         return self.stoi.get(token, UNK)
 
     def __call__(self, tokens: Iterable[str]) -> list[int]:
+        if isinstance(tokens, str):
+            raise ValueError(f"{tokens[:30]!r} is a string; give a list of tokens")
         return [self[token] for token in tokens]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -1120,6 +1147,9 @@ def score(
     tokenizer; 13a is for languages that put spaces between words. Raises DataError
     if the lists differ in length or are empty.
     """
+    if isinstance(hypotheses, str) or isinstance(references, str):
+        what = "a sentence is given instead of a list of sentences"
+        raise DataError("score", what, "Put brackets around it.")
     if len(hypotheses) != len(references) or not hypotheses:
         what = f"{len(hypotheses)} translations for {len(references)} references"
         raise DataError("score", what, "Give one translation for each reference.")
@@ -1310,7 +1340,7 @@ def is_over(
     bound = max(now, longest)  # with a negative alpha, the longest scores lower
     cannot_win = any(score >= bound for score in scores)
     ahead = sum(score >= now for score in scores)
-    return cannot_win or ahead >= beam_size or len(best[0]) == max_len
+    return cannot_win or ahead >= beam_size or len(best[0]) >= max_len
 
 
 def beam_search(
@@ -1331,8 +1361,12 @@ def beam_search(
     An output that has not ended there is cut and competes as it is.
     """
     B = len(src)
-    limits = [max_len] * B if isinstance(max_len, int) else max_len
+    limits = list(max_len) if isinstance(max_len, Iterable) else [max_len] * B
+    if len(limits) != B:
+        raise ValueError(f"max_len has {len(limits)} numbers for {B} rows")
+    check_sizes(beam_size=beam_size, max_len=min(limits, default=1))
     mask = torch.ones(B, 1, src.size(1)) if src_mask is None else src_mask
+    for_all_heads(mask)  # refuses a mask of another shape
     mask = mask.to(src.device).expand(B, -1, -1)
     beams: list[list[Hypothesis]] = [[([start_symbol], 0.0, b)] for b in range(B)]
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(B)]
@@ -1433,16 +1467,17 @@ def average(model: nn.Module, models: Iterable[nn.Module]) -> None:
 
 @contextmanager
 def plain_attention(model: nn.Module) -> Iterator[None]:
-    """Use chapter 1's ``attention`` inside the block, so that ``.attn`` is filled.
+    """Use the plain function inside the block, so that ``.attn`` is filled.
 
-    Afterwards every module calls the function it called before.
+    A fast function names it as its attribute ``plain``; one that somebody has put in
+    stays. Afterward, every module calls the function it called before.
     """
     modules: list[Any] = [
         m for m in model.modules() if hasattr(m, "attention_function")
     ]
     before = [module.attention_function for module in modules]
-    for module in modules:
-        module.attention_function = attention
+    for module, function in zip(modules, before, strict=True):
+        module.attention_function = getattr(function, "plain", function)
     try:
         yield
     finally:
@@ -1495,7 +1530,7 @@ def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
     if attn is None:
         raise ValueError(
             "no attention weights were kept; run the model inside "
-            "`with plain_attention(model):`"
+            "`with plain_attention(model):`, with a function that returns them"
         )
     return attn
 
@@ -1587,7 +1622,8 @@ def attn_map(
     table = mtx2df(attn[0, head], max_dim, max_dim, row_tokens, col_tokens).round(3)
     largest = table.loc[table.groupby("row")["value"].idxmax()]
     links = zip(largest["row_token"], largest["col_token"])
-    step = min(20, 250 // max(table["row"].max() + 1, table["column"].max() + 1))
+    longest = max(table["row"].max() + 1, table["column"].max() + 1)
+    step = max(1, min(20, 250 // longest))
 
     def axis(tokens: list[str], **options: Any) -> altair.Axis:
         return alt.Axis(
@@ -1729,9 +1765,10 @@ def ablate(module: MultiHeadedAttention, head: int, rows: Tensor | None = None) 
 
     ``rows`` (B, L) is True for the queries that the mean is taken over.
     """
+    before = module.attention_function
 
     def without_head(*inputs: Any) -> tuple[Tensor, Tensor]:
-        x, weights = attention(*inputs)  # x: (B, h, L, d_k)
+        x, weights = before(*inputs)  # x: (B, h, L, d_k)
         x[:, head] = 0.0 if rows is None else x[:, head][rows].mean(0)
         return x, weights
 
@@ -1746,12 +1783,13 @@ def knock_out(module: MultiHeadedAttention, hidden: Tensor) -> None:
 
     ``hidden`` broadcasts to (B, h, L, S) and is True where a key is hidden.
     """
+    before = module.attention_function
 
     def without_cells(
         q: Tensor, k: Tensor, v: Tensor, mask: Any = None, dropout: Any = None
     ) -> tuple[Tensor, Tensor]:
         seen = ~hidden if mask is None else (mask != 0) & ~hidden
-        return attention(q, k, v, seen, dropout)
+        return before(q, k, v, seen, dropout)
 
     module.attention_function = without_cells
 
@@ -1959,6 +1997,7 @@ class GPT(nn.Module):
         **options: Any,
     ):
         super().__init__()
+        check_sizes(vocab=vocab, N=N, d_model=d_model, d_ff=d_ff)
         self.embed = nn.Embedding(vocab, d_model)
         nn.init.normal_(self.embed.weight, std=0.02)
         blocks = (Block(d_model, d_ff, h, groups, **options) for _ in range(N))
@@ -1970,7 +2009,8 @@ class GPT(nn.Module):
     ) -> Tensor:
         """Return logits (B, L, vocab) of what follows each of ids (B, L).
 
-        ``cache``, from ``empty_cache``, holds the positions before them.
+        Each id is read as a word, for a GPT knows no padding. ``cache``, from
+        ``empty_cache``, holds the positions before them.
         """
         before = cache[0]["k"].size(2) if cache and cache[0] else 0
         mask = subsequent_mask(before + ids.size(1))[:, before:]  # (1, L, before + L)
@@ -2003,6 +2043,7 @@ def random_windows(
 
     Raises ValueError for a stream that is too short.
     """
+    check_sizes(rows=rows, length=length)
     if len(stream) <= length:
         raise ValueError(f"{len(stream)} ids are too few for windows of {length + 1}")
     first = torch.randint(len(stream) - length, (rows, 1), generator=draw)
@@ -2072,19 +2113,23 @@ def draw_token(
     """
     if temperature <= 0:
         raise ValueError(f"temperature={temperature} isn't positive; decode greedily")
-    log_p = (logits / temperature).log_softmax(dim=-1)
+    # 32 bits: in 16, tokens of probability 0 are drawn now and then
+    log_p = (logits.float() / temperature).log_softmax(dim=-1)
     p = restrict(log_p, top_k, top_p).softmax(dim=-1)
-    return p.multinomial(1, generator=draw).squeeze(1)
+    return p.multinomial(1, generator=draw).squeeze(-1)
 
 
 def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> Tensor:
     """Continue ids (B, L) token by token until ``max_len`` or the end of all rows.
 
     ``dials`` are those of ``draw_token``. After its end, a row repeats the symbol.
-    Raises ValueError for a prompt without ids.
+    Raises ValueError for a prompt without ids, and for one filled up with PAD.
     """
+    check_sizes(max_len=max_len)
     if not ids.size(1):
         raise ValueError("the prompt is empty; begin with the end symbol")
+    if end == END and (ids == PAD).any():  # a published vocabulary has another end
+        raise ValueError("a GPT reads PAD as a word; give prompts of one length")
     with in_mode(model, training=False):
         cache = model.empty_cache()
         new = ids
@@ -2112,7 +2157,9 @@ def sentence_log_p(model: GPT, ids: Tensor) -> Tensor:
     ``generate`` repeats after that doesn't count.
     """
     read, written = ids[:, :-1], ids[:, 1:]
-    log_p = model(read).log_softmax(dim=-1)  # (B, L - 1, vocab)
+    logits = model(read)  # (B, L - 1, vocab)
+    wide = torch.promote_types(logits.dtype, torch.float32)  # a sum needs 32 bits
+    log_p = logits.log_softmax(dim=-1, dtype=wide)
     log_p = log_p.gather(-1, written.unsqueeze(-1)).squeeze(-1)
     is_end = (written == END).int()
     ended_before = is_end.cumsum(dim=-1) - is_end  # 0 up to the first END
@@ -2143,12 +2190,19 @@ def reinforce(
     """Train on what a GPT itself writes; yield the mean reward of each update's group.
 
     ``reward`` maps the ids of a group of sentences (group, L) to their rewards (group).
+    Raises ValueError unless these are ``group`` finite numbers, and for a group of 1.
     """
+    if group < 2:
+        raise ValueError(f"group={group}: a reward counts against the group's others")
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
     for _ in range(updates):
         ids = generate(model, torch.full((group, 1), END), max_len, END, draw=draw)
         rewards = reward(ids)
+        one_each = isinstance(rewards, Tensor) and rewards.shape == (group,)
+        if not one_each or not rewards.isfinite().all():
+            raise ValueError(f"rewards must be a tensor of {group} finite numbers")
+        rewards = 1.0 * rewards  # of whole numbers, too
         policy_loss(model, ids, rewards - rewards.mean()).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -240,6 +241,28 @@ def test_a_mask_for_all_rows_is_one_for_each(mask):
     model, (src, _) = some_model(), some_source()
     expected = search(model, src, torch.ones(4, 1, 7))
     assert search(model, src, mask) == expected
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"beam_size": 0}, "beam_size=0"), ({"beam_size": -1}, "beam_size=-1"),
+    ({"max_len": 0}, "max_len=0"), ({"max_len": 8.0}, "max_len=8.0"),
+    ({"max_len": [8, 8]}, "max_len has 2 numbers for 4 rows"),
+    ({"src_mask": torch.ones(4, 7)}, "the mask is"),
+])  # fmt: skip
+def test_a_search_that_cannot_be_is_refused(change, says):
+    src, mask = some_source()
+    usual = {"src": src, "src_mask": mask, "max_len": 8, "start_symbol": 0}
+    with pytest.raises(ValueError, match=says):
+        at.beam_search(some_model(), **(usual | {"end_symbol": 1} | change))
+
+
+@pytest.mark.parametrize("limit", [np.int64(8), np.full(4, 8), torch.full((4,), 8)])
+def test_a_limit_may_be_a_number_of_numpy_or_torch(limit):
+    model, (src, mask) = some_model(), some_source()
+    found, expected = (
+        at.beam_search(model, src, mask, most, 0, end_symbol=1) for most in (limit, 8)
+    )
+    assert found == expected
 
 
 def test_each_position_is_computed_once():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn as nn
@@ -231,6 +232,17 @@ def test_plain_attention_comes_and_goes():
     assert other.attention_function is at.attention
     model.encode(src, mask)
     assert layer.attn is None and other.attn is not None
+
+
+@pytest.mark.parametrize("size", ["src_vocab", "tgt_vocab", "N", "d_ff", "max_len"])
+@pytest.mark.parametrize("number", [0, -1, 2.0])
+def test_a_size_that_no_model_has_is_refused(size, number):
+    sizes = {"src_vocab": 9, "tgt_vocab": 9, "N": 1, "d_model": 8, "d_ff": 8, "h": 2}
+    with pytest.raises(ValueError, match=f"{size}={number} must be 1 or more"):
+        at.make_model(**(sizes | {size: number}))
+    numpy = {name: np.int64(number) for name, number in sizes.items()}
+    ours, theirs = at.make_model(**sizes), at.make_model(**numpy)
+    assert at.count_parameters(ours) == at.count_parameters(theirs)
 
 
 def test_dropout_argument_reaches_every_part():

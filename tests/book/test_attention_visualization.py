@@ -655,6 +655,57 @@ def test_an_ablated_head_is_silent_in_every_path(translator):
     assert translator.translate(SENTENCES, 1) == translated
 
 
+def test_a_recording_keeps_what_was_cut():
+    """Its maps are those of a model whose heads are silent in another way."""
+    translator = load_translator(FOLDER, "cpu")  # with fused attention
+    model, text, pair = translator.model, translator.text, (SENTENCES[0], "A dog.")
+    module = model.encoder.layers[0].self_attn
+    hidden = torch.zeros(module.h, 1, 1, dtype=torch.bool)
+    records = [
+        lambda: at.record_pair(model, text, *pair),
+        lambda: at.record_translation(model, text, pair[0]),
+        lambda: at.cross_maps(model, text, *pair),
+    ]
+    for record in records:
+        record()
+        whole = at.get_decoder_src(model, 1)
+        with at.plain_attention(model):
+            for head in range(module.h):
+                at.ablate(module, head)
+            at.knock_out(module, hidden)  # nothing, and the ablation stays
+            record()
+        found = at.get_decoder_src(model, 1)
+        with at.hooked(module.linears[2], lambda values: 0 * values):
+            record()
+        assert torch.allclose(found, at.get_decoder_src(model, 1), atol=1e-6)
+        assert found.shape != whole.shape or (found - whole).abs().max() > 0.01
+        record()
+        assert torch.equal(at.get_decoder_src(model, 1), whole)
+
+
+def test_cuts_of_one_module_add_up():
+    torch.manual_seed(0)
+    module, x = at.MultiHeadedAttention(2, 8).eval(), torch.randn(1, 3, 8)
+    cells = torch.zeros(2, 3, 3, 3, dtype=torch.bool)
+    cells[0, :, 2, 0] = cells[1, :, 2, 1] = True
+    with at.plain_attention(module):
+        for hidden in cells[:, :2]:
+            at.knock_out(module, hidden)
+        at.ablate(module, 0)
+        at.ablate(module, 1)
+        out = module(x, x, x)
+    assert torch.equal(module.attn[0, :, 2], torch.tensor([[0.0, 0, 1]] * 2))
+    assert torch.allclose(out, module.linears[3].bias.expand(1, 3, 8))
+
+
+@pytest.mark.parametrize("tokens", [250, 251, 300])
+def test_a_map_of_hundreds_of_tokens_has_squares(tokens):
+    words = [f"w{i}" for i in range(tokens)]
+    weights = torch.eye(tokens)[None, None]
+    chart = at.attn_map(weights, 0, 0, words[:3], words, tokens).to_dict()
+    assert chart["width"]["step"] == chart["height"]["step"] == 1
+
+
 def test_the_mean_of_a_head_is_over_the_rows_that_count():
     torch.manual_seed(0)
     module = at.MultiHeadedAttention(2, 8).eval()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import pickle
 from contextlib import nullcontext
 from fractions import Fraction
 
@@ -736,6 +737,65 @@ def test_muon_takes_the_matrices_of_the_layers_and_adam_the_rest():
     rest = {named[i] for i in adam if "norm" not in named[i]}
     tables = {"src_embed.0.lut.weight", "tgt_embed.0.lut.weight"}
     assert rest == tables | {"generator.proj.weight"}
+
+
+@pytest.mark.parametrize(
+    "again", [copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))]
+)
+def test_a_copy_of_both_optimizers_goes_on_alike(again):
+    def update(model, optimizer):
+        def loss():
+            optimizer.zero_grad()
+            total = sum(p.square().sum() for p in model.parameters())
+            total.backward()
+            return total
+
+        return optimizer.step(loss).item()
+
+    torch.manual_seed(0)
+    model = modern_model(12, 12, 1, 16, 24, 2)
+    both = MuonAndAdam(model, lr=0.1)
+    extra = nn.Parameter(torch.ones(3))
+    both.add_param_group({"params": [extra], "lr": 0.2})
+    model.extra = extra
+    before = [p.clone() for p in model.parameters()]
+    first = update(model, both)
+    assert all(not torch.equal(p, b) for p, b in zip(model.parameters(), before))
+    assert torch.allclose(extra, torch.tensor(0.8), atol=1e-4)  # Adam's first step
+    copied, optimizer = again((model, both))
+    assert update(model, both) == update(copied, optimizer) < first
+    for p, q in zip(model.parameters(), copied.parameters(), strict=True):
+        assert torch.equal(p, q) and p is not q
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 3, 3, 3)])
+def test_muon_refuses_what_is_no_matrix(shape):
+    with pytest.raises(ValueError, match=r"Muon updates matrices; leave \(4,"):
+        Muon([nn.Parameter(torch.ones(shape))], 0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_draws_nothing_outside_top_k(dtype):
+    logits = torch.zeros(64, 50000, dtype=dtype)
+    logits[:, 7] = 12.0
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        assert (at.draw_token(logits, top_k=1, draw=draw) == 7).all()
+    assert at.draw_token(logits[0], top_k=1, draw=draw) == 7
+
+
+def test_prompts_with_padding_are_refused_and_empty_sizes():
+    gpt = at.GPT(9, 1, 8, 8, 2, 2)
+    padded = torch.tensor([[at.END, 5, 6], [at.PAD, at.END, 5]])
+    with pytest.raises(ValueError, match="PAD as a word"):
+        at.generate(gpt, padded, 8, at.END)
+    assert at.generate(gpt, padded, 8, end=7).size(1) <= 8  # PAD is a word of others
+    with pytest.raises(ValueError, match="max_len=0"):
+        at.generate(gpt, padded[:1], 0, at.END)
+    with pytest.raises(ValueError, match="vocab=0"):
+        at.GPT(0, 1, 8, 8, 2, 2)
+    with pytest.raises(ValueError, match="rows=0"):
+        at.random_windows(torch.arange(99), 0, 8, draw=torch.Generator())
 
 
 @pytest.mark.parametrize("kind", ["adam", "muon"])

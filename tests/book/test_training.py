@@ -97,6 +97,17 @@ def test_label_smoothing_is_the_divergence_from_true_dist(size, smoothing, seed)
     )
 
 
+@pytest.mark.parametrize("criterion", [at.LabelSmoothing, LeanLabelSmoothing])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_long_batch_of_half_precision_has_a_finite_loss(criterion, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(8000, 50).log_softmax(-1).to(dtype)
+    target = torch.randint(1, 50, (8000,))
+    expected = at.LabelSmoothing(50, 0, 0.1)(x.double(), target)
+    found = criterion(50, 0, 0.1)(x, target)
+    assert abs(found.item() / expected.item() - 1) < 1e-4 and expected > 20000
+
+
 def test_without_smoothing_it_is_torchs_nll():
     x, target = torch.randn(6, 8).log_softmax(-1), torch.tensor([1, 0, 5, 7, 0, 3])
     plain = nn.NLLLoss(ignore_index=0, reduction="sum")

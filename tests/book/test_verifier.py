@@ -51,6 +51,50 @@ def gradient(loss: torch.Tensor, model: at.GPT) -> torch.Tensor:
     return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
 
 
+@pytest.mark.parametrize("reward", [
+    lambda ids: rewards_of(ids).unsqueeze(1), lambda ids: rewards_of(ids)[:1],
+    lambda ids: (ids == 3).double(), lambda ids: rewards_of(ids) / 0,
+    lambda ids: rewards_of(ids).sum(), lambda ids: [1.0] * len(ids),
+])  # fmt: skip
+def test_rewards_that_are_not_one_number_each_are_refused(reward):
+    model = policy()
+    before = parameters_to_vector(model.parameters()).clone()
+    with pytest.raises(ValueError, match="rewards must be a tensor of 5 finite"):
+        next(at.reinforce(model, reward, 1, group=5, max_len=LONGEST))
+    assert torch.equal(parameters_to_vector(model.parameters()), before)
+
+
+def test_a_group_of_one_has_nothing_to_be_compared_with():
+    with pytest.raises(ValueError, match="group=1"):
+        next(at.reinforce(policy(), rewards_of, 1, group=1))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_rewards_may_be_whole_numbers(kind):
+    trained = []
+    for dtype in (kind, torch.float64):
+
+        def count(ids, dtype=dtype):
+            return (ids == 3).sum(1).to(dtype)
+
+        model = policy()
+        updates = at.reinforce(model, count, 2, group=8, max_len=LONGEST)
+        trained.append((list(updates), parameters_to_vector(model.parameters())))
+    assert trained[0][0] == pytest.approx(trained[1][0])
+    assert torch.allclose(trained[0][1], trained[1][1], atol=1e-4)
+
+
+def test_sixteen_bits_of_weights_add_up_in_thirty_two():
+    model = policy().bfloat16()
+    wide = policy()
+    wide.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
+    rows = torch.randint(2, VOCAB, (64, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found, expected = sentence_log_p(model, rows), sentence_log_p(wide, rows)
+    assert found.dtype == torch.float32
+    assert (found - expected).abs().max() < 0.25  # of 200; 16 bits round to 1 there
+
+
 def test_a_sentence_is_as_likely_as_its_tokens_one_by_one():
     model, rows = policy(), all_sentences()
     for row, found in zip(rows, sentence_log_p(model, rows), strict=True):

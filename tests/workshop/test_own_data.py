@@ -1106,6 +1106,28 @@ def test_sentences_are_not_taken_for_pairs(pairs, bpe_size):
 
 
 def test_unknown_ids_are_refused(small):
-    for ids in ([at.START, 10**6, at.END], [-1]):
+    for ids in ([at.START, 10**6, at.END], [-1], [], 5, "Hund", [0.5], [[4]]):
         with pytest.raises(ValueError, match="ids must be from 0 to"):
             small.decode([ids])
+
+
+def test_a_word_that_looks_like_a_special_token_is_unknown(small):
+    class Spaces:
+        tokenize = staticmethod(str.split)
+
+    text = small.text._replace(tokenizer_src=Spaces(), tokenizer_tgt=Spaces())
+    ids = [at.START, *[at.UNK] * 4, at.END]
+    assert text.encode_pair(*[" ".join(at.SPECIALS)] * 2) == (ids, ids)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_model_of_nan_is_refused(small, beam_size):
+    weight = small.model.generator.proj.weight
+    before = weight.clone()
+    ids = small.text.encode("Ein Hund")
+    weight[:] = torch.nan
+    with pytest.raises(at.DataError, match="computes NaN"):
+        small.decode([ids], beam_size)
+    weight.copy_(before)
+    small.decode([ids], beam_size)

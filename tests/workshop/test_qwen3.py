@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 import annotated_transformer as at
@@ -82,6 +83,24 @@ def test_what_the_gpt_cannot_be_is_refused(change, says, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(at.DataError, match=says):
         load_qwen3(tmp_path)
+
+
+@pytest.mark.parametrize("change, says", [
+    (lambda t: {"lm_head.weight": t["model.embed_tokens.weight"] + 1}, "lm_head of"),
+    (lambda t: {"model.layers.0.self_attn.q_proj.lora.weight": torch.ones(1)}, "q_pr"),
+    (lambda t: {"lm_head.weight": t["model.embed_tokens.weight"].clone()}, None),
+])  # fmt: skip
+def test_weights_that_the_gpt_has_no_place_for_are_named(change, says, tmp_path):
+    theirs_of().save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors = load_tensors(path)
+    save_file(tensors | change(tensors), path)
+    if says is None:
+        load_qwen3(tmp_path)
+        return
+    with pytest.raises(at.DataError, match=says) as error:
+        load_qwen3(tmp_path)
+    assert error.value.where == str(path)
 
 
 def test_missing_and_foreign_weights_are_named(tmp_path):

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import operator
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from annotated_transformer import (
     EncoderDecoder,
     Text,
     beam_search,
+    check_sizes,
     in_mode,
     length_normalized,
     optional_import,
@@ -311,11 +313,8 @@ class Translator:
         """
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        if beam < 1:
-            raise ValueError(f"beam_size={beam} must be 1 or more")
-        known = len(self.text.vocab_src)
-        if any(not 0 <= i < known for row in rows for i in row):
-            raise ValueError(f"ids must be from 0 to {known - 1}, as in text.vocab_src")
+        check_sizes(beam_size=beam)
+        _check_ids(rows, len(self.text.vocab_src))
         work = functools.partial(
             self.decode_batch, beam_size=beam, length_penalty=alpha
         )
@@ -330,6 +329,9 @@ class Translator:
         ):
             decoded = map_in_threads(work, batches, self.device)
             for group, outputs in zip(groups, decoded, strict=True):
+                if any(math.isnan(confidence) for _, confidence in outputs):
+                    do = "Load a checkpoint from before its training failed."
+                    raise DataError("model", "computes NaN as probabilities", do)
                 by_row.update(zip(group, outputs, strict=True))
                 bar.update(len(group))
         return [by_row[i] for i in range(len(rows))]
@@ -359,3 +361,19 @@ class Translator:
             mean = rating / length_normalized(n, n, length_penalty)
             decoded.append((ids, math.exp(mean)))
         return decoded
+
+
+def _check_ids(rows: Sequence[Sequence[int]], known: int) -> None:
+    """Raise ValueError unless rows are lists, not empty, of ids below ``known``."""
+    try:
+        right = all(
+            len(row) > 0 and all(operator.index(i) in range(known) for i in row)
+            for row in rows
+        )
+    except TypeError:  # no list, or no whole number in it
+        right = False
+    if not right:
+        raise ValueError(
+            "rows must be lists of ids, none of them empty, and "
+            f"ids must be from 0 to {known - 1}, as in text.vocab_src"
+        )
