@@ -618,6 +618,9 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     assert all(notes[student].endswith(form[student]) for student in form)
 
 
+CHECKS = "exercise_checks import"  # what homework from before had
+
+
 def test_homework_is_graded_after_numbers_have_moved(tmp_path, server, monkeypatch):
     """In the book, 1.4 is another exercise now; an old course has no names."""
     moved = [
@@ -627,9 +630,7 @@ def test_homework_is_graded_after_numbers_have_moved(tmp_path, server, monkeypat
     monkeypatch.setattr(grade, "by_name", lambda: {each.name: each for each in moved})
     grade.handed_out.cache_clear()
     text = released().decode()
-    old = text.replace(
-        "transformer_workshop.exercises import", "exercise_checks import"
-    )
+    old = text.replace("transformer_workshop.exercises import", CHECKS)
     old = old.replace('check(\\"masks\\"', 'check(\\"1.4\\"')
     assert old.count("exercise_checks") == 1 and 'check(\\"1.4' in old
     handed(tmp_path / "in" / "new", {"homework.ipynb": text.encode()})
