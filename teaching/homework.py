@@ -77,6 +77,8 @@ c.GenerateAssignment.preprocessors = [
     )
 ]
 c.ExecutePreprocessor.timeout = 120
+# What a student hands in beside the notebook is never imported.
+c.ExecutePreprocessor.extra_arguments = ["--InteractiveShellApp.ignore_cwd=True"]
 # nbgrader calls alembic, which is installed beside it.
 here = os.path.dirname(sys.executable)
 os.environ["PATH"] = os.pathsep.join([here, os.environ["PATH"]])
