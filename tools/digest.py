@@ -166,7 +166,8 @@ def _used(notebook: _File) -> list[_Part]:
         word in text for text in said for word in (MODULE.name, f"{WORKSHOP.name}.")
     ):
         for file in files.values():
-            if file.name.startswith((MODULE.stem, WORKSHOP.name)):
+            ours = file.name.startswith((MODULE.stem, WORKSHOP.name))
+            if ours and not file.name.startswith(EXERCISES):  # no program runs these
                 add(file, file.parts)
     return [part for file in files.values() for part in file.parts if part in used]
 
