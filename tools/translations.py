@@ -386,7 +386,7 @@ class Language:
         if text := output.get("text"):
             for english in ("Exercise {0}: not answered yet.", "Exercise {0}: right."):
                 said = self.messages.get("exercises", {}).get(english, english)
-                pattern = re.escape(english).replace(r"\{0\}", r"([\d.]+)")
+                pattern = re.escape(english).replace(r"\{0\}", r"([\w.]+)")
                 text = re.sub(pattern, said.replace("{0}", r"\1"), text)
             output.text = text
         for kind in charts(output):
