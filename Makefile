@@ -43,7 +43,7 @@ test: $(SITE)  ## run check and all tests, and compare every notebook with its o
 check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing
 	$(call timed,$(BIN)/python tools/check.py)
 
-quick: $(READY)  ## run check and the fast tests (under 90 seconds)
+quick: $(READY)  ## run check and the fast tests (a few minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
 notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks

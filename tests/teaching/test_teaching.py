@@ -676,6 +676,7 @@ def test_what_is_graded_again(tmp_path, server, monkeypatch):
         assert len(graded) == times
 
 
+@pytest.mark.slow
 def test_who_handed_in_nothing_has_a_row_and_nobody_loses_one(
     tmp_path, monkeypatch, capsys
 ):

@@ -722,6 +722,7 @@ def test_dead_links_become_words_outside_of_code(tmp_path):
     assert make_student.without_dead_links(text, tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_students_copy_works_by_itself(student, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(student))
     monkeypatch.delenv("ANNOTATED_TRANSFORMER_DATA", raising=False)

@@ -430,6 +430,7 @@ def test_an_output_stops_by_its_own_sources_length(small):
         ([5, 6, 7], [5, 5, 5], "repeats"),
         ([5, 5, 5], [6, 6, 6], ""),  # as the source does
         (list(range(4, 16)), [5, 6, 7], "missing"),
+        (list(range(4, 16)), [5, 6, 7, 8], ""),
         ([5, 6, 7], list(range(100)), "cut"),
     ],
 )
