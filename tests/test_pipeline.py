@@ -676,7 +676,7 @@ def test_students_get_all_chapters_and_no_answers(student):
     names = {p.relative_to(student).as_posix() for p in student.rglob("*")}
     for path in chapters.chapters():
         assert {f"notebooks/{path.name}", f"notebooks/{path.stem}.ipynb"} <= names
-    assert {"README.md", "requirements.txt", "notebooks/glossary.md"} <= names
+    assert {"README.md", "constraints.txt", "notebooks/glossary.md"} <= names
     assert not [n for n in names if re.search("solution|wrong|hidden|exercises/", n)]
     assert not [n for n in names if "tests/" in n]
 
@@ -730,11 +730,8 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
             (tree / name).write_text("")
     (tree / "build/student").mkdir(parents=True)
     (tree / "build/student/old.txt").write_text("")
-    (tree / "requirements.txt").write_text("torch==2.0  # tensors\nruff==0.1\n")
     done = tool(tree, "make_student")
     assert done.status == 0, done.stderr
-    packages = (tree / "build/student/requirements.txt").read_text()
-    assert packages == "torch==2.0  # tensors\n"
     names = {path.as_posix() for path in contents(tree / "build/student")}
     assert "old.txt" not in names and "notebooks/02_second.ipynb" in names
     assert not [name for name in names if "solutions" in name]
@@ -907,7 +904,7 @@ def write_python(path: Path, script: str) -> Path:
 
 @pytest.mark.parametrize("minor", [10, 11, 13, 14, 15])
 def test_setup_refuses_other_pythons_in_one_line(tmp_path, minor):
-    for name in ("requirements.txt", "pyproject.toml"):
+    for name in ("constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     claim = f"import sys; sys.version_info = (3, {minor}, 0); exec(sys.argv[2])"
     script = f'[ "$1" = -c ] || exit 9\nexec {sys.executable} -c \'{claim}\' "$@"'
@@ -924,7 +921,7 @@ def test_setup_refuses_other_pythons_in_one_line(tmp_path, minor):
 
 
 def test_only_other_contents_are_installed_anew(tmp_path):
-    for name in ("requirements.txt", "pyproject.toml"):
+    for name in ("constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     python = write_python(tmp_path / ".venv/bin/python", "")
 
@@ -937,10 +934,10 @@ def test_only_other_contents_are_installed_anew(tmp_path):
     for path in tmp_path.glob("*.t*"):  # as a new checkout does
         os.utime(path, (2e9, 2e9))
     assert not installs()
-    before = (tmp_path / "requirements.txt").read_text()
-    (tmp_path / "requirements.txt").write_text(before + "# another\n")
+    before = (tmp_path / "constraints.txt").read_text()
+    (tmp_path / "constraints.txt").write_text(before + "# another\n")
     assert installs() and not installs()
-    (tmp_path / "requirements.txt").write_text(before)
+    (tmp_path / "constraints.txt").write_text(before)
     assert installs()  # since the other contents were
 
 

@@ -1,5 +1,7 @@
 """The chapters, as every tool reads them."""
 
+import copy
+import functools
 import os
 from pathlib import Path
 
@@ -33,7 +35,14 @@ def pair(source: Path) -> Path:
 
 def read(path: Path) -> list[NotebookNode]:
     """Return the cells of a source or a notebook."""
-    return jupytext.read(path).cells
+    text = path.read_text(encoding="utf-8")
+    return copy.deepcopy(cells_of(text, path.suffix))
+
+
+@functools.cache
+def cells_of(text: str, suffix: str) -> list[NotebookNode]:
+    """Return the cells that a text holds; whoever changes them takes a copy."""
+    return jupytext.reads(text, suffix.removeprefix(".")).cells
 
 
 def tags(cell: NotebookNode) -> list[str]:

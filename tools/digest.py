@@ -7,6 +7,7 @@ import io
 import re
 import symtable
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, Refused, read
 from export_module import exported
 
 FOLDERS = ("data", "models", "results")
+WORD = re.compile(r"\w+")
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -24,21 +26,23 @@ def digest(source: Path) -> str:
     It covers the notebook's code cells; what they use, directly or through others, of
     the textbook as the chapters export it now, of the workshop, and of the Python files
     in notebooks/; all of this without docstrings and comments; and the files of data/,
-    models/ and results/ that any of this code names. Editing prose, or a definition
-    that isn't used, keeps the outputs.
+    models/ and results/ that any of this code names. Editing prose, renaming a local
+    variable, or changing the version or a definition that isn't used keeps the outputs.
     """
-    cells = [cell.source for cell in read(source) if cell.cell_type == "code"]
+    notebook = _File("", "")
     parts = []
-    sound = []
-    for cell in cells:
+    for cell in read(source):
+        if cell.cell_type != "code":
+            continue
         try:
-            parts.append("\n".join(_bare(cell, ast.parse(cell))))
-            sound.append(cell)
-        except (
-            SyntaxError
-        ):  # a magic or a mistake, which check.py and the kernel report
-            parts.append(cell)
-    parts += [part.text for part in _used(_File("", "\n".join(sound)))]
+            code = _File("", cell.source)
+        except Refused:  # a magic or a mistake, which check.py and the kernel report
+            parts.append(cell.source)
+            continue
+        parts.append("\n".join(part.text for part in code.parts))
+        notebook.parts += code.parts
+        notebook.meaning |= code.meaning
+    parts += [part.text for part in _used(notebook)]
     for path in _named_files("\n".join(parts)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{path.relative_to(ROOT).as_posix()} {content}")
@@ -49,7 +53,7 @@ def digest(source: Path) -> str:
 class _Part:
     """A statement at the top level of a Python file."""
 
-    text: str  # without docstrings and comments, so that Python's version is no matter
+    text: str  # without docstrings, comments, and names of local variables
     defines: set[str]
     uses: set[str]  # global names; "numpy.random" for an attribute of one
     strings: set[str]
@@ -83,8 +87,10 @@ class _File:
         for node in tree.body:
             first = min(part.lineno for part in [node, *_decorators(node)])
             here = slice(first - 1, node.end_lineno)
-            text = "\n".join(filter(None, lines[here]))
             uses = global_names("\n".join(whole[here]), node)
+            text = _numbered("\n".join(filter(None, lines[here])), node, uses)
+            if defined(node) == {"__version__"}:
+                text = ""
             strings = {
                 inner.value
                 for inner in ast.walk(node)
@@ -177,6 +183,29 @@ def _bare(source: str, tree: ast.Module) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def _numbered(text: str, node: ast.stmt, uses: set[str]) -> str:
+    """Return a statement's text with the local variables of its functions numbered.
+
+    A name that means something else in it, too, such as a parameter or an attribute,
+    stays as it is.
+    """
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    inside = list(ast.walk(node))
+    within = {x for f in inside if isinstance(f, functions) for x in ast.walk(f)}
+    names = [n for n in inside if isinstance(n, ast.Name)]
+    local = {n.id for n in names if isinstance(n.ctx, ast.Store) and n in within}
+    local -= {n.id for n in names if n not in within}
+    local -= {name.partition(".")[0] for name in uses}
+    for part in inside:
+        if isinstance(part, ast.JoinedStr):  # f"{name=}" shows a name
+            constants = [v.value for v in part.values if isinstance(v, ast.Constant)]
+            local -= set(WORD.findall(" ".join(constants)))
+    as_names, as_words = Counter(n.id for n in names), Counter(WORD.findall(text))
+    found = [w for w in as_words if w in local and as_words[w] == as_names[w]]
+    numbers = {name: f"${number}" for number, name in enumerate(found)}
+    return WORD.sub(lambda word: numbers.get(word[0], word[0]), text)
+
+
 def _decorators(node: ast.stmt) -> list[ast.expr]:
     return getattr(node, "decorator_list", [])
 
@@ -219,19 +248,25 @@ def _read_globally(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _named_files(code: str) -> list[Path]:
-    """Return the files of data/, models/ and results/ that a word of the code names.
+    """Return the files of data/, models/ and results/ that a word of the code names."""
+    words = re.findall(r"[\w./-]+", code)
+    said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
+    return [path for path, names in _names_of_files().items() if said & names]
+
+
+@functools.cache
+def _names_of_files() -> dict[Path, set[str]]:
+    """Return what code can call each file of data/, models/ and results/.
 
     data/captions/a.txt is named by data/captions/a.txt, captions/a.txt, data/captions
     and captions; data alone, or a.txt, would be too vague.
     """
-    words = re.findall(r"[\w./-]+", code)
-    said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
-    paths = []
+    found = {}
     for path in sorted(f for top in FOLDERS for f in (ROOT / top).rglob("*.*")):
         whole = path.relative_to(ROOT)
         below = whole.relative_to(whole.parts[0])
         names = {whole, *whole.parents, below, *below.parents}
         names -= {Path("."), Path(whole.parts[0]), Path(path.name)}
-        if path.suffix not in (".md", ".pyc") and said & {p.as_posix() for p in names}:
-            paths.append(path)
-    return paths
+        if path.suffix not in (".md", ".pyc"):
+            found[path] = {name.as_posix() for name in names}
+    return found
