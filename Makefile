@@ -47,7 +47,7 @@ quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
 notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks
-	$(call timed,$(BIN)/python tools/run_notebooks.py)
+	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
 
 lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; RENEW=1: new copies; LAB=options)
 	@$(BIN)/python tools/lab.py $(if $(IN),--$(IN)) $(if $(RENEW),--renew) $(LAB)
