@@ -412,6 +412,35 @@ def test_what_makes_nothing_stale(tree):
     assert stale(tree) == []
 
 
+def test_a_new_version_makes_nothing_stale(tree):
+    edit(tree / SOLUTIONS, '"1.1", 6.0', f'"1.1", len("{MODULE}") / 4')  # uses it all
+    run(tree)
+    edit(tree / "transformer_workshop/__init__.py", '"1"', '"2"')
+    assert stale(tree) == []
+
+
+@pytest.mark.parametrize(
+    "code, same",
+    [
+        ("def f(a):\n    {} = [a]\n    return f'{{}}', {}", True),
+        ("class A:\n    def f(self, a):\n        return [{} * a for {} in a]", True),
+        ("def f(a):\n    {} = a\n    return f'{{}=}'", False),  # which is shown
+        ("def f(a):\n    {} = a\n    return a.{}", False),
+        ("def f(a):\n    {} = a\n    return '{}'", False),
+        ("def f(a):\n    {} = a\n    return f({}={})", False),
+        ("def f(a, {}):\n    {} = a", False),
+        ("def f(a):\n    global {}\n    {} = a", False),
+        ("class A:\n    {} = 1\n\n    def f(self):\n        {} = 2", False),
+        ("{} = 1", False),
+    ],
+)
+def test_a_local_variable_may_have_another_name(code, same):
+    texts = [
+        digest._File("", code.replace("{}", name)).parts[0].text for name in ("b", "c")
+    ]
+    assert (texts[0] == texts[1]) == same
+
+
 def test_a_use_in_words_or_by_an_old_name_is_followed(tree):
     edit(tree / SOLUTIONS, '"1.1", 6.0', f'"1.1", len("{MODULE}") / 4')
     edit(tree / TWO, "transformer_workshop.printing", "annotated_transformer")

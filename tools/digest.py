@@ -251,19 +251,19 @@ def _named_files(code: str) -> list[Path]:
     """Return the files of data/, models/ and results/ that a word of the code names."""
     words = re.findall(r"[\w./-]+", code)
     said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
-    return [path for path, names in _names_of_files().items() if said & names]
+    return [path for path, names in _names_of_files(ROOT).items() if said & names]
 
 
 @functools.cache
-def _names_of_files() -> dict[Path, set[str]]:
+def _names_of_files(root: Path) -> dict[Path, set[str]]:
     """Return what code can call each file of data/, models/ and results/.
 
     data/captions/a.txt is named by data/captions/a.txt, captions/a.txt, data/captions
     and captions; data alone, or a.txt, would be too vague.
     """
     found = {}
-    for path in sorted(f for top in FOLDERS for f in (ROOT / top).rglob("*.*")):
-        whole = path.relative_to(ROOT)
+    for path in sorted(f for top in FOLDERS for f in (root / top).rglob("*.*")):
+        whole = path.relative_to(root)
         below = whole.relative_to(whole.parts[0])
         names = {whole, *whole.parents, below, *below.parents}
         names -= {Path("."), Path(whole.parts[0]), Path(path.name)}
