@@ -31,7 +31,7 @@ FILL = {
     "layer": "#efefef",
 }
 HEADS = ("#56b4e9", "#e69f00", "#009e73")  # color-blind readers can tell them apart
-# The section of chapter 1 that builds each class; tests/test_text.py compares.
+# The section of chapter 1 that builds each class; tests/book/test_text.py compares.
 SECTION = {
     "MultiHeadedAttention": "1.5",
     "PositionwiseFeedForward": "1.6",

@@ -24,7 +24,7 @@ from draw import (  # noqa: E402
 
 CHANGED = FILL["attention"]
 PRE_NORM = draw.SECTION["SublayerConnection"]
-# The section of chapter 6 that builds each class; tests/test_text.py compares.
+# The section of chapter 6 that builds each class; tests/book/test_text.py compares.
 SECTION = {
     "RMSNorm": "6.2",
     "RotaryEmbedding": "6.3",

@@ -488,21 +488,31 @@ def translate_theme(site: Path) -> None:
         page.write_text(text, encoding="utf-8")
 
 
+def solutions_shown(given: str) -> bool:
+    """Return whether --solutions, yes, no, or their first day, shows them today."""
+    if given in ("yes", "no"):
+        return given == "yes"
+    try:
+        return datetime.date.fromisoformat(given) <= datetime.date.today()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{given!r} is neither yes nor no, nor a date such as 2027-01-31"
+        ) from None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
-    parser.add_argument("--solutions", default="yes", help="yes, no, or from a date on")
+    parser.add_argument(
+        "--solutions",
+        type=solutions_shown,
+        default="yes",
+        help="yes, no, or from a date such as 2027-01-31 on",
+    )
     parser.add_argument(
         "--translator", default="yes", choices=("yes", "no"), help="with its weights"
     )
     given = parser.parse_args()
-    try:
-        with_solutions = given.solutions == "yes" or (
-            given.solutions != "no"
-            and datetime.date.fromisoformat(given.solutions) <= datetime.date.today()
-        )
-    except ValueError:
-        parser.error(f"--solutions: yes, no, or 2027-01-31, not {given.solutions!r}")
     url = given.url and given.url.rstrip("/") + "/"
     site = BUILD / "site"
     shutil.rmtree(site, ignore_errors=True)
@@ -511,7 +521,7 @@ def main() -> int:
         languages.append("zh")
     with_translator = given.translator == "yes"
     sources = {
-        each: gather(each, with_solutions, with_translator) for each in languages
+        each: gather(each, given.solutions, with_translator) for each in languages
     }
     for language, source in sources.items():
         out = site if language == "en" else site / language

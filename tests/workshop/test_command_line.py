@@ -299,18 +299,32 @@ def test_a_resumed_run_keeps_its_vocabulary(tmp_path, monkeypatch):
 # translate
 
 
+def probabilities(translator, ids, output):
+    """Return the probability of each token of an output, computed all at once."""
+    src, tgt = torch.tensor([ids]), torch.tensor([[at.START, *output]])
+    mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
+    with torch.no_grad():
+        seen = at.subsequent_mask(len(output))
+        out = translator.model(src, tgt[:, :-1], mask, seen)
+        log_p = translator.model.generator(out)[0]
+    return log_p.exp()[torch.arange(len(output)), tgt[0, 1:]].tolist()
+
+
 def test_confidence_is_the_geometric_mean_of_the_probabilities(captions):
     ids = captions.check("Ein Hund läuft durch den Schnee.")
-    src, model = torch.tensor([ids]), captions.model
-    mask = torch.ones(1, 1, len(ids), dtype=torch.bool)
     for beam_size, alpha in ((1, 1.0), (5, 0.0), (5, 1.4)):
         [(found, confidence)] = captions.decode([ids], beam_size, alpha)
-        tgt = torch.tensor([[at.START, *found, at.END]])
-        with torch.no_grad():
-            out = model(src, tgt[:, :-1], mask, at.subsequent_mask(tgt.size(1) - 1))
-            p = model.generator(out).exp()[0, torch.arange(len(found) + 1), tgt[0, 1:]]
-        mean = statistics.geometric_mean(p.tolist())
+        mean = statistics.geometric_mean(probabilities(captions, ids, [*found, at.END]))
         assert confidence == pytest.approx(mean, rel=1e-4)
+
+
+def test_an_output_that_is_cut_has_no_end_that_counts(captions, monkeypatch):
+    ids = captions.check("Ein Hund läuft durch den Schnee.")
+    monkeypatch.setattr(captions, "limit", lambda src: 4)  # with the start symbol
+    [(found, confidence)] = captions.decode([ids], 1)
+    assert len(found) == 3
+    mean = statistics.geometric_mean(probabilities(captions, ids, found))
+    assert confidence == pytest.approx(mean, rel=1e-4)
 
 
 def test_each_row_gets_its_own_translation(captions):

@@ -1,8 +1,8 @@
 """Kill a training run again and again: it must end like an undisturbed one.
 
-python tests/torture.py            kill -9 twenty times, at least a third in a write
-python tests/torture.py 3          … that many times
-python tests/torture.py stops 40   send one SIGINT to each of that many runs
+python tests/workshop/torture.py            kill -9 twenty times, at least a third in a write
+python tests/workshop/torture.py 3          … that many times
+python tests/workshop/torture.py stops 40   send one SIGINT to each of that many runs
 
 Each start is a fork of this process, so that none has to import everything again. It
 reports through shared memory where it is, and the table shows where each kill hit it.
@@ -26,7 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported; forks need it, too
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = map(str, Path(__file__).resolve().parents[1:3])
 
 import torch  # noqa: E402
 from small_runs import assert_same_run, check_whole  # noqa: E402

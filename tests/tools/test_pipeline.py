@@ -19,7 +19,7 @@ import make_student
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 FIRST = '''\
 # First

@@ -478,6 +478,21 @@ def test_a_lost_negation_is_a_fault_from_german_to_english(
         assert elsewhere.fault(src, ids) == ""
 
 
+@pytest.mark.parametrize(
+    ("output", "repeats"),
+    [
+        ("a a", False), ("a a a", True), ("a b a b", False), ("b a b a b a c", True),
+        ("a b c a b c", False), ("a b c a b c a b c", True),
+        ("a b c d a b c d", True), ("x a b c d a b c d y", True),
+        ("a b c d a b c", False), ("a b c d a b c e a b c d", False),
+    ],
+)  # fmt: skip
+def test_an_output_repeats_three_tokens_thrice_or_four_twice(default, output, repeats):
+    src = [at.START, *range(100, 100 + len(output.split())), at.END]
+    ids = [200 + ord(letter) for letter in output.split()]
+    assert (default.fault(src, ids) == "it repeats itself") == repeats
+
+
 RUNAWAYS = """Setzen Sie sich doch bitte.
 Nach dem Spiel feierten die Fans vor dem Stadion.
 Am 9. November 1989 fiel die Berliner Mauer.

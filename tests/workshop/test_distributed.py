@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from small_runs import PAIRS, flags, small_config
+from torch.nn.utils import parameters_to_vector
 
 import annotated_transformer as at
 from transformer_workshop.base.files import load_with_notes, save_tensors
@@ -170,6 +171,31 @@ def test_an_empty_share_gives_a_zero_loss_and_zero_gradients():
     assert loss == 0
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and not parameter.grad.any(), name
+
+
+def test_the_mean_of_all_gradients_is_that_of_the_whole_batch(monkeypatch):
+    """Compute each of two processes' gradients here, with the sums over both."""
+    torch.manual_seed(0)
+    model = at.make_model(VOCAB, VOCAB, N=1, d_model=8, d_ff=16, h=2, dropout=0.0)
+    data, cpu = examples(3), torch.device("cpu")
+
+    def gradient(own, loss_compute, norm):
+        model.zero_grad()
+        out = model(own.src, own.tgt, own.src_mask, own.tgt_mask)
+        total, node = loss_compute(out, own.tgt_y, norm)
+        node.backward()
+        return float(total), parameters_to_vector(p.grad for p in model.parameters())
+
+    plain = at.SimpleLossCompute(model.generator, at.LabelSmoothing(VOCAB, at.PAD, 0.1))
+    [batch] = own_batches(data, [[0, 1, 2]], (cpu, 0, 1))
+    total, whole = gradient(batch, plain, batch.ntokens)
+    sums = [total, batch.ntokens, batch.ntokens, 2]
+    monkeypatch.setattr(processes, "sum_over_processes", lambda *own: sums)
+    shares = []
+    for rank in (0, 1):
+        [own] = own_batches(data, [[0, 1, 2]], (cpu, rank, 2))
+        shares.append(gradient(own, compute(model, SharedState()), own.ntokens)[1])
+    torch.testing.assert_close(sum(shares) / 2, whole)
 
 
 def test_a_loss_that_is_no_number_in_another_process_stops_this_one(monkeypatch):

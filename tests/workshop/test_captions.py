@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import spacy
 
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "captions"
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "captions"
 SPLITS = {"train": 14_000, "valid": 500, "test": 800}
 
 

@@ -1,4 +1,4 @@
-"""Bad input of each kind that tests/fuzz.py draws, twice; `make fuzz` does more."""
+"""Bad input of each kind that fuzz.py draws, twice; `make fuzz` does more."""
 
 import random
 

@@ -373,6 +373,23 @@ def test_hidden_checks_reject_the_typical_wrong_answers(number):
     assert any(says not in (None, UNANSWERED) for says in found)
 
 
+@pytest.mark.parametrize(
+    ("due", "last", "late"),
+    [
+        ("2027-01-31T23:59", "2027-01-31T23:59:00", "2027-01-31T23:59:01"),
+        ("2027-01-31", "2027-01-31T23:59:59", "2027-02-01T00:00:00"),
+    ],
+)
+def test_what_comes_at_the_due_time_is_not_late(due, last, late):
+    in_time, too_late = (
+        grade.when_handed_in(grade.moment(when), grade.moment(due))
+        for when in (last, late)
+    )
+    assert in_time == f"handed in {grade.moment(last).isoformat(' ', 'minutes')}"
+    assert too_late.endswith(", late")
+    assert grade.when_handed_in(None, grade.moment(due)) == ""
+
+
 # A course of six, from the command line
 
 

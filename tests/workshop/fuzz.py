@@ -1,8 +1,8 @@
 """Give the command line many kinds of bad input: a clear line each, nothing lost.
 
-python tests/fuzz.py           2,000 cases in this process, and 20 as real processes
-python tests/fuzz.py 3         three cases of each kind, none as a real process
-python tests/fuzz.py 3 gzip    … of the kinds whose name contains one of the words
+python tests/workshop/fuzz.py           2,000 cases in this process, and 20 as real processes
+python tests/workshop/fuzz.py 3         three cases of each kind, none as a real process
+python tests/workshop/fuzz.py 3 gzip    … of the kinds whose name contains one of the words
 
 Cases are drawn at random, but the same ones every time; SEED=2 draws others. Each must
 end within seconds with a non-zero status and a one-line error that names the culprit,
@@ -29,7 +29,7 @@ from pathlib import Path
 from unittest import mock
 
 os.environ["OMP_NUM_THREADS"] = "1"
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path[:0] = map(str, Path(__file__).resolve().parents[1:3])
 
 from small_runs import SIX, contents  # noqa: E402
 

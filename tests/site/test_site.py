@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import json
 import os
@@ -21,7 +22,7 @@ import nbformat
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VEGA = "application/vnd.vegalite.v5+json"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -91,6 +92,16 @@ def test_a_site_without_solutions_has_none(site):
     for path in chapters:
         text = path.read_text(encoding="utf-8")
         assert 'class=\\"solution' not in text and "solutions/" not in text
+
+
+def test_solutions_are_shown_from_their_day_on():
+    sys.path.append(str(ROOT / "site"))
+    build = pytest.importorskip(
+        "build", reason="make .venv/site installs what it needs"
+    )
+    today = datetime.date.today()
+    assert build.solutions_shown(today.isoformat())
+    assert not build.solutions_shown(str(today + datetime.timedelta(days=1)))
 
 
 @functools.cache
