@@ -1,31 +1,21 @@
-"""The checks of the exercises, with messages in the language of this folder.
+"""`from exercise_checks import check`, in the language of this folder.
 
-`from exercise_checks import check`: notebooks/exercise_checks.py judges an answer. What
-it says is put together again from the pieces in messages.toml; a message that isn't
-there is shown in English. Nothing here depends on the language.
+What a check of `transformer_workshop.exercises` says is put together again from the
+pieces in messages.toml; a message that isn't there is shown in English. Nothing here
+depends on the language.
 """
 
 import functools
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from transformer_workshop import exercises
+
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parent / "notebooks" / "exercise_checks.py"
 FIELD = re.compile(r"\{(\d+)\}")
 SAID = tomllib.loads((HERE / "messages.toml").read_text(encoding="utf-8"))
-
-
-@functools.cache
-def english() -> ModuleType:
-    """Return the English checks; to translate a message, they aren't needed."""
-    spec = importlib.util.spec_from_file_location("english_exercise_checks", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def pieces() -> list[tuple[re.Pattern, list[str], str, int]]:
@@ -73,16 +63,16 @@ def translated(message: str) -> str:
     return "".join(understood(part)[1] for part in parts if part)
 
 
-def complaint(number: str, answer: Any) -> str | None:
+def complaint(exercise: str, answer: Any) -> str | None:
     """Return what is wrong with an answer, in a sentence; None if it is right."""
-    found = english().complaint(number, answer)
+    found = exercises.complaint(exercise, answer)
     return found and translated(found)
 
 
-def check(number: str, answer: Any) -> None:
+def check(exercise: str, answer: Any) -> None:
     """Say in one line whether an answer is right."""
-    found = english().complaint(number, answer)
+    found = exercises.complaint(exercise, answer)
     verdict = "right." if found is None else f"not yet: {found}"
-    if found == english().UNANSWERED:
+    if found == exercises.UNANSWERED:
         verdict = found
-    print(translated(f"Exercise {number}: {verdict}"))
+    print(translated(f"Exercise {exercise}: {verdict}"))

@@ -51,11 +51,16 @@ import nbformat  # noqa: E402
 import sandbox  # noqa: E402
 import torch  # noqa: E402
 from chapters import replace  # noqa: E402
-from exercise_checks import UNANSWERED, Answer  # noqa: E402
-from exercises import FOLDER, by_number  # noqa: E402
+from exercises import FOLDER, by_name, exercises  # noqa: E402
 from hidden_checks import judged  # noqa: E402
-from homework import decoded, one_form, stub_of  # noqa: E402
+from homework import decoded, name_of, one_form, stub_of  # noqa: E402
 from tqdm import tqdm  # noqa: E402
+
+from transformer_workshop.exercises.checking import (  # noqa: E402
+    UNANSWERED,
+    Answer,
+)
+from transformer_workshop.notebooks import ALONE  # noqa: E402
 
 ALIKE = 0.9  # answers of two students that share so much are named
 LONGEST = 1000  # characters of a message
@@ -98,7 +103,7 @@ class Elsewhere(Answer):
         self.number, self.send = number, ask
 
     def ask(self, probe: Any, *inputs: Any) -> Any:
-        return self.send((self.number, probe.__name__, inputs))
+        return self.send((self.number, (probe.__module__, probe.__name__), inputs))
 
 
 class Server:
@@ -278,11 +283,11 @@ def seen(path: Path) -> bool:
 
 @cache
 def handed_out() -> tuple[dict[str, str], set[str]]:
-    """Return the stubs by exercise, and what other cells with code hold."""
-    every = by_number()
-    stubs = {number: same(stub_of(exercise)) for number, exercise in every.items()}
+    """Return the stubs by the exercises' names, and what other cells with code hold."""
+    every = by_name()
+    stubs = {name: same(stub_of(exercise)) for name, exercise in every.items()}
     shown = {same(cell.source) for each in every.values() for cell in each.between}
-    return stubs, shown | {same(sandbox.NAMES)}
+    return stubs, shown | {same(ALONE)}
 
 
 def same(source: str) -> str:
@@ -296,12 +301,13 @@ def only_checks(source: str) -> bool:
     return all(not line.strip() or line.startswith(("check(", "#")) for line in lines)
 
 
-def submission(student: str, path: Path) -> Submission:
+def submission(student: str, path: Path, course: dict[str, Any]) -> Submission:
     """Read a notebook; what was handed out with the homework is nobody's answer."""
     cells: dict[str, list[str]] = {}
     answers: dict[str, str] = {}
     why: dict[str, str] = {}
     stubs, shown = handed_out()
+    names = {each["number"]: name_of(each) for each in course["exercises"]}
     try:
         made = json.loads(decoded(path.read_bytes()))
         if "worksheets" in made:  # of 2014
@@ -316,7 +322,7 @@ def submission(student: str, path: Path) -> Submission:
                 why[current] = f"{why.get(current, '')}\n\n{source}".strip()
             elif cell.cell_type == "code" or part.startswith("answer-"):
                 mine = cells.setdefault(current, [])
-                if same(source) == stubs.get(current):
+                if same(source) == stubs.get(names.get(current)):
                     mine[:] = [source, *(each for each in mine if each != source)]
                 elif same(source) not in shown and not only_checks(source):
                     mine.append(source)
@@ -329,7 +335,9 @@ def submission(student: str, path: Path) -> Submission:
     return Submission(student, path, cells, answers, why, released=released)
 
 
-def submissions(student: str, places: list[Path]) -> list[Submission]:
+def submissions(
+    student: str, places: list[Path], course: dict[str, Any]
+) -> list[Submission]:
     """Return a student's notebooks that differ, or one that says what is wrong."""
     files = []
     for place in places:
@@ -340,7 +348,8 @@ def submissions(student: str, places: list[Path]) -> list[Submission]:
             if not path.is_dir()
             and all(map(seen, (path, *path.relative_to(place.parent).parents)))
         ]
-    found = [submission(student, path) for path in files if NOTEBOOK.search(path.name)]
+    notebooks = [path for path in files if NOTEBOOK.search(path.name)]
+    found = [submission(student, path, course) for path in notebooks]
     read = [work for work in found if not work.fault]
     read = [work for work in read if work.released] or read
     differ = {json.dumps([work.cells, work.answers, work.why]): work for work in read}
@@ -440,7 +449,8 @@ def points_for(
     cells = work.cells.get("", []) + cells
     try:
         with answer_from(server, cells, exercise["answer"], seconds) as answer:
-            public, hidden = judged(number, answer, seed, numbers)
+            name = exercise.get("name", number)
+            public, hidden = judged(name, answer, seed, numbers)
     except NotImplementedError:
         return 0, UNANSWERED
     except Stopped as error:
@@ -534,15 +544,15 @@ def words_of(source: str) -> list[str]:
 KEPT = {"def", "for", "if", "else", "while", "return", "in", "not", "lambda", "with"}
 
 
-def published() -> Submission:
+def published(course: dict[str, Any]) -> Submission:
     """Return the published solutions as if someone had handed them in."""
+    paths = sorted((HERE.parent / "notebooks" / "solutions").glob("*.md"))
+    answers = {each.name: each for path in paths for each in exercises(path)}
     cells = {}
-    for path in sorted((HERE.parent / "notebooks" / "solutions").glob("*.ipynb")):
-        current = ""
-        for cell in nbformat.read(path, as_version=4).cells:
-            current = exercise_of(cell) or current
-            if cell.cell_type == "code":
-                cells.setdefault(current, []).append(cell.source)
+    for each in course["exercises"]:
+        solved = answers[name_of(each)]
+        between = [cell.source for cell in solved.between if cell.cell_type == "code"]
+        cells[each["number"]] = [*between, solved.code]
     return Submission("the published solutions", None, cells)
 
 
@@ -555,7 +565,7 @@ def alike(
     since there are few ways to write them.
     """
     found = []
-    submissions = [*submissions, published()]
+    submissions = [*submissions, published(course)]
     for exercise in course["exercises"]:
         number = exercise["number"]
         said = {w.student: words_of("\n".join(w.cells.get(number, ()))) for w in
@@ -632,10 +642,11 @@ def grade(
             "put the folders of all students into one, and grade that; or give the "
             "table another name, and a new one is written"
         )
-    checks = [path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))]
+    files = [*sorted(FOLDER.glob("*.py")), HERE / "hidden.py"]
+    checks = [path.read_text("utf-8") for path in files]
     every, all_marks = [], []
     for student in tqdm(sorted(places), unit=" students", disable=None):
-        works = submissions(student, places[student])
+        works = submissions(student, places[student], course)
         times = [handed_in(places[student], work.path) for work in works]
         notes = []
         for work, when in zip(works, times):

@@ -1,8 +1,8 @@
 """What a teacher checks beside the handed-out checks: other inputs, drawn from a seed.
 
 `judged` first calls the handed-out check with inputs from seeds that no student knows,
-and then the function `hidden` of the exercise's file, for those whose handed-out check
-has fixed inputs or may not contain what computes the answer. The seed is made of the
+and then the function of `hidden.py` that has the exercise's name, if there is one. The
+seed is made of the
 course's and the student's name.
 """
 
@@ -11,15 +11,17 @@ import hashlib
 import io
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from exercise_checks import CHECKS, complaint, complaint_of
+from hidden import HIDDEN
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
-
-from exercises import module  # noqa: E402
+from transformer_workshop.exercises.checking import (
+    complaint,
+    complaint_of,
+    judge_of,
+    named,
+)
 
 TIMES = 3  # how often the handed-out check is called with other inputs
 
@@ -31,34 +33,36 @@ def seed_of(*parts: str) -> int:
 
 
 def judged(
-    number: str, answer: Any, seed: str, numbers: dict[str, Any]
+    exercise: str, answer: Any, seed: str, numbers: dict[str, Any]
 ) -> tuple[str | None, str | None]:
     """Return what the handed-out check complains of, and what the hidden ones do.
 
+    ``exercise`` is its name, or in homework from before it had one its number.
     ``numbers`` are those that the homework gives in place of the chapter's.
     """
-    public = complaint(number, answer, **numbers)
+    name = named(exercise)
+    public = complaint(name, answer, **numbers)
     if public is not None:
         return public, public
     for n in range(TIMES):
-        drawn = seed_of(seed, number, str(n))
-        if fault := complaint_of(CHECKS[number], answer, drawn, **numbers):
+        drawn = seed_of(seed, exercise, str(n))
+        if fault := complaint_of(judge_of(name), answer, drawn, **numbers):
             return None, fault
-    if not (judge := getattr(module(number), "hidden", None)):
+    if not (judge := HIDDEN.get(name)):
         return None, None
-    return None, complaint_of(judge, answer, seed_of(seed, number, "hidden"))
+    return None, complaint_of(judge, answer, seed_of(seed, exercise, "hidden"))
 
 
-def earned(number: str, answer: Any, *, points: int, **numbers: Any) -> float:
+def earned(exercise: str, answer: Any, *, points: int, **numbers: Any) -> float:
     """Return an answer's points where nbgrader runs it: beside the student's code.
 
     The seed is the course's, and the student's name that of the folder in which
     nbgrader has put the notebook. Raises AssertionError if nothing was earned.
     """
     course = json.loads(Path(os.environ["HOMEWORK_COURSE"]).read_text("utf-8"))
-    student = Path.cwd().parent.name
+    mine = f"{course['seed']}/{Path.cwd().parent.name}"
     with contextlib.redirect_stderr(io.StringIO()):  # a warning would cost the points
-        public, hidden = judged(number, answer, f"{course['seed']}/{student}", numbers)
+        public, hidden = judged(exercise, answer, mine, numbers)
     assert public is None, public
     if hidden is not None:
         print(f"Right for the inputs of your check, but: {hidden}")

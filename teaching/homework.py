@@ -26,14 +26,16 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "tools"), str(HERE), str(HERE.parent / "notebooks")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tools"), str(HERE)]
 
 import nbformat  # noqa: E402
 from chapters import replace  # noqa: E402
-from exercises import Exercise, by_number  # noqa: E402
+from exercises import Exercise, by_name, by_number  # noqa: E402
 from hidden_checks import seed_of  # noqa: E402
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: E402
-from sandbox import NAMES  # noqa: E402
+
+from transformer_workshop.exercises.checking import named  # noqa: E402
+from transformer_workshop.notebooks import ALONE  # noqa: E402
 
 MINUTES_A_POINT = 5
 HEADINGS = "student", "students", "name"  # of a list of students
@@ -94,15 +96,15 @@ Variant = tuple[Numbers, list[tuple[str, str]]]  # numbers for the check; old, n
 VARIANTS: dict[str, Callable[[random.Random], Variant]] = {}
 
 
-def variant(number: str):
+def variant(name: str):
     def register(draw: Callable[[random.Random], Variant]):
-        VARIANTS[number] = draw
+        VARIANTS[name] = draw
         return draw
 
     return register
 
 
-@variant("1.3")
+@variant("shapes")
 def other_shapes(draw: random.Random) -> Variant:
     h = draw.choice([4, 6, 12, 16])
     d_model = h * draw.choice([32, 48, 96])
@@ -116,14 +118,14 @@ def other_shapes(draw: random.Random) -> Variant:
     ]  # fmt: skip
 
 
-@variant("2.1")
+@variant("decoder_reads")
 def other_row(draw: random.Random) -> Variant:
     words = [draw.randint(3, 30) for _ in range(draw.randint(2, 5))]
     ids = [0, *words, 1, *[2] * draw.randint(1, 4)]
     return {"ids": ids}, [("0, 7, 4, 9, 1, 2, 2", ", ".join(map(str, ids)))]
 
 
-@variant("3.1")
+@variant("word_to_number")
 def other_sentence(draw: random.Random) -> Variant:
     words = ["der", "Vogel", "nie", draw.choice(["schläft", "Hund"]), "schläft"]
     sentence = " ".join(draw.sample(words, 5))
@@ -139,8 +141,8 @@ def task(exercise: Exercise, draw: random.Random) -> tuple[str, Numbers]:
     """
     numbers: Numbers = {}
     text = exercise.text
-    if exercise.number in VARIANTS:
-        numbers, replacements = VARIANTS[exercise.number](draw)
+    if exercise.name in VARIANTS:
+        numbers, replacements = VARIANTS[exercise.name](draw)
         for old, new in replacements:
             pattern = r"\s+".join(map(re.escape, old.split()))
             text, count = re.subn(pattern, lambda _, new=new: new, text)
@@ -154,8 +156,8 @@ def task(exercise: Exercise, draw: random.Random) -> tuple[str, Numbers]:
 
 def question(exercise: Exercise, numbers: Numbers) -> str:
     """Return what `check` is called with."""
-    named = "".join(f", {name}={value!r}" for name, value in numbers.items())
-    return f'"{exercise.number}", {exercise.answer}{named}'
+    more = "".join(f", {name}={value!r}" for name, value in numbers.items())
+    return f'"{exercise.name}", {exercise.answer}{more}'
 
 
 def stub_of(exercise: Exercise) -> str:
@@ -188,7 +190,7 @@ def notebook(
         minutes=sum(exercise.minutes for exercise in chosen),
     )
     cells = [cell(new_markdown_cell, about, "introduction")]
-    cells.append(cell(new_code_cell, NAMES.strip(), "names"))
+    cells.append(cell(new_code_cell, ALONE.strip(), "names"))
     every = []
     for exercise in chosen:
         text, numbers = task(exercise, draw)
@@ -225,16 +227,20 @@ def is_optional(exercise: Exercise) -> bool:
 def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
     """Return the exercises named; raise ValueError for one that isn't there.
 
-    A chapter's are those that it doesn't call optional.
+    An exercise has a name and a number, and can be named by either. A chapter's are
+    those that it doesn't call optional.
     """
-    known = by_number()
+    known, names = by_number(), by_name()
     by_chapter: dict[str, list[str]] = {}
     for number, exercise in known.items():
         if not is_optional(exercise):
             by_chapter.setdefault(number.partition(".")[0], []).append(number)
     if not chapters and not numbers:
         raise ValueError("name chapters or exercises, as in CHAPTERS=1,2")
-    wanted = re.findall(r"[^\s,;]+", numbers)
+    wanted = [
+        names[each].number if each in names else each
+        for each in re.findall(r"[^\s,;]+", numbers)
+    ]
     for chapter in re.findall(r"[^\s,;]+", chapters):
         if chapter not in by_chapter:
             have = ", ".join(by_chapter)
@@ -318,6 +324,11 @@ def written(into: Path) -> dict[str, Any] | None:
     return None
 
 
+def name_of(exercise: dict[str, Any]) -> str:
+    """Return an exercise's name; a course from before it had one knows its number."""
+    return exercise.get("name") or named(exercise["number"])
+
+
 def same_course(old: dict[str, Any], new: dict[str, Any], into: Path) -> None:
     """Give the course also the students of its earlier version.
 
@@ -326,7 +337,9 @@ def same_course(old: dict[str, Any], new: dict[str, Any], into: Path) -> None:
     other = f"choose NAME=another, or delete {into} if nobody has this homework yet"
     if old["seed"] != new["seed"]:
         raise ValueError(f"{into} was written with the seed {old['seed']}; {other}")
-    before, now = ([e["number"] for e in c["exercises"]] for c in (old, new))
+    before, now = (
+        [f"{e['number']} ({name_of(e)})" for e in c["exercises"]] for c in (old, new)
+    )
     if before != now:
         raise ValueError(f"{into} has the exercises {', '.join(before)}; {other}")
     for was, exercise in zip(old["exercises"], new["exercises"]):
@@ -362,7 +375,8 @@ def write_homework(
         "seed": seed,
         "exercises": [
             {
-                "number": e.number, "points": points_of(e), "answer": e.answer,
+                "name": e.name, "number": e.number, "answer": e.answer,
+                "points": points_of(e),
                 "numbers": {who: own[n] for who, (_, own) in made.items()},
                 "trains": e.kind == "Predict and train",
             }

@@ -26,28 +26,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import exercise_checks
 import torch
 from IPython.core.inputtransformer2 import TransformerManager
 
+from transformer_workshop.exercises import checking
+from transformer_workshop.notebooks import ALONE
+
 LARGEST = 64 * 2**20  # bytes of an answer
 CALLERS = (
-    __file__, exercise_checks.__file__, "<string>",
+    __file__, "<string>",
     asyncio.runners.__file__, asyncio.base_events.__file__,
 )  # fmt: skip
 MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
-NAMES = """\
-import itertools
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-from torch import Tensor
-from annotated_transformer import *
-from exercise_checks import check
-"""
 
 
 class Unsendable(Exception):
@@ -151,8 +141,8 @@ def serve(connection: Connection) -> None:
     """Run cells, say what the expression is, and answer questions until the end.
 
     The first message is this process's number, and the first answer (cells,
-    expression). A question is (number of a function, name of a probe, inputs). A reply
-    is a dictionary with one of "answer", "stopped", and "unanswered".
+    expression). A question is (number of a function, module and name of a probe,
+    inputs). A reply is a dictionary with one of "answer", "stopped", and "unanswered".
     """
     os.setsid()
     connection.send_bytes(str(os.getpid()).encode())
@@ -164,7 +154,10 @@ def serve(connection: Connection) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")
     torch.set_num_threads(1)
     probes = {
-        name: value for name, value in vars(exercise_checks).items() if callable(value)
+        (module.__name__, name): value
+        for module in (checking, *map(checking.module, checking.names()))
+        for name, value in vars(module).items()
+        if callable(value)
     }
     functions: list[Any] = []
     failed: list[BaseException] = []  # in cells; the others run, as in a notebook
@@ -177,7 +170,7 @@ def serve(connection: Connection) -> None:
         except BaseException as error:
             if failed and isinstance(error, NameError):  # for a name of that cell
                 error = failed[0]
-            said = {"stopped": exercise_checks.stopped(error, CALLERS)}
+            said = {"stopped": checking.stopped(error, CALLERS)}
             if isinstance(error, NotImplementedError):
                 said = {"unanswered": True}
         stored = io.BytesIO()
@@ -186,7 +179,7 @@ def serve(connection: Connection) -> None:
 
     def start() -> Any:
         names: dict[str, Any] = {"__name__": "__main__", "display": print}
-        exec(NAMES, names)
+        exec(ALONE, names)
         for number, source in enumerate(cells, 1):
             try:
                 run(source, f"<cell {number}>", names)
@@ -197,7 +190,7 @@ def serve(connection: Connection) -> None:
             raise failed[0]
         return described(answer, functions)
 
-    def ask(number: int, probe: str, inputs: tuple) -> Any:
+    def ask(number: int, probe: tuple[str, str], inputs: tuple) -> Any:
         return plain(probes[probe](functions[number], *inputs))
 
     reply(start)

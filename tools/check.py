@@ -30,7 +30,7 @@ from chapters import (
     sources,
     tags,
 )
-from digest import digest
+from digest import digests
 from export_module import exported, on_disk
 from nbformat import NotebookNode
 
@@ -110,7 +110,8 @@ def stored_faults(source: Path, notebook: NotebookNode) -> Iterator[str]:
 def _freshness(source: Path, notebook: NotebookNode) -> Iterator[str]:
     """Yield a fault unless the outputs come from today's code, module, and data."""
     try:
-        if notebook.metadata.get("executed") != digest(source):
+        today = digests(source)
+        if {what: notebook.metadata.get(what) for what in today} != today:
             yield f"{name(source)}: the code, the module or data changed; {RERUN}"
     except Refused as refusal:
         yield str(refusal)

@@ -12,36 +12,55 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, Refused, read
+from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, Refused, read, tags
 from export_module import exported
 
+from transformer_workshop.notebooks import ALONE
+
+EXERCISES = f"{WORKSHOP.name}.exercises"
+CHECKED = "exercise_checks", EXERCISES  # only exercises call it
+EXERCISE = "exercise"  # the tag of their cells
 FOLDERS = ("data", "models", "results")
 WORD = re.compile(r"\w+")
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def digest(source: Path) -> str:
-    """Return the digest that a notebook stores as `executed` in its metadata.
+def digests(source: Path) -> dict[str, str]:
+    """Return the digests that a notebook stores in its metadata.
 
-    It covers the notebook's code cells; what they use, directly or through others, of
-    the textbook as the chapters export it now, of the workshop, and of the Python files
-    in notebooks/; all of this without docstrings and comments; and the files of data/,
-    models/ and results/ that any of this code names. Editing prose, renaming a local
-    variable, or changing the version or a definition that isn't used keeps the outputs.
+    `executed` is that of the chapter, `exercises` that of its exercises, if it has any,
+    which run by themselves. They cover the code cells; what these use, directly or
+    through others, of the textbook as the chapters export it now, of the workshop, and
+    of the Python files in notebooks/; all of this without docstrings and comments; and
+    the files of data/, models/ and results/ that any of this code names. Editing prose,
+    renaming a local variable, or changing the version or a definition that isn't used
+    keeps the outputs.
     """
+    code = [cell for cell in read(source) if cell.cell_type == "code"]
+    stubs = [cell.source for cell in code if EXERCISE in tags(cell)]
+    rest = [cell.source for cell in code if EXERCISE not in tags(cell)]
+    if not stubs:
+        return {"executed": _digest(rest)}
+    found = {"executed": _digest(rest, without=CHECKED)}
+    return found | {"exercises": _digest([ALONE, *stubs])}
+
+
+def _digest(cells: list[str], without: tuple[str, ...] = ()) -> str:
+    """Return the digest of cells, of which some modules don't matter."""
     notebook = _File("", "")
     parts = []
-    for cell in read(source):
-        if cell.cell_type != "code":
-            continue
+    for cell in cells:
         try:
-            code = _File("", cell.source)
+            code = _File("", cell)
         except Refused:  # a magic or a mistake, which check.py and the kernel report
-            parts.append(cell.source)
+            parts.append(cell)
             continue
         parts.append("\n".join(part.text for part in code.parts))
         notebook.parts += code.parts
         notebook.meaning |= code.meaning
+    for name, (module, _) in list(notebook.meaning.items()):
+        if module in without:
+            del notebook.meaning[name]
     parts += [part.text for part in _used(notebook)]
     for path in _named_files("\n".join(parts)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -137,16 +156,17 @@ def _used(notebook: _File) -> list[_Part]:
                     follow(whole, attribute)
                 elif base in file.meaning or file is not notebook:
                     follow(module, original)
+                elif "*" in file.meaning:
+                    follow(file.meaning["*"][0], base)
 
     add(notebook, notebook.parts)
     own = set().union(*(part.defines for part in notebook.parts))
     said = set().union(*(part.strings for part in notebook.parts))
     for name in own:  # a cell that exports is the module's: with_import
         add(files[MODULE.stem], files[MODULE.stem].defining(name))
-    for path in NOTEBOOKS.glob("*.py"):
-        if any(part in used for part in files[path.stem].parts):
-            for text in said:  # check("1.1", …) uses what @exercise("1.1") registers
-                add(files[path.stem], files[path.stem].defining(repr(text)))
+    if "check" in notebook.meaning:  # check("masks", …) calls what masks.py defines
+        for text in said:
+            follow(f"{EXERCISES}.{text}", "")
     if any(
         word in text for text in said for word in (MODULE.name, f"{WORKSHOP.name}.")
     ):
@@ -211,10 +231,9 @@ def _decorators(node: ast.stmt) -> list[ast.expr]:
 
 
 def defined(node: ast.stmt) -> set[str]:
-    """Return the names that a statement binds, and the texts it is registered under."""
+    """Return the names that a statement binds."""
     if isinstance(node, Documented):
-        calls = [call.args for call in _decorators(node) if isinstance(call, ast.Call)]
-        return {node.name} | {ast.unparse(a) for args in calls for a in args}
+        return {node.name}
     if isinstance(node, ast.Import | ast.ImportFrom):
         return set()
     names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))

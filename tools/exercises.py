@@ -1,35 +1,28 @@
-"""The exercises: what chapters say of them, and their files in notebooks/exercises/.
+"""The exercises: what chapters say of them, and the files of their checks.
 
-python tools/exercises.py    (`make notebooks` does the same)
+python tools/exercises.py                          (`make notebooks` does the same)
+python tools/exercises.py --new 1.10 some_words    (`make exercise N=1.10 NAME=…`)
 
-writes what follows from the two: notebooks/exercise_checks.py, which readers and
-students get, the list that ends each chapter, and the one in TEACHING.md.
+The first writes what follows from the two: the list that ends each chapter, and the one
+in TEACHING.md. The second begins an exercise, and says what is to be filled in.
 """
 
 import argparse
 import ast
-import functools
-import importlib.util
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
-from chapters import NOTEBOOKS, ROOT, Refused, chapters, read, replace
-from digest import defined, global_names
-from export_module import ruff
+from chapters import NOTEBOOKS, ROOT, WORKSHOP, Refused, chapters, read, replace
 from links import anchor
 from nbformat import NotebookNode
 
-FOLDER = NOTEBOOKS / "exercises"
-HANDED_OUT = NOTEBOOKS / "exercise_checks.py"
-NOTICE = """\
-# Generated from notebooks/exercises/: edit the files there, then run `make notebooks`.
-"""
+FOLDER = WORKSHOP / "exercises"
+SHARED = "__init__", "checking"  # files that are no exercises
+WRONG = ROOT / "tests" / "wrong_answers"
 RERUN = "run `make notebooks`"
-FUTURE = "from __future__ import annotations\n"
 HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+): (?P<title>.+)$", re.M)
 SECTION = re.compile(r"^## (\d+\.\d+) ", re.M)
 KIND = re.compile(
@@ -37,8 +30,60 @@ KIND = re.compile(
     r"· level (?P<level>[1-5])\*$",
     re.M,
 )
-CHECK = re.compile(r'^check\("(?P<number>\d+\.\d+)", (?P<answer>.+)\)$', re.M)
+CHECK = re.compile(r'^check\("(?P<name>\w+)", (?P<answer>.+)\)$', re.M)
 TABLE = re.compile(r"(?m)^(\| exercise \|.*\n\|[-|]+\|\n)(?:\|.*\n)*")
+STUB = """\
+### Exercise {number}: Title
+
+*Implement · 10 minutes · level 2*
+
+What is to be done.
+
+```python tags=["exercise"]
+def {name}(x: Tensor) -> Tensor:
+    \"\"\"Return …\"\"\"
+    raise NotImplementedError
+
+
+check("{name}", {name})
+```
+
+"""
+JUDGE = '''\
+"""what it tests, in a few words"""
+
+from typing import Any
+
+import torch
+
+from transformer_workshop.exercises.checking import agree
+
+
+def judge(answer: Any) -> None:
+    x = torch.rand(2, 3)
+    agree(answer(x), x, f"for {x.tolist()}", "a hint")
+'''
+ANSWERS = '''\
+"""Wrong answers to the exercise {name}."""
+
+WRONG = [
+    lambda x: x + 1,
+]
+'''
+SOLUTION = """
+### Exercise {number}: Title
+
+Why the answer is right.
+
+```python
+def {name}(x: Tensor) -> Tensor:
+    \"\"\"Return …\"\"\"
+    return x
+
+
+check("{name}", {name})
+```
+"""
 
 
 @dataclass
@@ -72,6 +117,11 @@ class Exercise:
         return int(self.facts[1])
 
     @property
+    def name(self) -> str:
+        """Return what the check calls the exercise, whatever its number."""
+        return CHECK.search(self.code)["name"]
+
+    @property
     def answer(self) -> str:
         """Return the expression that the check judges."""
         return CHECK.search(self.code)["answer"]
@@ -100,17 +150,25 @@ def exercises(path: Path) -> list[Exercise]:
 def by_number() -> dict[str, Exercise]:
     """Return the exercises of all chapters by their numbers, in their order."""
     found: dict[str, Exercise] = {}
+    names: dict[str, str] = {}
     for each in (each for path in chapters() for each in exercises(path)):
         where = f"{each.chapter.name}, exercise {each.number}"
         if each.number in found:
             raise Refused(f"{where}: another one has this number; change one of them")
-        if [check["number"] for check in CHECK.finditer(each.code)] != [each.number]:
+        if len(CHECK.findall(each.code)) != 1:
             raise Refused(
-                f'{where}: one line `check("{each.number}", …)` must end the cell '
-                "below its text"
+                f'{where}: one line `check("name", …)` must end the cell below its text'
             )
+        other = names.setdefault(each.name, each.number)
+        if other != each.number:
+            raise Refused(f"{where}: its check is that of {other}, {each.name!r}")
         found[each.number] = each
     return {number: found[number] for number in sorted(found, key=_order)}
+
+
+def by_name() -> dict[str, Exercise]:
+    """Return the exercises of all chapters by their names."""
+    return {each.name: each for each in by_number().values()}
 
 
 def _order(number: str) -> list[int]:
@@ -118,93 +176,30 @@ def _order(number: str) -> list[int]:
 
 
 def files() -> dict[str, Path]:
-    """Return the file of each exercise by its number."""
-    found = {path.stem: path for path in FOLDER.glob("[0-9]*.py")}
-    return {number: found[number] for number in sorted(found, key=_order)}
+    """Return the file of each exercise by its name."""
+    found = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
+    return {name: path for name, path in found.items() if name not in SHARED}
 
 
-@functools.cache
-def module(number: str) -> ModuleType:
-    """Return what an exercise's file defines, `WRONG` and perhaps `hidden` included."""
-    if str(FOLDER) not in sys.path:
-        sys.path.append(str(FOLDER))  # of checking.py
-    path = files()[number]
-    spec = importlib.util.spec_from_file_location(f"exercise {number}", path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-def wrong_answers() -> dict[str, list]:
-    """Return typical wrong answers to each exercise; each must get a complaint."""
-    return {number: module(number).WRONG for number in files()}
-
-
-# What is generated
-
-
-def handed_out() -> str:
-    """Return exercise_checks.py: of each exercise's file, what its check uses."""
-    text = (FOLDER / "checking.py").read_text(encoding="utf-8")
-    shared = set().union(*map(defined, _parsed(FOLDER / "checking.py", text).body))
-    owners = dict.fromkeys(shared, "checking")
-    imports = body = ""
-    for number, path in files().items():
-        more, kept = needed(number, path.read_text(encoding="utf-8"))
-        for name in kept:
-            if (other := owners.setdefault(name, number)) != number:
-                raise Refused(f"{_shown(path)}: {other}.py defines `{name}`, too")
-        imports += more
-        body += "\n\n" + "\n\n\n".join(dict.fromkeys(kept.values())) + "\n"
-    text = NOTICE + text.replace(FUTURE, FUTURE + imports, 1) + body
-    ours = 'lint.isort.known-first-party = ["annotated_transformer"]'
-    sorting = ["--select=I,F401", "--fix", "--config", ours]
-    return ruff(ruff(text, "check", *sorting), "format")
-
-
-def needed(number: str, source: str) -> tuple[str, dict[str, str]]:
-    """Return a file's imports, and the code of its check and of what that uses.
-
-    The code is by the names that it binds. What only hidden checks and wrong answers
-    use isn't in it.
-    """
-    path = FOLDER / f"{number}.py"
-    tree = _parsed(path, source)
-    lines = source.splitlines()
-    imports, code, uses = "", {}, {}
-    todo: set[str] = set()
-    end = 0
-    for node in tree.body:
-        text = "\n".join(lines[end : node.end_lineno]).strip()
-        end = node.end_lineno
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if getattr(node, "module", "") != "checking":
-                imports += ast.unparse(node) + "\n"
-            continue
-        if repr(number) in defined(node):  # @exercise("1.4")
-            todo = defined(node)
-        for name in defined(node):
-            code[name] = f"{code[name]}\n{text}" if name in code else text
-            used = {each.partition(".")[0] for each in global_names(text, node)}
-            uses.setdefault(name, set()).update(used)
-    if not todo or not ast.get_docstring(tree):
+def tests(name: str) -> str:
+    """Return what an exercise tests: the first words of its file."""
+    if name not in files():
+        raise Refused(f"exercise {name}: there is no {_shown(FOLDER)}/{name}.py")
+    path = files()[name]
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        raise Refused(f"{_shown(path)}:{error.lineno}: {error.msg}") from None
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if not (said := ast.get_docstring(tree)) or "judge" not in functions:
         raise Refused(
             f'{_shown(path)}: it begins with what the exercise tests, as """text""", '
-            f'and has a function below @exercise("{number}")'
+            "and has a function `judge`"
         )
-    kept: set[str] = set()
-    while todo:
-        kept |= todo
-        todo = set().union(*(uses[name] for name in todo)) & code.keys() - kept
-    return imports, {name: text for name, text in code.items() if name in kept}
+    return " ".join(said.split())
 
 
-def tests(number: str) -> str:
-    """Return what an exercise tests: the first words of its file."""
-    if number not in files():
-        raise Refused(f"exercise {number}: there is no {_shown(FOLDER)}/{number}.py")
-    tree = ast.parse(files()[number].read_text(encoding="utf-8"))
-    return " ".join((ast.get_docstring(tree) or "").split())
+# What follows from them
 
 
 def lists() -> Iterator[tuple[Path, str]]:
@@ -224,7 +219,7 @@ def lists() -> Iterator[tuple[Path, str]]:
         rows = ""
         for each in known.values():
             title = f"{each.number} · {each.title}"
-            rows += f"| {' | '.join((title, *each.facts, tests(each.number)))} |\n"
+            rows += f"| {' | '.join((title, *each.facts, tests(each.name)))} |\n"
         page = ROOT / "TEACHING.md"
         yield page, _listing(page, rows)
 
@@ -241,25 +236,16 @@ def _listing(path: Path, rows: str) -> str:
     return new
 
 
-def _parsed(path: Path, source: str) -> ast.Module:
-    try:
-        return ast.parse(source)
-    except SyntaxError as error:
-        raise Refused(f"{_shown(path)}:{error.lineno}: {error.msg}") from None
-
-
 def _shown(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 def generated() -> Iterator[tuple[Path, str]]:
     """Yield what the files that follow from the exercises should hold."""
-    if FOLDER.exists():
-        if extra := [*(files().keys() - by_number().keys())]:
-            path = _shown(files()[extra[0]])
-            raise Refused(f"{path}: no chapter has this exercise; add it, or delete it")
-        yield HANDED_OUT, handed_out()
-        yield from lists()
+    if extra := [*(files().keys() - by_name().keys())]:
+        path = _shown(files()[extra[0]])
+        raise Refused(f"{path}: no chapter has this exercise; add it, or delete it")
+    yield from lists()
 
 
 def faults() -> Iterator[str]:
@@ -277,6 +263,58 @@ def write() -> None:
         replace(path, text)
 
 
+# A new one
+
+
+def begin(number: str, name: str) -> list[str]:
+    """Write the first version of an exercise; return what is to be filled in, where."""
+    known = by_number()
+    if not re.fullmatch(r"[a-z][a-z_]*", name):
+        raise Refused(f"{name!r} is no name: write a word or two, as in NAME=two_words")
+    if name in by_name() or name in (*files(), *SHARED):
+        raise Refused(f"there is an exercise {name}; choose another NAME")
+    first = re.fullmatch(r"(\d+)\.\d+", number)
+    numbered = {int(path.name[:2]): path for path in chapters()}
+    if not first or not (chapter := numbered.get(int(first[1]))):
+        raise Refused(f"{number!r} is no number of an exercise, such as 1.10")
+    if number in known:
+        raise Refused(f"there is an exercise {number}; choose the next free number")
+    text = chapter.read_text(encoding="utf-8")
+    if not (table := TABLE.search(text)):
+        raise Refused(f"{_shown(chapter)}: no table begins with `| exercise |`")
+    at = [found.start() for found in SECTION.finditer(text[: table.start()])][-1]
+    solutions = NOTEBOOKS / "solutions" / chapter.name
+    fields = {"number": number, "name": name}
+    replace(chapter, text[:at] + STUB.format(**fields) + text[at:])
+    solved = solutions.read_text(encoding="utf-8")
+    replace(solutions, solved.rstrip("\n") + "\n" + SOLUTION.format(**fields))
+    judge, wrong = FOLDER / f"{name}.py", WRONG / f"{name}.py"
+    replace(judge, JUDGE)
+    replace(wrong, ANSWERS.format(**fields))
+    return [
+        f"{_shown(chapter)}: text and stub, moved below the section they practice",
+        f"{_shown(judge)}: what it tests, and the check",
+        f"{_shown(wrong)}: typical wrong answers, the likeliest first",
+        f"{_shown(solutions)}: why an answer is right, and the answer",
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--new", nargs=2, metavar=("NUMBER", "NAME"))
+    given = parser.parse_args()
+    try:
+        if given.new:
+            todo = begin(*given.new)
+            print("Fill in:", *todo, sep="\n  ")
+            print("Then: pytest tests/test_exercises.py, and `make notebooks`.")
+        else:
+            write()
+    except Refused as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    write()
+    raise SystemExit(main())

@@ -2,11 +2,12 @@
 
 import ast
 import importlib.util
+import itertools
 import re
 from pathlib import Path
 from types import ModuleType
 
-from chapters import NOTEBOOKS
+from exercises import FOLDER
 
 HAN = re.compile("[\u4e00-\u9fff]")
 ENGLISH = re.compile(r"[a-z]{2,} [a-z]{2,}")  # two words in a row
@@ -42,9 +43,10 @@ def load(folder: Path) -> ModuleType:
 
 def strings() -> list[str]:
     """Return the text in the English checks; {} is what they fill in."""
-    tree = ast.parse((NOTEBOOKS / "exercise_checks.py").read_text(encoding="utf-8"))
+    files = sorted(FOLDER.glob("*.py"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     found, skipped = {}, set()  # docstrings, and parts of text with fields
-    for node in ast.walk(tree):  # whatever holds another node comes before it
+    for node in itertools.chain(*map(ast.walk, trees)):  # what holds a node comes first
         text = ""
         if isinstance(node, ast.Expr):
             skipped.add(node.value)

@@ -36,7 +36,7 @@ from chapters import (
     tags,
 )
 from check import stored_faults
-from digest import digest
+from digest import EXERCISE, digests
 from export_module import with_import
 from export_module import write as write_module
 from nbclient import NotebookClient
@@ -48,6 +48,7 @@ from nbclient.exceptions import (
 from nbformat import NotebookNode
 
 from transformer_workshop.lab.findings import MISSED
+from transformer_workshop.notebooks import ALONE
 
 AT_ONCE = 2  # notebooks
 HEADING = re.compile(r"^#{1,3} (.*)", re.M)
@@ -82,10 +83,12 @@ def build(source: Path) -> NotebookNode:
     return notebook
 
 
-async def execute(source: Path, notebook: NotebookNode, **variables: str) -> None:
-    """Run all cells in a new kernel, at one thread, with the module of this tree.
+async def execute(
+    source: Path, notebook: NotebookNode, skip: str = "", **variables: str
+) -> None:
+    """Run cells in a new kernel, at one thread, with the module of this tree.
 
-    ``variables`` go into its environment.
+    Those with the tag ``skip`` are left out. ``variables`` go into its environment.
     """
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
@@ -93,17 +96,18 @@ async def execute(source: Path, notebook: NotebookNode, **variables: str) -> Non
         "PYTHONSTARTUP": "",
         "TQDM_DISABLE": "1",  # progress isn't an output
     }
-    running = 0
+    running = notebook.cells[0]
 
     def started(cell: NotebookNode, cell_index: int) -> None:
         nonlocal running
-        running = cell_index
+        running = cell
 
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT,
         kernel_name="python3",
         record_timing=False,
+        skip_cells_with_tag=skip,
         coalesce_streams=True,  # in one piece, however it arrived
         extra_arguments=["--log-level=ERROR"],
         on_cell_start=started,
@@ -112,35 +116,55 @@ async def execute(source: Path, notebook: NotebookNode, **variables: str) -> Non
     try:
         await client.async_execute(env=environment | variables)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        where = cell_name(source, running + 1, notebook.cells[running].source)
+        ids = [cell.id for cell in build(source).cells]
+        number = ids.index(running.id) + 1 if running.id in ids else 0
+        where = cell_name(source, number, running.source)
         trace = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # without colors
         raise Refused(f"{where}: the cell fails\n\n{trace}") from None
     notebook.metadata = nbformat.from_dict(METADATA)
 
 
-async def _bring_up_to_date(source: Path, force: bool) -> str:
-    """Write a source's notebook, executing it where its outputs are stale.
+async def execute_chapter(source: Path, notebook: NotebookNode) -> None:
+    """Run all cells but the exercises; those that export give the module's objects."""
+    cells = [(c, c.source) for c in _code(notebook) if "export" in tags(c)]
+    for cell, code in cells:
+        cell.source = with_import(code)
+    await execute(source, notebook, EXERCISE, ANNOTATED_TRANSFORMER_STRICT="1")
+    for cell, code in cells:
+        cell.source = code
 
-    Return what was done, in words.
+
+async def execute_exercises(source: Path, stubs: list[NotebookNode]) -> None:
+    """Run exercises without their chapter, against the module."""
+    names = nbformat.v4.new_code_cell(ALONE)
+    await execute(source, nbformat.v4.new_notebook(cells=[names, *stubs]))
+
+
+async def _bring_up_to_date(source: Path, force: bool) -> str:
+    """Write a source's notebook, executing what has stale outputs.
+
+    A chapter and its exercises are executed apart. Return what was done, in words.
     """
-    path, notebook, today = pair(source), build(source), digest(source)
+    path, notebook = pair(source), build(source)
     old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
-    fresh = old.metadata.get("executed") == today
-    if force or not fresh or any(stored_faults(source, old)):
-        cells = [(c, c.source) for c in _code(notebook) if "export" in tags(c)]
-        for cell, code in cells:
-            cell.source = with_import(code)
-        await execute(source, notebook, ANNOTATED_TRANSFORMER_STRICT="1")
-        for cell, code in cells:
-            cell.source = code
-        done = "executed"
-    else:
-        for cell, before in zip(_code(notebook), _code(old)):
-            cell.outputs, cell.execution_count = before.outputs, before.execution_count
-        done = "outputs kept"
-    notebook.metadata["executed"] = today
+    force = force or any(stored_faults(source, old))
+    done = []
+    for what, today in digests(source).items():
+        cells, before = (_of(what, each) for each in (notebook, old))
+        if force or old.metadata.get(what) != today:
+            if what == "exercises":
+                await execute_exercises(source, cells)
+            else:
+                await execute_chapter(source, notebook)
+            done.append(what)
+        else:
+            for cell, was in zip(cells, before):
+                cell.outputs = was.outputs
+        notebook.metadata[what] = today
+    for count, cell in enumerate(_code(notebook), 1):
+        cell.execution_count = count
     write(notebook, path)
-    return done
+    return " and ".join(done) or "outputs kept"
 
 
 async def _bring_all_up_to_date(sources: list[Path], force: bool) -> None:
@@ -164,6 +188,12 @@ async def _bring_all_up_to_date(sources: list[Path], force: bool) -> None:
 
 def _code(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _of(what: str, notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the cells that are exercises, or those that aren't."""
+    wanted = what == "exercises"
+    return [cell for cell in _code(notebook) if (EXERCISE in tags(cell)) == wanted]
 
 
 def write(notebook: NotebookNode, path: Path) -> None:

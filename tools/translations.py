@@ -455,7 +455,8 @@ class Language:
                         f"{path.name} isn't that of today's {path.stem}.md; "
                         "run `make notebooks`"
                     )
-                executed.metadata.pop("executed", None)  # the English needs it
+                for name in ("executed", "exercises"):  # digests of the English
+                    executed.metadata.pop(name, None)
                 pictures = stored_pictures(pair(page.path))
                 for number, cell in enumerate(theirs):
                     cell.source = texts.get(number, "")
@@ -469,7 +470,7 @@ class Language:
         if text := output.get("text"):
             for english in ("Exercise {0}: not answered yet.", "Exercise {0}: right."):
                 said = self.messages.get("exercises", {}).get(english, english)
-                pattern = re.escape(english).replace(r"\{0\}", r"([\d.]+)")
+                pattern = re.escape(english).replace(r"\{0\}", r"([\w.]+)")
                 text = re.sub(pattern, said.replace("{0}", r"\1"), text)
             output.text = text
         for kind in charts(output):

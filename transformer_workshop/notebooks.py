@@ -1,4 +1,4 @@
-"""What does a notebook need around a chapter: its folder, and boxes for verdicts?
+"""What does a notebook need around its text: its folder, names, boxes for verdicts?
 
 Importing it needs no other package, since none may be installed yet.
 """
@@ -12,6 +12,18 @@ from pathlib import Path
 from typing import Any
 
 CHAPTERS = Path(__file__).resolve().parent.parent / "notebooks"
+ALONE = """\
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+from annotated_transformer import *
+from transformer_workshop.exercises import check
+"""  # what an exercise can use that runs by itself
 BOX = (
     '<div style="border-left: 4px solid; padding: 0.1em 1em; max-width: 45em; '
     'overflow-wrap: break-word"><p><b>{title}</b> {first}</p>{more}</div>'

@@ -7,31 +7,43 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-import exercise_checks
 import nbformat
 import pytest
 import torch
 from chapters import NOTEBOOKS, Refused, chapters, name, pair, read, sources, tags
-from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint, complaint_of
 from exercises import (
     KIND,
+    WRONG,
     Exercise,
     by_number,
     exercises,
     faults,
     files,
-    needed,
-    wrong_answers,
 )
+from exercises import tests as subject
+from wrong_answers import wrong_answers
 
 import annotated_transformer
+from transformer_workshop.exercises import checking
+from transformer_workshop.exercises.checking import (
+    ONCE,
+    UNANSWERED,
+    agree,
+    check,
+    complaint,
+    complaint_of,
+    judge_of,
+    module,
+    names,
+)
+from transformer_workshop.notebooks import ALONE
 
 KINDS = {
     "Recall", "By hand", "Change and observe", "Implement", "Find the bug",
     "Predict and train",
 }  # fmt: skip
 STOPPED = "your answer stops"
-WRONG = wrong_answers()
+ANSWERS = wrong_answers()
 
 
 def in_order(unordered: list[Exercise]) -> list[Exercise]:
@@ -57,14 +69,9 @@ def printed(code: str, names: dict) -> str:
     return stdout.getvalue()
 
 
-def alone() -> dict:
-    """Return the names that a stub may use: the module's, its imports', and `check`."""
-    return {**vars(annotated_transformer), "check": check}
-
-
-def said(text: str, number: str) -> list[str]:
+def said(text: str, name: str) -> list[str]:
     """Return the verdicts on an exercise in what was printed."""
-    return re.findall(rf"^Exercise {re.escape(number)}: (.*)$", text, re.M)
+    return re.findall(rf"^Exercise {name}: (.*)$", text, re.M)
 
 
 # The exercises of the chapters
@@ -87,15 +94,15 @@ def test_the_cells_of_exercises_are_tagged(path):
 @pytest.mark.parametrize("exercise", ALL)
 def test_an_exercise_ends_in_its_check(exercise):
     last = exercise.code.rstrip().splitlines()[-1]
-    assert last.startswith(f'check("{exercise.number}", ')
-    assert exercise.number in CHECKS
+    assert last.startswith(f'check("{exercise.name}", ')
+    assert exercise.name in names()
 
 
 @pytest.mark.parametrize("exercise", ALL)
 def test_a_stub_is_not_yet_an_answer(exercise):
     """Run a stub by itself: it prints one line; a planted bug is recognized as one."""
-    text = printed(exercise.code, alone())
-    [verdict] = said(text, exercise.number)
+    text = printed(f"{ALONE}\n{exercise.code}", {})
+    [verdict] = said(text, exercise.name)
     if "*Find the bug" in exercise.text:
         assert verdict == UNANSWERED or verdict.startswith("not yet: ")
         assert STOPPED not in verdict
@@ -103,41 +110,41 @@ def test_a_stub_is_not_yet_an_answer(exercise):
         assert verdict == UNANSWERED
 
 
-@pytest.mark.parametrize("exercise", ALL)
-def test_wrong_answers_get_a_complaint(exercise):
-    wrong = WRONG[exercise.number]
+@pytest.mark.parametrize("name", names())
+def test_wrong_answers_get_a_complaint(name):
+    wrong = ANSWERS[name]
     assert wrong
     for answer in wrong:
-        found = complaint(exercise.number, answer)
+        found = complaint(name, answer)
         assert found is not None and found != UNANSWERED
         assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
-    assert STOPPED not in complaint(exercise.number, wrong[0])
+    assert STOPPED not in complaint(name, wrong[0])
 
 
 def test_a_wrong_scale_is_not_called_a_wrong_split():
-    *_, scaled, unscaled, _ = WRONG["1.5"]
+    *_, scaled, unscaled, _ = ANSWERS["wrong_result"]
     for answer in (scaled, unscaled):
-        assert "scale of their scores" in complaint("1.5", answer)
+        assert "scale of their scores" in complaint("wrong_result", answer)
 
 
-@pytest.mark.parametrize("number", CHECKS)
-def test_wrong_answers_are_wrong_whatever_is_drawn(number):
-    for answer in WRONG[number]:
+@pytest.mark.parametrize("name", names())
+def test_wrong_answers_are_wrong_whatever_is_drawn(name):
+    for answer in ANSWERS[name]:
         for seed in (1, 2):
-            found = complaint_of(CHECKS[number], answer, seed)
+            found = complaint_of(judge_of(name), answer, seed)
             assert found not in (None, UNANSWERED)
 
 
 IMPORTED = [
     each
-    for module in (exercise_checks, annotated_transformer)
-    for each in vars(module).values()
-    if callable(each) and getattr(each, "__module__", "") == module.__name__
+    for file in (annotated_transformer, checking, *map(module, names()))
+    for each in vars(file).values()
+    if callable(each) and getattr(each, "__module__", "") == file.__name__
 ]
 
 
-@pytest.mark.parametrize("number", CHECKS)
-def test_nothing_that_can_be_imported_is_an_answer(number, monkeypatch):
+@pytest.mark.parametrize("name", names())
+def test_nothing_that_can_be_imported_is_an_answer(name, monkeypatch):
     """Pass in what a reader finds beside the checks, and in the module."""
 
     def no_file(*_, **__):
@@ -145,12 +152,21 @@ def test_nothing_that_can_be_imported_is_an_answer(number, monkeypatch):
 
     monkeypatch.setattr("builtins.open", no_file)
     for each in IMPORTED:
-        assert complaint(number, each) is not None, each.__name__
+        assert complaint(name, each) is not None, each.__name__
 
 
 def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
-    numbers = {param.values[0].number for param in ALL}
-    assert set(CHECKS) == set(WRONG) == numbers
+    written = {path.stem for path in WRONG.glob("*.py")} - {"__init__"}
+    assert set(names()) == written == {param.values[0].name for param in ALL}
+
+
+def test_an_exercise_is_found_by_the_number_that_it_once_had():
+    """Numbers move; in homework and in a reader's copy they stand as they were."""
+    assert ONCE["1.4"] == "masks" and ONCE["7.3"] == "reward" and len(ONCE) == 47
+    assert set(ONCE.values()) <= set(names())
+    verdict = "Exercise 1.4: not answered yet."
+    own = "from exercise_checks import check\ncheck('1.4', None)"
+    assert printed(own, {}).strip() == verdict
 
 
 # What is generated
@@ -160,55 +176,24 @@ def test_what_follows_from_the_exercises_is_up_to_date():
     assert list(faults()) == []
 
 
-def test_only_what_checks_use_is_handed_out():
-    assert not {"WRONG", "hidden", "test"} & vars(exercise_checks).keys()
-    for answer in sum(WRONG.values(), []):
-        name = getattr(answer, "__qualname__", "WRONG").partition(".")[0]
-        assert not hasattr(exercise_checks, name)
-    source = '''"""what it tests"""
-import math
-from checking import exercise
-LIMIT = 3
-OTHER = 4
-def used(x):
-    return secret(x, LIMIT)
-def secret(x, OTHER): return x
-@exercise("9.1")
-def judge(answer, unused=1):
-    assert used(answer)
-def unused(): return judge
-def hidden(answer): return unused()
-WRONG = [unused, OTHER]
-'''
-    imports, code = needed("9.1", source)
-    assert imports == "import math\n"
-    assert code.keys() == {"LIMIT", "used", "secret", "judge", "'9.1'"}
-
-
 @pytest.mark.parametrize(
     "source, says",
     [
-        ('@exercise("9.1")\ndef judge(answer): pass', "begins with what"),
-        ('"""x"""\n@exercise("9.2")\ndef judge(answer): pass', '@exercise("9.1")'),
-        ("def (", "9.1.py:1: "),
+        ("def judge(answer): pass", "begins with what"),
+        ('"""x"""\ndef another(answer): pass', "a function `judge`"),
+        ("def (", "masks.py:1: "),
+        (None, "exercise masks: there is no"),
     ],
 )
-def test_a_file_without_a_check_is_refused(source, says):
+def test_a_file_without_a_check_is_named(tmp_path, monkeypatch, source, says):
+    folder = tmp_path / "transformer_workshop" / "exercises"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr("exercises.ROOT", tmp_path)
+    monkeypatch.setattr("exercises.FOLDER", folder)
+    if source:
+        (folder / "masks.py").write_text(source)
     with pytest.raises(Refused, match=re.escape(says)):
-        needed("9.1", source)
-
-
-def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
-    one = files()["1.1"]
-    monkeypatch.setattr("exercises.files", lambda: {"1.1": one})
-    assert "exercise 1.2: there is no" in [*faults()][-1]
-    mine = lambda number, source: ("", {"mine": "mine = 1"})  # noqa: E731
-    monkeypatch.setattr("exercises.needed", mine)
-    monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
-    assert "1.1.py defines `mine`, too" in [*faults()][0]
-    near = lambda number, source: ("", {"near": "near = 1"})  # noqa: E731
-    monkeypatch.setattr("exercises.needed", near)
-    assert "checking.py defines `near`, too" in [*faults()][0]
+        subject("masks")
 
 
 ONE = """\
@@ -217,7 +202,7 @@ ONE = """\
 *Recall · 10 minutes · level 2*
 
 ```python
-check("9.1", one)
+check("one", one)
 ```
 
 """
@@ -227,26 +212,26 @@ check("9.1", one)
     "text, says",
     [
         (ONE * 2, "exercise 9.1: another one has this number"),
-        (ONE.replace("check(", "  check("), 'one line `check("9.1", …)` must end'),
-        (ONE.replace('"9.1"', '"9.2"'), 'one line `check("9.1", …)` must end'),
+        (ONE.replace("check(", "  check("), 'one line `check("name", …)` must end'),
+        (ONE + ONE.replace("9.1", "9.2"), "9.2: its check is that of 9.1, 'one'"),
         (
             ONE.replace("check", "print") + ONE.replace("9.1", "9.2"),
             "exercise 9.1: one",
         ),
-        ("# 9 · Nine\n", "1.1.py: no chapter has this exercise"),
+        ("# 9 · Nine\n", "one_row.py: no chapter has this exercise"),
     ],
 )
 def test_an_exercise_has_one_check_and_one_file(tmp_path, monkeypatch, text, says):
     path = tmp_path / "09_nine.md"
     path.write_text(text, encoding="utf-8")
     monkeypatch.setattr("exercises.chapters", lambda: [path])
-    monkeypatch.setattr("exercises.files", lambda: {"1.1": files()["1.1"]})
+    monkeypatch.setattr("exercises.files", lambda: {"one_row": files()["one_row"]})
     [fault] = faults()
     assert says in fault
 
 
 def test_lists_that_differ_are_named(monkeypatch):
-    monkeypatch.setattr("exercises.tests", lambda number: "something else")
+    monkeypatch.setattr("exercises.tests", lambda name: "something else")
     known = by_number()
     known["1.1"].title = "Another title"
     monkeypatch.setattr("exercises.by_number", lambda: known)
@@ -278,7 +263,7 @@ def test_the_solutions_are_right(path):
     """Read what they say; that they say so today, nbval proves."""
     text = outputs_of(solutions(path))
     for exercise in exercises(path):
-        assert said(text, exercise.number) == ["right."]
+        assert said(text, exercise.name) == ["right."]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -292,14 +277,15 @@ def test_no_chapter_stores_an_answer(path):
 
 @pytest.fixture
 def own(monkeypatch):
-    """Register one exercise only: a function that returns twice its argument."""
-    monkeypatch.setattr(exercise_checks, "CHECKS", {})
+    """Have one exercise only: a function that returns twice its argument."""
 
-    @exercise_checks.exercise("9.1")
     def twice(answer):
         assert answer(3) == 6, f"for 3 it gives\n{answer(3)}, not 6."
         if answer(0.5) != 1:
             raise AssertionError
+
+    monkeypatch.setattr(checking, "names", lambda: ["twice"])
+    monkeypatch.setattr(checking, "judge_of", lambda name: twice)
 
 
 def raises(error):
@@ -323,20 +309,15 @@ def raises(error):
     ],
 )
 def test_check_says_one_line_and_never_stops(own, capsys, answer, verdict):
-    check("9.1", answer)
+    check("twice", answer)
     line = capsys.readouterr().out
-    assert re.match(f"Exercise 9.1: {verdict}", line), line
+    assert re.match(f"Exercise twice: {verdict}", line), line
     assert line.count("\n") == 1
 
 
-def test_unknown_number(own, capsys):
-    check("9.7", 3)
-    assert "no exercise of this number; there are 9.1." in capsys.readouterr().out
-
-
-def test_a_number_has_one_check(own):
-    with pytest.raises(ValueError, match="two checks"):
-        exercise_checks.exercise("9.1")(print)
+def test_unknown_name(own, capsys):
+    check("thrice", 3)
+    assert "no exercise of this name; there are twice." in capsys.readouterr().out
 
 
 def test_a_check_leaves_the_random_numbers_alone(own):
@@ -344,8 +325,8 @@ def test_a_check_leaves_the_random_numbers_alone(own):
     expected = torch.rand(2)
     torch.manual_seed(5)
     drawn = []
-    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
-    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
+    complaint("twice", lambda x: drawn.append(torch.rand(1).item()))
+    complaint("twice", lambda x: drawn.append(torch.rand(1).item()))
     assert drawn[:2] == drawn[2:]  # two calls in each, and the same ones
     assert torch.equal(torch.rand(2), expected)
 

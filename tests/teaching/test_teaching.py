@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import dataclasses
 import datetime
 import json
 import math
@@ -21,16 +22,23 @@ import nbformat
 import pytest
 import questions
 from chapters import ROOT, chapters
-from exercise_checks import CHECKS, UNANSWERED, complaint_of
-from exercises import by_number, module, wrong_answers
+from exercises import by_name, by_number
+from hidden import HIDDEN
+from wrong_answers import wrong_answers
+
+from transformer_workshop.exercises.checking import (
+    UNANSWERED,
+    complaint_of,
+    judge_of,
+)
 
 MASKS = """
 def mask_from_lengths(lengths, size):
     return torch.arange(size) < lengths.view(-1, 1, 1)
 """
 EXERCISES = by_number()
+NAMED = by_name()
 WRONG = wrong_answers()
-HIDDEN = {n: module(n).hidden for n in EXERCISES if hasattr(module(n), "hidden")}
 
 
 @pytest.fixture(scope="module")
@@ -71,24 +79,24 @@ def course_of(*numbers, **given):
 # What is written
 
 
-@pytest.mark.parametrize("number", homework.VARIANTS)
-def test_a_variant_changes_the_text_and_the_check_knows(number):
+@pytest.mark.parametrize("name", homework.VARIANTS)
+def test_a_variant_changes_the_text_and_the_check_knows(name):
     """The chapter's own answer is wrong, and what the text asks for can be read."""
-    exercise = EXERCISES[number]
+    exercise = NAMED[name]
     texts = set()
     for seed in range(20):
         text, numbers = homework.task(exercise, random.Random(seed))
         texts.add(text)
-        own = complaint_of(CHECKS[number], WRONG[number][0], **numbers)
+        own = complaint_of(judge_of(name), WRONG[name][0], **numbers)
         assert own not in (None, UNANSWERED)
     assert len(texts) > 5
 
 
 def test_a_variant_complains_when_the_chapter_has_changed(monkeypatch):
     changed = [("not in the text", "new")]
-    monkeypatch.setitem(homework.VARIANTS, "1.3", lambda draw: ({}, changed))
+    monkeypatch.setitem(homework.VARIANTS, "shapes", lambda draw: ({}, changed))
     with pytest.raises(ValueError, match="'not in the text' 0 times"):
-        homework.task(EXERCISES["1.3"], random.Random(0))
+        homework.task(NAMED["shapes"], random.Random(0))
 
 
 def test_homework_holds_stubs_checks_and_no_solution(tmp_path):
@@ -309,12 +317,13 @@ def test_an_answer_that_fits_only_the_check_gets_half(points):
 
 TRICKS = {
     "another check": "check = complaint = lambda *x, **y: None\n"
-    "import exercise_checks\nexercise_checks.check = check\n"
-    "exercise_checks.CHECKS['1.4'] = lambda a: None\n"
-    "exercise_checks.complaint_of = exercise_checks.complaint = check\n"
+    "from transformer_workshop import exercises\nexercises.check = check\n"
+    "from transformer_workshop.exercises import checking, masks\n"
+    "masks.judge = lambda a: None\n"
+    "checking.complaint_of = checking.complaint = check\n"
     "mask_from_lengths = lambda *x: None",
-    "another agree": "import exercise_checks\n"
-    "exercise_checks.agree = exercise_checks.same = lambda *x, **y: True\n"
+    "another agree": "from transformer_workshop.exercises import checking, masks\n"
+    "checking.agree = masks.agree = checking.same = lambda *x, **y: True\n"
     "mask_from_lengths = lambda lengths, size: torch.zeros(len(lengths), 1, size) > 0",
     "another equality": "torch.equal = torch.allclose = torch.isclose = lambda *x, "
     "**y: torch.tensor(True)\nmask_from_lengths = lambda n, size: torch.ones(3)",
@@ -365,11 +374,11 @@ def test_an_endless_loop_ends(points):
     assert "longer than 2 seconds" in points("1.4", loop, seconds=2)[1]
 
 
-@pytest.mark.parametrize("number", HIDDEN)
-def test_hidden_checks_reject_the_typical_wrong_answers(number):
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_checks_reject_the_typical_wrong_answers(name):
     """At least one each; most are rejected by what is handed out."""
-    judge = HIDDEN[number]
-    found = [complaint_of(judge, answer, 5) for answer in WRONG[number]]
+    assert name in NAMED
+    found = [complaint_of(HIDDEN[name], answer, 5) for answer in WRONG[name]]
     assert any(says not in (None, UNANSWERED) for says in found)
 
 
@@ -407,6 +416,16 @@ def written(folder, student, answers, note=""):
         (own / "timestamp.txt").write_text(note)
 
 
+def own_package(folder):
+    """Put files named like ours beside a student's notebook; nobody imports them."""
+    for name in ("transformer_workshop", "exercises"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise SystemExit('imported')")
+    for name in ("annotated_transformer", "exercise_checks", "hidden_checks", "torch"):
+        (folder / f"{name}.py").write_text("raise SystemExit('imported')")
+    return folder
+
+
 @pytest.mark.slow
 def test_six_students(tmp_path):
     """Right, half right, cheating, broken, empty, and late."""
@@ -424,7 +443,10 @@ def test_six_students(tmp_path):
     command = [sys.executable, ROOT / "teaching" / "grade.py", tmp_path / "in"]
     command += ["--course", tmp_path / "course.json", "--into", tmp_path / "out"]
     command += ["--due", "2027-01-31T23:59"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    there = own_package(tmp_path / "in" / "right")
+    done = subprocess.run(
+        command, cwd=there, check=True, capture_output=True, text=True
+    )
     assert "6 students" in done.stdout and "No two long" in done.stdout
     with open(tmp_path / "out" / "marks.csv", newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
@@ -564,7 +586,7 @@ def test_the_form_of_a_file_changes_nothing(tmp_path):
     found = grade.students_in(tmp_path, STUDENTS)
     assert sorted(found) == sorted(STUDENTS)
     for student, places in found.items():
-        [work] = grade.submissions(student, places)
+        [work] = grade.submissions(student, places, course_of("1.4"))
         [cell] = work.cells["1.4"]
         assert not work.fault and cell.removesuffix("# für") == MASKS
 
@@ -611,6 +633,31 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     with open(tmp_path / "out" / "marks.csv", newline="", encoding="utf-8") as file:
         notes = {row["student"]: row["note"] for row in csv.DictReader(file)}
     assert all(notes[student].endswith(form[student]) for student in form)
+
+
+CHECKS = "exercise_checks import"  # what homework from before had
+
+
+def test_homework_is_graded_after_numbers_have_moved(tmp_path, server, monkeypatch):
+    """In the book, 1.4 is another exercise now; an old course has no names."""
+    moved = [
+        dataclasses.replace(each, number=f"1.{n}")
+        for n, each in enumerate(NAMED.values())
+    ]
+    monkeypatch.setattr(grade, "by_name", lambda: {each.name: each for each in moved})
+    grade.handed_out.cache_clear()
+    text = released().decode()
+    old = text.replace("transformer_workshop.exercises import", CHECKS)
+    old = old.replace('check(\\"masks\\"', 'check(\\"1.4\\"')
+    assert old.count("exercise_checks") == 1 and 'check(\\"1.4' in old
+    handed(tmp_path / "in" / "new", {"homework.ipynb": text.encode()})
+    handed(tmp_path / "in" / "old", {"homework.ipynb": old.encode()})
+    named = course_of("1.4")
+    named["exercises"][0]["name"] = "masks"
+    for course in (course_of("1.4"), named):
+        marks = grade.grade(server, tmp_path / "in", course, tmp_path / "out")
+        assert [grade.points_of(each) for each in marks] == [2, 2]
+    grade.handed_out.cache_clear()
 
 
 def test_what_is_graded_again(tmp_path, server, monkeypatch):
@@ -763,7 +810,7 @@ def test_copied_answers_are_named():
     ]
     [(number, one, two, share)] = grade.alike(works, course_of("1.4"))
     assert (number, one, two) == ("1.4", "a", "b") and share == 1
-    [cell] = grade.published().cells["3.2"]
+    [cell] = grade.published(course_of("3.2")).cells["3.2"]
     copied = [grade.Submission("a", None, {"3.2": [cell.replace("pool", "size")]})]
     [(_, one, two, _)] = grade.alike(copied, course_of("3.2"))
     assert (one, two) == ("a", "the published solutions")
@@ -791,6 +838,7 @@ def test_nbgrader_releases_and_grades_it(tmp_path):
         nbformat.write(
             notebook, course / "submitted" / student / "homework" / "homework.ipynb"
         )
+    own_package(course / "submitted" / "ann" / "homework")
     nbgrader("autograde", "homework")
     nbgrader("export")
     with open(course / "grades.csv", newline="") as file:

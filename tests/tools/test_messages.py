@@ -5,8 +5,9 @@ import re
 import messages
 import pytest
 from chapters import ROOT
-from exercise_checks import complaint
-from exercises import wrong_answers
+from wrong_answers import wrong_answers
+
+from transformer_workshop.exercises import complaint
 
 CHINESE = messages.load(ROOT / "notebooks-zh")
 WRONG = wrong_answers()
@@ -22,14 +23,14 @@ def test_what_has_no_translation_is_listed(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", WRONG)
-def test_wrong_answers_get_a_complaint_in_chinese(number):
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_answers_get_a_complaint_in_chinese(name):
     """Unless the list says that it is missing."""
     missing = messages.missing(ROOT / "notebooks-zh")
     holes = [re.escape(text).replace(r"\{\}", ".*") for text in missing]
-    for answer in WRONG[number][:2]:
-        if not any(re.search(hole, complaint(number, answer)) for hole in holes):
-            found = CHINESE.complaint(number, answer)
+    for answer in WRONG[name][:2]:
+        if not any(re.search(hole, complaint(name, answer)) for hole in holes):
+            found = CHINESE.complaint(name, answer)
             assert not messages.english_left(re.sub(r"停.*?：.*", "停", found)), found
 
 
@@ -62,12 +63,12 @@ def stops(*sizes):
 @pytest.mark.parametrize(
     "number, answer, line",
     [
-        ("1.3", ((2, 8, 4, 7), (2, 8, 4, 64), (2, 7, 512)), "练习 1.3：正确。"),
-        ("1.1", None, "练习 1.1：还没有作答。"),
+        ("shapes", ((2, 8, 4, 7), (2, 8, 4, 64), (2, 7, 512)), "练习 shapes：正确。"),
+        ("one_row", None, "练习 one_row：还没有作答。"),
         ("1.3", 3, "练习 1.3：还不对：请给出三个形状，写成 ((…), (…), (…))。"),
-        ("1.5", stops, "练习 1.5：还不对：你的代码停在了它的第 .* 行"
+        ("wrong_result", stops, "练习 wrong_result：还不对：你的代码停在了它的第 .* 行"
                        "（`return 1 / 0`）：ZeroDivisionError: division by zero"),
-        ("9.9", 1, "练习 9.9：还不对：没有这个编号的练习；可用编号：1.1, .*。"),
+        ("9.9", 1, "练习 9.9：还不对：没有这个名称的练习；可用名称：.*。"),
     ],
 )  # fmt: skip
 def test_check_says_one_line(capsys, number, answer, line):

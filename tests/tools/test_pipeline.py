@@ -19,6 +19,8 @@ import make_student
 import nbformat
 import pytest
 
+from transformer_workshop.exercises import checking
+
 ROOT = Path(__file__).resolve().parents[2]
 
 FIRST = '''\
@@ -54,7 +56,31 @@ assert os.sep and math.pi
 ```console
 $ make help
 ```
+
+## 1.7 Numbers
+
+### Exercise 1.1: Twice
+
+*Recall · 5 minutes · level 1*
+
+```python tags=["exercise"]
+from exercise_checks import check
+
+answer = 3
+check("twice", answer)
+```
+
+## 1.8 Exercises
+
+| exercise | section | kind | minutes | level |
+|---|---|---|---|---|
 '''
+TEACHING = """\
+| exercise | kind | minutes | level | tests |
+|---|---|---|---|---|
+
+The end.
+"""
 SECOND = '''\
 # Second
 
@@ -88,31 +114,16 @@ The number comes out, and a sum of the data.
 shout(f"{circle(2):.3f}", Path("../data/numbers.txt").read_text().strip())
 ```
 '''
-CHECKS = """\
+CHECK = '''\
+"""what doubles"""
+
 import annotated_transformer as at
 
-CHECKS = {}
-FIVE = 5
 
-
-def exercise(number):
-    return lambda judge: CHECKS.setdefault(number, judge)
-
-
-@exercise("1.1")
-def twice(answer):
+def judge(answer):
     # double is the oracle
     return answer == at.double(3)
-
-
-@exercise("2.1")
-def thrice(answer):
-    return answer == 3 * FIVE
-
-
-def check(number, answer):
-    print("right" if CHECKS[number](answer) else "wrong")
-"""
+'''
 SOLUTION = """\
 # Solutions
 
@@ -127,7 +138,7 @@ sys.path.append("..")
 ```python
 from exercise_checks import check
 
-check("1.1", 6.0)
+check("twice", 6.0)
 ```
 """
 WORKSHOP = {
@@ -156,6 +167,15 @@ def whisper(words: Iterable[str]) -> str:
     """Return nothing."""
     return ""
 ''',
+    "exercises/__init__.py": """\
+from importlib import import_module
+
+
+def check(name, answer):
+    judge = import_module(f"{__name__}.{name}").judge
+    print("right" if judge(answer) else "wrong")
+""",
+    "exercises/twice.py": CHECK,
     "cli/__init__.py": "",
     "cli/terminal.py": """\
 from annotated_transformer import circle
@@ -170,7 +190,7 @@ DOUBLE = "01_first, cell 2 (import math)"
 PRINT = "01_first, cell 4 (print(double(3)))"
 ONE, TWO = "notebooks/01_first.md", "notebooks/02_second.md"
 SOLUTIONS = "notebooks/solutions/01_first.md"
-CHECK_FILE = "notebooks/exercise_checks.py"
+CHECK_FILE = "transformer_workshop/exercises/twice.py"
 PRINTING = "transformer_workshop/printing.py"
 MODULE = "annotated_transformer.py"
 STALE = "the code, the module or data changed"
@@ -231,7 +251,9 @@ def built(tmp_path_factory) -> Path:
         ONE: FIRST,
         TWO: SECOND,
         SOLUTIONS: SOLUTION,
-        CHECK_FILE: CHECKS,
+        "notebooks/exercise_checks.py": "from transformer_workshop.exercises "
+        "import check  # noqa: F401\n",
+        "TEACHING.md": TEACHING,
         "data/numbers.txt": "6\n",
     } | {f"transformer_workshop/{name}": text for name, text in WORKSHOP.items()}
     for name, text in files.items():
@@ -303,9 +325,9 @@ def test_the_check_writes_nothing(built):
         (ONE, "double(3)", "double(4)", ["01_first, cell 4 (print(double(4)))"]),
         (ONE, "at once", "now", ["01_first, cell 3 (It is used now.)", "differ"]),
         (TWO, '"summary"', '"nbval-skip"', ["02_second, cell 5", "differ"]),
-        (ONE, "help\n```", "help\n```\n\n```python\n5\n```", ["cell 6 (5)", "differ"]),
+        (ONE, "help\n```", "help\n```\n\n```python\n5\n```", ["cell 5", "differ"]),
         (MODULE, "x * _SCALE", "x + x", [f"{MODULE} differs"]),
-        (CHECK_FILE, "def check(", "def check(:", ["exercise_checks.py:22: "]),
+        (CHECK_FILE, "def judge(", "def judge(:", ["twice.py:6: "]),
         (ONE, "```console", "```bash", ["cell 5 (%%bash)", "```console"]),
         (ONE, "print(double(3))", "!ls", ["cell 4 (!ls)", "this would run"]),
     ],
@@ -389,7 +411,7 @@ def stale(tree: Path) -> list[str]:
         (ONE, "_SCALE = 2.0", "_SCALE = 3.0", "01_first 02_second solutions/01_first"),
         (TWO, "float(r * r))", "float(r) ** 2)", "02_second"),
         (PRINTING, '" " if', '"-" if', "02_second"),
-        (CHECK_FILE, "at.double(3)", "2 * at.LOW", "solutions/01_first"),
+        (CHECK_FILE, "at.double(3)", "2 * at.LOW", "01_first solutions/01_first"),
         ("data/numbers.txt", "6", "7", "02_second"),
         (SOLUTIONS, "6.0", "7.0", "solutions/01_first"),
     ],
@@ -405,7 +427,6 @@ def test_what_makes_nothing_stale(tree):
         (ONE, "twice as much", "two times as much"),
         (PRINTING, 'return ""', 'return "."'),  # which no chapter calls
         (PRINTING, "Print words", "Say words"),
-        (CHECK_FILE, "FIVE = 5", "FIVE = 6"),  # for an exercise without a solution
         (CHECK_FILE, "double is the oracle", "double knows"),
     ):
         edit(tree / file, old, new)
@@ -413,7 +434,7 @@ def test_what_makes_nothing_stale(tree):
 
 
 def test_a_new_version_makes_nothing_stale(tree):
-    edit(tree / SOLUTIONS, '"1.1", 6.0', f'"1.1", len("{MODULE}") / 4')  # uses it all
+    edit(tree / SOLUTIONS, '"twice", 6.0', f'"twice", len("{MODULE}") / 4')  # uses all
     run(tree)
     edit(tree / "transformer_workshop/__init__.py", '"1"', '"2"')
     assert stale(tree) == []
@@ -442,7 +463,7 @@ def test_a_local_variable_may_have_another_name(code, same):
 
 
 def test_a_use_in_words_or_by_an_old_name_is_followed(tree):
-    edit(tree / SOLUTIONS, '"1.1", 6.0', f'"1.1", len("{MODULE}") / 4')
+    edit(tree / SOLUTIONS, '"twice", 6.0', f'"twice", len("{MODULE}") / 4')
     edit(tree / TWO, "transformer_workshop.printing", "annotated_transformer")
     run(tree)
     edit(tree / ONE, "x / 2", "x / 4")  # which the solution calls nowhere
@@ -706,7 +727,7 @@ def test_students_get_all_chapters_and_no_answers(student):
     for path in chapters.chapters():
         assert {f"notebooks/{path.name}", f"notebooks/{path.stem}.ipynb"} <= names
     assert {"README.md", "constraints.txt", "notebooks/glossary.md"} <= names
-    assert not [n for n in names if re.search("solution|wrong|hidden|exercises/", n)]
+    assert not [n for n in names if re.search("solution|wrong_answers|hidden", n)]
     assert not [n for n in names if "tests/" in n]
 
 
@@ -769,40 +790,72 @@ def test_make_student_starts_afresh_and_only_when_all_is_executed(tree):
     assert done.status == 1 and "02_second: not executed yet" in done.stdout
 
 
-def test_checks_and_lists_follow_from_the_exercises(tree):
-    """Students' checks hold no wrong answer; a list that differs is noticed."""
-    title = "### Exercise 1.1: Twice\n\n*Recall · 5 minutes · level 1*\n"
-    cell = 'from exercise_checks import check\n\nanswer = 3\ncheck("1.1", answer)\n'
-    cell = f'```python tags=["exercise"]\n{cell}```\n'
-    table = "| exercise | level |\n|---|---|\n"
-    with open(tree / ONE, "a") as chapter:
-        chapter.write(
-            f"\n\n## 1.7 Numbers\n\n{title}\n{cell}\n## 1.8 Exercises\n\n{table}"
-        )
-    (tree / "TEACHING.md").write_text(f"{table}\nThe end.\n")
-    folder = tree / "notebooks/exercises"
-    folder.mkdir()
-    head, check = CHECKS.split("@exercise")[0], CHECKS[CHECKS.index("def check") :]
-    future = "from __future__ import annotations\n"
-    (folder / "checking.py").write_text(f"{future}\n{head}{check}")
-    (folder / "1.1.py").write_text(
-        '"""what doubles"""\nfrom math import pi, tau\n'
-        'from checking import exercise\n@exercise("1.1")\n'
-        "def twice(answer):\n    return answer < pi\n"
-        "WRONG = [tau]\n"
-    )
-    refused(tree, CHECK_FILE, "isn't what the exercises say")
-    done = run(tree)
-    assert done.status == 0, done.stderr
-    accepted(tree)
-    written = (tree / CHECK_FILE).read_text()
-    assert "from math import pi\n" in written and "WRONG" not in written
+def test_lists_follow_from_the_exercises(tree):
     row = "| [1.1 · Twice](#Exercise-1.1:-Twice) | 1.7 | Recall | 5 | 1 |\n"
-    assert (tree / ONE).read_text().endswith(table + row)
+    assert (tree / ONE).read_text().endswith(row)
     row = "| 1.1 · Twice | Recall | 5 | 1 | what doubles |\n"
-    assert (tree / "TEACHING.md").read_text() == f"{table}{row}\nThe end.\n"
-    edit(folder / "1.1.py", "what doubles", "what halves")
+    assert (tree / "TEACHING.md").read_text() == TEACHING.replace("\n\n", f"\n{row}\n")
+    edit(tree / CHECK_FILE, "what doubles", "what halves")
     refused(tree, "TEACHING.md", "run `make notebooks`")
+    (tree / CHECK_FILE).with_name("thrice.py").write_text(CHECK)
+    refused(tree, "thrice.py: no chapter has this exercise")
+
+
+def test_an_exercise_runs_without_its_chapter(tree):
+    """An edited stub or check executes no chapter; the module's names are there."""
+    mark_outputs(tree)
+    edit(tree / ONE, "answer = 3", "answer = double(3)")
+    assert stale(tree) == ["01_first"]
+    done = run(tree)
+    assert "01_first: exercises, " in done.stdout and executed(done) == []
+    chapter, stub = stored(tree).cells[3], stored(tree).cells[5]
+    assert chapter.outputs[0].text == "kept\n" and stub.outputs[0].text == "right\n"
+    edit(tree / CHECK_FILE, "double(3)", "double(4)")
+    done = run(tree)
+    assert "01_first: exercises, " in done.stdout
+    assert executed(done) == ["solutions/01_first"]
+    accepted(tree)
+    edit(tree / ONE, "answer = double(3)", "answer = 1 / 0")
+    done = run(tree)
+    assert done.status == 1 and "01_first, cell 6 (from exercise_checks" in done.stderr
+
+
+def test_a_chapter_runs_without_its_exercises(tree):
+    with open(tree / ONE, "a") as chapter:
+        chapter.write("\n```python\nassert 'answer' not in globals()\n```\n")
+    assert executed(run(tree)) == ["01_first"]
+    accepted(tree)
+
+
+def test_make_exercise_writes_what_only_needs_to_be_filled_in(tree):
+    (tree / "tests/wrong_answers").mkdir(parents=True)
+    for name in ("exercises/__init__.py", "exercises/checking.py", "notebooks.py"):
+        name = f"transformer_workshop/{name}"
+        shutil.copy(ROOT / name, tree / name)
+    done = tool(tree, "exercises", "--new", "1.2", "some_words")
+    assert done.status == 0, done.stderr
+    made = [line.partition(":")[0].strip() for line in done.stdout.splitlines()]
+    folders = "transformer_workshop/exercises", "tests/wrong_answers"
+    assert made[1:5] == [ONE, *(f"{f}/some_words.py" for f in folders), SOLUTIONS]
+    names = {}
+    for folder in folders:
+        text = (tree / folder / "some_words.py").read_text()
+        exec(compile(text, folder, "exec"), names)
+    assert "(x: Tensor)" in (tree / SOLUTIONS).read_text()
+    assert checking.complaint_of(names["judge"], lambda x: x) is None
+    assert "a hint" in checking.complaint_of(names["judge"], names["WRONG"][0])
+    done = run(tree, ONE)
+    assert "01_first: exercises, " in done.stdout, done.stderr
+    rows = (tree / ONE).read_text().splitlines()[-2:]
+    assert [row.split(" · ")[0] for row in rows] == ["| [1.1", "| [1.2"]
+    for number, name, says in (
+        ("1.2", "other", "there is an exercise 1.2"),
+        ("1.3", "twice", "there is an exercise twice"),
+        ("1.3", "No-name", "is no name"),
+        ("7.3", "other", "is no number of an exercise"),
+    ):
+        done = tool(tree, "exercises", "--new", number, name)
+        assert done.status == 1 and says in done.stderr
 
 
 # nbval, skipped tests, the Makefile

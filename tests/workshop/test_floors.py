@@ -4,7 +4,7 @@ import ast
 
 from chapters import WORKSHOP
 
-FLOORS = ["base", "text", "models", "training", "pictures", "lab", "cli"]
+FLOORS = ["base", "text", "models", "training", "pictures", "lab", "exercises", "cli"]
 
 
 def test_no_floor_imports_a_higher_one():

@@ -1,0 +1,3 @@
+"""Wrong answers to the exercise how_sure."""
+
+WRONG = ["b", "bc", "abcf", "bcdf", "bcef", "cf", "bf", "x", 3]

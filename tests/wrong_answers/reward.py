@@ -1,0 +1,3 @@
+"""Wrong answers to the exercise reward."""
+
+WRONG = ["abd", "abcdf", "abdef", "bdf", "adf", "abf", "abg", 3]
