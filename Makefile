@@ -16,7 +16,7 @@ SITE := $(call stamp,site,constraints.txt pyproject.toml)
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks lab student homework questions grade site pdf constraints train bench everywhere mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks exercise lab student homework questions grade site pdf constraints train bench everywhere mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -49,13 +49,16 @@ quick: $(READY)  ## run check and the fast tests (under 90 seconds)
 notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks
 	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
 
+exercise: $(READY)  ## begin a new exercise, as in N=1.10 NAME=two_words; says what to fill in
+	@$(BIN)/python tools/exercises.py --new "$(N)" "$(NAME)"
+
 lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; RENEW=1: new copies; LAB=options)
 	@$(BIN)/python tools/lab.py $(if $(IN),--$(IN)) $(if $(RENEW),--renew) $(LAB)
 
 student: $(READY)  ## write build/student, a copy of the course without solutions to hand out
 	$(call timed,$(BIN)/python tools/make_student.py)
 
-homework: $(READY)  ## write build/homework/NAME from CHAPTERS=1,2 or EXERCISES=1.4,2.2 (SEED=, STUDENTS=file)
+homework: $(READY)  ## write build/homework/NAME from CHAPTERS=1,2 or EXERCISES=1.4,bleu (SEED=, STUDENTS=file)
 	$(call timed,$(BIN)/python teaching/homework.py --chapters "$(CHAPTERS)" \
 	--exercises "$(EXERCISES)" --seed "$(SEED)" $(if $(NAME),--name "$(NAME)") $(if $(STUDENTS),--students "$(STUDENTS)"))
 

@@ -133,8 +133,11 @@ def figure(spec: dict, png: bytes | None, folder: Path, up: str) -> str:
 # --- notebooks -------------------------------------------------------------------
 
 
-def solutions(path: Path) -> dict[str, list[NotebookNode]]:
-    """Return the cells of each solution by the number of its exercise."""
+CHECK = re.compile(r'^check\("(\w+)"', re.M)  # names the exercise
+
+
+def solutions(path: Path) -> dict[str, tuple[str, list[NotebookNode]]]:
+    """Return the number and the cells of each solution by its exercise's name."""
     found: dict[str, list[NotebookNode]] = {}
     number = ""
     for cell in nbformat.read(path, 4).cells if path.exists() else []:
@@ -147,7 +150,12 @@ def solutions(path: Path) -> dict[str, list[NotebookNode]]:
                 number, part = heading[1] or "", part[heading.end() :]
             if part.strip():
                 found.setdefault(number, []).append(new_markdown_cell(part.strip()))
-    return found
+    return {
+        check[1]: (number, cells)
+        for number, cells in found.items()
+        for cell in cells
+        if (check := CHECK.search(cell.source))
+    }
 
 
 def without_solutions(text: str) -> str:
@@ -197,15 +205,14 @@ def stage(
                 png = base64.b64decode(data["image/png"])
                 there = up + "_static/charts/"
                 output.data = {"text/html": figure(data[VEGA], png, pictures, there)}
-        number = re.search(r'check\("(\d+\.\d+)"', cell.source)
-        exercise = "exercise" in cell.metadata.get("tags", [])
-        if not exercise or not number:
+        check = CHECK.search(cell.source)
+        if "exercise" not in cell.metadata.get("tags", []) or not check:
             continue
-        answer = solved[number[1]]
-        field = answers.field(number[1], answer, source, section, language)
+        number, answer = solved[check[1]]
+        field = answers.field(check[1], answer, source, section, language)
         cells.append(new_markdown_cell(field))
         if with_solutions:
-            summary = f"<summary>{WORDS[language][0]} {number[1]}</summary>"
+            summary = f"<summary>{WORDS[language][0]} {number}</summary>"
             opening = f'<details class="solution">{summary}'
             cells += [
                 new_markdown_cell(opening),

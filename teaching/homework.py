@@ -30,7 +30,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tools"), str(HERE)]
 
 import nbformat  # noqa: E402
 from chapters import replace  # noqa: E402
-from exercises import Exercise, by_name, by_number  # noqa: E402
+from exercises import Exercise, by_number  # noqa: E402
 from hidden_checks import seed_of  # noqa: E402
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: E402
 
@@ -230,7 +230,8 @@ def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
     An exercise has a name and a number, and can be named by either. A chapter's are
     those that it doesn't call optional.
     """
-    known, names = by_number(), by_name()
+    known = by_number()
+    names = {each.name: each for each in known.values()}
     by_chapter: dict[str, list[str]] = {}
     for number, exercise in known.items():
         if not is_optional(exercise):

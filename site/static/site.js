@@ -329,6 +329,18 @@ for (const link of document.querySelectorAll(".chapters a")) {
   }
 }
 
+// Links from outside stay right when numbers move: what counts is the heading's words.
+const words = (id) => id.replace(/\d+\.\d+/, "");
+function findFormer() {
+  const spot = decodeURIComponent(location.hash.slice(1));
+  if (!spot || document.getElementById(spot)) return;
+  const all = [...document.querySelectorAll("article [id]")];
+  const now = /\d+\.\d+/.test(spot) && all.find(({ id }) => words(id) === words(spot));
+  if (now) location.replace("#" + now.id);
+}
+addEventListener("hashchange", findFormer);
+findFormer();
+
 // Terms: a card with the meaning while the pointer or the keyboard is on one.
 const card = document.createElement("div");
 card.id = "term-card";

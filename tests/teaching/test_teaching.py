@@ -22,7 +22,7 @@ import nbformat
 import pytest
 import questions
 from chapters import ROOT, chapters
-from exercises import by_name, by_number
+from exercises import by_number
 from hidden import HIDDEN
 from wrong_answers import wrong_answers
 
@@ -37,7 +37,7 @@ def mask_from_lengths(lengths, size):
     return torch.arange(size) < lengths.view(-1, 1, 1)
 """
 EXERCISES = by_number()
-NAMED = by_name()
+NAMED = {each.name: each for each in EXERCISES.values()}
 WRONG = wrong_answers()
 
 
@@ -218,7 +218,7 @@ def test_homework_written_again_keeps_what_was_handed_out(
             make("ann", "--seed", "another"),
             f"with the seed {first['seed']}; choose NAME",
         ),
-        (make("ann", exercises="1.3"), "has the exercises 1.3, 1.4; choose NAME"),
+        (make("ann", exercises="1.3"), "1.3 (shapes), 1.4 (masks); choose NAME"),
         (make(""), "was written with STUDENTS; choose NAME"),
     ):
         assert words[0] == 2 and says in words[1]
