@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 # conftest.py puts the files that take longest first
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=1200
@@ -10,29 +10,29 @@ CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis
 # what is installed, by content: a new checkout of the same files changes nothing
 stamp = .venv/$(1)-$(firstword $(shell cat $(2) 2>/dev/null | cksum))
 installed = rm -f .venv/$(1)-* && touch $@
-READY := $(call stamp,ready,requirements.txt pyproject.toml)
-SITE := $(call stamp,site,requirements.txt site/requirements.txt teaching/requirements.txt)
+READY := $(call stamp,ready,constraints.txt pyproject.toml)
+SITE := $(call stamp,site,constraints.txt pyproject.toml)
 
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup run test check quick notebooks exercise lab student homework questions grade site pdf train bench everywhere mutants torture fuzz clean
+.PHONY: help setup run test check quick notebooks exercise lab student homework questions grade site pdf constraints train bench everywhere mutants torture fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
 
-setup: $(READY)  ## create .venv and install everything into it, once (CPU=1: without CUDA)
+setup: $(READY)  ## create .venv and install everything into it, once
 
 $(READY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or \
 	sys.exit("Python 3.11 to 3.14 is needed, $(PYTHON) is %d.%d; name another: make PYTHON=python3.11" % v); \
 	v > (3, 13) and print("Python 3.14 is untested; 3.11 to 3.13 are tested.")'
-	@echo "Installing into .venv, once: about 2 GB on disk."
-	$(if $(CPU),,@echo "On Linux, CUDA takes several more; make setup CPU=1 leaves it out.")
+	@echo "Installing into .venv, once: about 2 GB on disk, and more with CUDA."
 	@$(PYTHON) -m venv .venv
-	$(call timed,$(if $(CPU),$(PIP) uv && $(BIN)/python -m uv pip install --python $(BIN)/python --torch-backend cpu \
-	"$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.txt)" && )$(PIP) -r requirements.txt && \
-	$(PIP) --no-build-isolation --no-deps -e . && $(call installed,ready))
+# without a GPU, this is the PyTorch without CUDA
+	@$(PIP) uv && $(BIN)/python -m uv pip install --python $(BIN)/python -c constraints.txt --torch-backend auto torch || \
+	echo "Couldn't choose the PyTorch for this machine, so here comes pip's (on Linux, with 4 GB of CUDA)."
+	$(call timed,$(PIP) -e ".[tools]" && $(call installed,ready))
 
 run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 10 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
@@ -47,7 +47,7 @@ quick: $(READY)  ## run check and the fast tests (a few minutes)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) -m "not slow" tests)
 
 notebooks: $(READY)  ## after you edit a chapter: write the module and the stale notebooks
-	$(call timed,$(BIN)/python tools/run_notebooks.py)
+	$(call timed,$(BIN)/python tools/run_notebooks.py && $(BIN)/python tools/translations.py)
 
 exercise: $(READY)  ## begin a new exercise, as in N=1.10 NAME=two_words; says what to fill in
 	@$(BIN)/python tools/exercises.py --new "$(N)" "$(NAME)"
@@ -77,8 +77,12 @@ pdf: site  ## print each chapter of the site to build/pdf (Chromium, about 2 min
 	$(call timed,$(BIN)/python site/pdf.py)
 
 $(SITE): | $(READY)
-	@$(PIP) -r requirements.txt -r site/requirements.txt -r teaching/requirements.txt && \
-	$(call installed,site)
+	@$(PIP) -e ".[site]" && $(call installed,site)
+
+constraints: $(READY)  ## choose a version of each package in pyproject.toml (UPGRADE=package: its newest)
+	$(call timed,$(BIN)/python -m uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
+	--all-extras --no-emit-package annotated-transformer --no-annotate --custom-compile-command "make constraints" \
+	$(if $(UPGRADE),--upgrade-package $(UPGRADE)) -o constraints.txt pyproject.toml)
 
 # less time for memory: chapter 93
 train: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1

@@ -1,6 +1,8 @@
 """The chapters, as every tool reads them."""
 
 import ast
+import copy
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -37,7 +39,14 @@ def pair(source: Path) -> Path:
 
 def read(path: Path) -> list[NotebookNode]:
     """Return the cells of a source or a notebook."""
-    return jupytext.read(path).cells
+    text = path.read_text(encoding="utf-8")
+    return copy.deepcopy(cells_of(text, path.suffix))
+
+
+@functools.cache
+def cells_of(text: str, suffix: str) -> list[NotebookNode]:
+    """Return the cells that a text holds; whoever changes them takes a copy."""
+    return jupytext.reads(text, suffix.removeprefix(".")).cells
 
 
 def tags(cell: NotebookNode) -> list[str]:

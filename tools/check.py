@@ -1,4 +1,4 @@
-"""Prove, without writing anything, that chapters, notebooks and module agree.
+"""Prove, without writing anything, that chapters, notebooks, and module agree.
 
     python tools/check.py
 
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 
@@ -39,6 +40,21 @@ RERUN = "run `make notebooks`"
 
 def faults() -> Iterator[str]:
     """Yield all faults of the tree."""
+    with ThreadPoolExecutor() as pool:
+        programs = [
+            pool.submit(_program, "-m", "mypy", "--no-error-summary"),
+            pool.submit(_program, "tools/translations.py", "--check"),
+            pool.submit(
+                _program, "-m", "ruff", "check", "--quiet", "--output-format=concise"
+            ),
+        ]
+        yield from _own_faults()
+        for program in programs:
+            yield from program.result()
+
+
+def _own_faults() -> Iterator[str]:
+    """Yield the faults of chapters, notebooks, module, and exercises."""
     for source in sources():
         yield from _magics(source)
         if not pair(source).exists():
@@ -53,8 +69,6 @@ def faults() -> Iterator[str]:
             yield f"{name(path)}: there is no .md with this name"
     yield from _module()
     yield from exercises.faults()
-    yield from _program("ruff", "check", "--quiet", "--output-format=concise")
-    yield from _program("mypy", "--no-error-summary")
 
 
 def _magics(source: Path) -> Iterator[str]:
@@ -116,11 +130,11 @@ def _module() -> Iterator[str]:
         yield "\n".join([f"{MODULE.name} differs; {RERUN}", *changes])
 
 
-def _program(*command: str) -> Iterator[str]:
-    """Yield what a linter, run in the project's folder, has to say."""
-    whole = [sys.executable, "-m", *command]
+def _program(*command: str) -> list[str]:
+    """Return what a program, run in the project's folder, has to say."""
+    whole = [sys.executable, *command]
     done = subprocess.run(whole, cwd=ROOT, capture_output=True, encoding="utf-8")
-    yield from (done.stdout + done.stderr).splitlines()
+    return (done.stdout + done.stderr).splitlines()
 
 
 def main() -> int:
@@ -130,8 +144,8 @@ def main() -> int:
         print(fault)
     seconds = time.perf_counter() - start
     verdict = f"{len(lines)} faults" if lines else "in order"
-    print(f"{len(sources())} notebooks, the module, lint and types: {verdict}, "
-          f"{seconds:.0f} s")  # fmt: skip
+    print(f"{len(sources())} notebooks, the module, translations, lint and types: "
+          f"{verdict}, {seconds:.0f} s")  # fmt: skip
     return 1 if lines else 0
 
 

@@ -7,6 +7,7 @@ import io
 import re
 import symtable
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ EXERCISES = f"{WORKSHOP.name}.exercises"
 CHECKED = "exercise_checks", EXERCISES  # only exercises call it
 EXERCISE = "exercise"  # the tag of their cells
 FOLDERS = ("data", "models", "results")
+WORD = re.compile(r"\w+")
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -31,7 +33,8 @@ def digests(source: Path) -> dict[str, str]:
     through others, of the textbook as the chapters export it now, of the workshop, and
     of the Python files in notebooks/; all of this without docstrings and comments; and
     the files of data/, models/ and results/ that any of this code names. Editing prose,
-    or a definition that isn't used, keeps the outputs.
+    renaming a local variable, or changing the version or a definition that isn't used
+    keeps the outputs.
     """
     code = [cell for cell in read(source) if cell.cell_type == "code"]
     stubs = [cell.source for cell in code if EXERCISE in tags(cell)]
@@ -44,17 +47,17 @@ def digests(source: Path) -> dict[str, str]:
 
 def _digest(cells: list[str], without: tuple[str, ...] = ()) -> str:
     """Return the digest of cells, of which some modules don't matter."""
+    notebook = _File("", "")
     parts = []
-    sound = []
     for cell in cells:
         try:
-            parts.append("\n".join(_bare(cell, ast.parse(cell))))
-            sound.append(cell)
-        except (
-            SyntaxError
-        ):  # a magic or a mistake, which check.py and the kernel report
+            code = _File("", cell)
+        except Refused:  # a magic or a mistake, which check.py and the kernel report
             parts.append(cell)
-    notebook = _File("", "\n".join(sound))
+            continue
+        parts.append("\n".join(part.text for part in code.parts))
+        notebook.parts += code.parts
+        notebook.meaning |= code.meaning
     for name, (module, _) in list(notebook.meaning.items()):
         if module in without:
             del notebook.meaning[name]
@@ -69,7 +72,7 @@ def _digest(cells: list[str], without: tuple[str, ...] = ()) -> str:
 class _Part:
     """A statement at the top level of a Python file."""
 
-    text: str  # without docstrings and comments, so that Python's version is no matter
+    text: str  # without docstrings, comments, and names of local variables
     defines: set[str]
     uses: set[str]  # global names; "numpy.random" for an attribute of one
     strings: set[str]
@@ -103,8 +106,10 @@ class _File:
         for node in tree.body:
             first = min(part.lineno for part in [node, *_decorators(node)])
             here = slice(first - 1, node.end_lineno)
-            text = "\n".join(filter(None, lines[here]))
             uses = global_names("\n".join(whole[here]), node)
+            text = _numbered("\n".join(filter(None, lines[here])), node, uses)
+            if defined(node) == {"__version__"}:
+                text = ""
             strings = {
                 inner.value
                 for inner in ast.walk(node)
@@ -199,6 +204,29 @@ def _bare(source: str, tree: ast.Module) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def _numbered(text: str, node: ast.stmt, uses: set[str]) -> str:
+    """Return a statement's text with the local variables of its functions numbered.
+
+    A name that means something else in it, too, such as a parameter or an attribute,
+    stays as it is.
+    """
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    inside = list(ast.walk(node))
+    within = {x for f in inside if isinstance(f, functions) for x in ast.walk(f)}
+    names = [n for n in inside if isinstance(n, ast.Name)]
+    local = {n.id for n in names if isinstance(n.ctx, ast.Store) and n in within}
+    local -= {n.id for n in names if n not in within}
+    local -= {name.partition(".")[0] for name in uses}
+    for part in inside:
+        if isinstance(part, ast.JoinedStr):  # f"{name=}" shows a name
+            constants = [v.value for v in part.values if isinstance(v, ast.Constant)]
+            local -= set(WORD.findall(" ".join(constants)))
+    as_names, as_words = Counter(n.id for n in names), Counter(WORD.findall(text))
+    found = [w for w in as_words if w in local and as_words[w] == as_names[w]]
+    numbers = {name: f"${number}" for number, name in enumerate(found)}
+    return WORD.sub(lambda word: numbers.get(word[0], word[0]), text)
+
+
 def _decorators(node: ast.stmt) -> list[ast.expr]:
     return getattr(node, "decorator_list", [])
 
@@ -240,19 +268,25 @@ def _read_globally(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _named_files(code: str) -> list[Path]:
-    """Return the files of data/, models/ and results/ that a word of the code names.
+    """Return the files of data/, models/ and results/ that a word of the code names."""
+    words = re.findall(r"[\w./-]+", code)
+    said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
+    return [path for path, names in _names_of_files(ROOT).items() if said & names]
+
+
+@functools.cache
+def _names_of_files(root: Path) -> dict[Path, set[str]]:
+    """Return what code can call each file of data/, models/ and results/.
 
     data/captions/a.txt is named by data/captions/a.txt, captions/a.txt, data/captions
     and captions; data alone, or a.txt, would be too vague.
     """
-    words = re.findall(r"[\w./-]+", code)
-    said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
-    paths = []
-    for path in sorted(f for top in FOLDERS for f in (ROOT / top).rglob("*.*")):
-        whole = path.relative_to(ROOT)
+    found = {}
+    for path in sorted(f for top in FOLDERS for f in (root / top).rglob("*.*")):
+        whole = path.relative_to(root)
         below = whole.relative_to(whole.parts[0])
         names = {whole, *whole.parents, below, *below.parents}
         names -= {Path("."), Path(whole.parts[0]), Path(path.name)}
-        if path.suffix not in (".md", ".pyc") and said & {p.as_posix() for p in names}:
-            paths.append(path)
-    return paths
+        if path.suffix not in (".md", ".pyc"):
+            found[path] = {name.as_posix() for name in names}
+    return found

@@ -3,9 +3,9 @@
     python tools/make_student.py
 
 The copy works by itself. It holds the chapters as notebooks and as text, the module,
-the workshop, images, data, weights, the exercises' checks, and the list of packages; it
-holds no solutions, no tests, and no tools, and the list is without the packages that
-only those need. Links to what is not there become plain words.
+the workshop, images, data, weights, the exercises' checks, and the lists of packages;
+it holds no solutions, no tests, and no tools. Links to what is not there become plain
+words.
 """
 
 import argparse
@@ -22,6 +22,7 @@ INTO = ROOT / "build" / "student"
 FILES = (
     "annotated_transformer.py",
     "pyproject.toml",
+    "constraints.txt",
     "LICENSE",
     "CITATION.cff",
     "notebooks/exercise_checks.py",
@@ -36,10 +37,6 @@ FOLDERS = (
     "results",
 )
 LEFT_OUT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints", "draw*.py")
-TOOLS = {  # packages that a reader doesn't need
-    "jupytext", "nbformat", "nbclient", "ruff", "mypy", "pytest", "pytest-xdist",
-    "nbval", "hypothesis",
-}  # fmt: skip
 README = """\
 # The Annotated Transformer: your copy
 
@@ -49,13 +46,16 @@ in this folder (about two minutes; on Windows, write `python` for `python3`, and
 
 ```console
 python3 -m venv .venv
-.venv/bin/python -m pip install -r requirements.txt
-.venv/bin/python -m pip install --no-build-isolation --no-deps -e .
+.venv/bin/python -m pip install -c constraints.txt -e ".[chapters]"
 ```
 
-On Linux, pip takes PyTorch for GPUs, which is several gigabytes. For the small one,
-install the version named in `requirements.txt` before the second line, as
-[PyTorch's page](https://pytorch.org/get-started/locally/) says for CPUs.
+On Linux, pip takes PyTorch for GPUs, which is several gigabytes. If you have no GPU,
+run these two lines before the last one:
+
+```console
+.venv/bin/python -m pip install uv
+.venv/bin/python -m uv pip install -c constraints.txt --torch-backend cpu torch
+```
 
 Then, every time:
 
@@ -84,8 +84,6 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
         for path in (source, pair(source)):
             shutil.copy(path, into / "notebooks" / path.name)
     (into / "README.md").write_text(README, encoding="utf-8")
-    packages = without_tools((root / "requirements.txt").read_text(encoding="utf-8"))
-    (into / "requirements.txt").write_text(packages, encoding="utf-8")
     written = sorted(path for path in into.rglob("*") if path.is_file())
     for path in written:
         if path.suffix == ".md":
@@ -98,12 +96,6 @@ def write_student(into: Path, root: Path = ROOT) -> list[Path]:
                     cell.source = without_dead_links(cell.source, path.parent)
             write(notebook, path)
     return written
-
-
-def without_tools(packages: str) -> str:
-    """Return the list of packages, without those that only our tools need."""
-    lines = packages.splitlines(keepends=True)
-    return "".join(line for line in lines if line.partition("==")[0] not in TOOLS)
 
 
 def without_dead_links(text: str, folder: Path) -> str:

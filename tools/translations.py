@@ -1,6 +1,9 @@
 """Keep the translations in step with the English, which never waits for them.
 
-    python tools/translations.py
+    python tools/translations.py           what `make notebooks` does at its end
+    python tools/translations.py --list    and say what there is to translate
+    python tools/translations.py --open notebooks-zh/01_architecture.md
+    python tools/translations.py --check   write nothing; say what isn't in step
 
 A language is a folder notebooks-<code>. Its pages have the names of the English ones:
 the chapters, their solutions, the glossary, README.md, TEACHING.md. Its messages.toml
@@ -13,18 +16,27 @@ Code, outputs, and ids come from the English notebook; comments and the words of
 and figures are put into the language. A cell of prose is found again by its mark,
 wherever it went. Where the English has changed since, the translation stays, and both a
 note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->. Where there
-is no translation, the English stands in. What a translator has to do is listed.
+is no translation, the English stands in. The list shows, word by word, how the English
+of a stale cell has changed, as far as git's history here goes back.
+
+A page is no patchwork: where the English of more than a third of it has changed or is
+gone, it stays as it was, code and outputs included, and says so at its top, until most
+of it is translated again. `--open` puts the new English of such a page beside the old
+translation, for whoever translates it.
 """
 
 import argparse
+import copy
+import functools
 import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -34,7 +46,7 @@ import jupytext
 import messages
 import nbformat
 import wording
-from chapters import ROOT, Refused, pair, replace, tags
+from chapters import ROOT, Refused, cells_of, pair, replace, tags
 from links import LINK, anchor, links, titles
 from nbformat import NotebookNode
 
@@ -42,8 +54,10 @@ MARK = re.compile(
     r"<!-- en: (?P<old>[0-9a-f]{8})"
     r"(, (?P<state>now|untranslated) (?P<new>[0-9a-f]{8}))? -->"
 )
-WHOLE = "<!-- whole -->"  # a page with it stays as it is
-NOTE = re.compile(r"\n* *> [^\n]*<!-- note -->\n*")
+WHOLE = "<!-- whole -->"  # a page with it is as it was before its English changed
+NOTE = re.compile(r"\n* *> [^\n]*<!-- (note|whole) -->\n*")
+CHANGED = 1 / 3  # of a page, above which it stays whole
+NEAR = 5  # words on either side of a change
 ENTRY = "- **"
 UNCHANGED = {  # beside links; comments in a listing can be translated
     "listings": re.compile(r"^```.*?^```", re.M | re.S),
@@ -65,11 +79,16 @@ def _plain(text: str) -> str:
 
 def cells(path: Path) -> list[NotebookNode]:
     """Return the cells of a chapter, or of a page without code."""
-    if path.name[0].isdigit():
-        return jupytext.read(path).cells
+    return divided(path.name, path.read_text(encoding="utf-8"))
+
+
+def divided(name: str, text: str) -> list[NotebookNode]:
+    """Return the cells of a page's text."""
+    if name[0].isdigit():
+        return copy.deepcopy(cells_of(text, ".md"))
     parts = [""]
     fenced = False
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+    for line in text.splitlines(keepends=True):
         if not fenced and line.startswith(("# ", "## ", "### ", ENTRY)):
             parts.append("")
         fenced ^= line.startswith("```")
@@ -90,6 +109,45 @@ def written(path: Path, found: list[NotebookNode]) -> str:
         text = text and text + ("\n" if listed and cell.source[:4] == ENTRY else "\n\n")
         text += cell.source
     return text + "\n"
+
+
+def changes(old: str, new: str) -> str:
+    """Return what has changed from one text to another, word by word."""
+    a, b = old.split(), new.split()
+    said = []
+    for kind, i, j, k, end in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if kind != "equal":
+            said += ["[-" + " ".join(a[i:j]) + "-]"] if i < j else []
+            said += ["{+" + " ".join(b[k:end]) + "+}"] if k < end else []
+        elif j - i > 2 * NEAR:
+            said += [*a[i : i + NEAR], "…", *a[j - NEAR : j]]
+        else:
+            said += a[i:j]
+    return " ".join(said)
+
+
+@functools.cache
+def history(path: Path) -> dict[str, str]:
+    """Return the cells that a page has had, by digest; none where git has none."""
+    found = {}
+    try:
+        for commit in _git(path, "log", "-n50", "--format=%h", "--", path.name).split():
+            text = _git(path, "show", f"{commit}:./{path.name}")
+            sources = (cell.source for cell in divided(path.name, text))
+            found |= {digest(source): source for source in sources}
+    except (
+        OSError,
+        subprocess.CalledProcessError,
+    ):  # no git, or a copy without history
+        pass
+    return found
+
+
+def _git(path: Path, *command: str) -> str:
+    done = subprocess.run(
+        ["git", *command], cwd=path.parent, capture_output=True, check=True
+    )
+    return done.stdout.decode()
 
 
 @dataclass
@@ -124,6 +182,10 @@ def words(text: str) -> bool:
     return bool(re.search(r"[^\W\d_]{3}", bare(text)[0]))
 
 
+class Unexecuted(Refused):
+    """An English notebook has yet to be executed."""
+
+
 @dataclass
 class Page:
     """A page of a translation, with the English page that it translates."""
@@ -143,6 +205,12 @@ class Page:
         for number, cell in enumerate(self.theirs):
             if cell.cell_type == "markdown" and cell.source.strip():
                 yield number, cell.source, self.ours.get(number)
+
+    def rewritten(self) -> bool:
+        """Say whether too much of the English has changed since the translation."""
+        stale = [n for n, text, c in self.prose() if c and c.old != digest(text)]
+        changed = len(stale) + len(self.lost)
+        return changed > CHANGED * (len(self.ours) + len(self.lost))
 
     def by_number(self) -> dict[str, str]:
         """Return what ``headings`` does, for a page of an earlier English one."""
@@ -254,7 +322,7 @@ def differences(source: str, text: str) -> Iterator[str]:
 class Language:
     """All pages of one language, brought in line with the English in memory."""
 
-    def __init__(self, folder: Path, root: Path = ROOT):
+    def __init__(self, folder: Path, root: Path = ROOT, opened: Sequence[Path] = ()):
         self.folder, self.root = folder, root
         text = (folder / "messages.toml").read_text(encoding="utf-8")
         self.messages = tomllib.loads(text)
@@ -269,8 +337,8 @@ class Language:
                 where = f"{folder.name}/{name}"
                 raise Refused(f"{where}: no English page has this name; rename it")
             self.pages[english] = aligned(path, english, self.words)
-        paths = [page.path for page in self.pages.values()]
-        self.whole = {p for p in paths if WHOLE in p.read_text(encoding="utf-8")}
+        pages = [p for p in self.pages.values() if p.path not in opened]
+        self.whole = {page.path for page in pages if page.rewritten()}
         self.figures = self._figures()
         self.anchors = {page.english: page.headings() for page in self.pages.values()}
         for page in self.pages.values():
@@ -350,14 +418,26 @@ class Language:
         parts = (head, note, body.strip(), mark)
         return "\n\n".join(part for part in parts if part)
 
+    def noted(self, text: str) -> str:
+        """Return a page, or its first cell, with the note that it is as it was."""
+        if WHOLE in text:
+            return text
+        head, _, body = text.partition("\n")
+        return f"{head}\n\n> {self.messages['notes']['whole']} {WHOLE}\n{body}"
+
     def files(self) -> dict[Path, str]:
         """Return what the files of this language should hold.
 
-        Raises `Refused` where an English notebook has yet to be executed.
+        Raises `Unexecuted` where an English notebook isn't that of today's chapter.
         """
         found = dict(self.figures)
         for page in self.pages.values():
             if page.path in self.whole:
+                found[page.path] = self.noted(page.path.read_text(encoding="utf-8"))
+                if pair(page.path).exists():
+                    notebook = nbformat.read(pair(page.path), 4)
+                    notebook.cells[0].source = self.noted(notebook.cells[0].source)
+                    found[pair(page.path)] = nbformat.writes(notebook) + "\n"
                 continue
             texts = {i: self.source(page, *rest) for i, *rest in page.prose()}
             cells = [nbformat.from_dict(dict(cell)) for cell in page.theirs]
@@ -371,8 +451,12 @@ class Language:
                 executed = nbformat.read(path, 4) if path.exists() else None
                 theirs = executed.cells if executed else []
                 if [c.source for c in theirs] != [c.source for c in page.theirs]:
-                    raise Refused(f"{path.name} isn't that of today's {path.stem}.md; "
-                                  "run `make notebooks`")  # fmt: skip
+                    raise Unexecuted(
+                        f"{path.name} isn't that of today's {path.stem}.md; "
+                        "run `make notebooks`"
+                    )
+                for name in ("executed", "exercises"):  # digests of the English
+                    executed.metadata.pop(name, None)
                 pictures = stored_pictures(pair(page.path))
                 for number, cell in enumerate(theirs):
                     cell.source = texts.get(number, "")
@@ -399,22 +483,31 @@ class Language:
                     pictures[key] = wording.picture(data[kind], self.folder, font)
                 data["image/png"] = pictures[key]
 
+    def left_out(self) -> Iterator[str]:
+        """Yield the texts whose English is gone."""
+        for page in self.pages.values():
+            name = f"{self.folder.name}/{page.path.name}"
+            for text in page.lost if page.path not in self.whole else ():
+                yield f"{name}: no English cell has this text; left out:\n{text}"
+
     def news(self) -> Iterator[str]:
         """Yield what a translator has to do; `files` comes first."""
         for page in self.pages.values():
             name = f"{self.folder.name}/{page.path.name}"
             if page.path in self.whole:
-                yield f"{name}: stays as it is as long as it has a line with {WHOLE}"
+                yield (f"{name}: its English has been rewritten; to translate it, "
+                       f"python tools/translations.py --open {name}")  # fmt: skip
                 continue
-            for text in page.lost:
-                yield f"{name}: no English cell has this text; left out:\n{text}"
             for number, source, ours in page.prose():
                 where = page.place(number, ours.text if ours else source)
                 now = digest(source)
                 if not ours and words(source):
                     yield f"{where}: not translated yet"
                 elif ours and ours.old != now:
+                    before = history(page.english).get(ours.old)
                     yield f"{where}: stale; up to date, its mark is <!-- en: {now} -->"
+                    if before:
+                        yield f"    {changes(before, source)}"
                 elif ours:
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
@@ -445,22 +538,56 @@ def folders(root: Path = ROOT) -> list[Path]:
     return sorted(path for path in root.glob("notebooks-*") if path.is_dir())
 
 
+def faults(language: Language) -> Iterator[str]:
+    """Yield which files of a language aren't as they would be written."""
+    for path, text in language.files().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            where = path.relative_to(language.root).as_posix()
+            yield f"{where}: not in step with the English; run `make notebooks`"
+
+
+def update(language: Language) -> None:
+    """Write the files of a language."""
+    for path, text in language.files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, text)
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="say what to translate")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; say what isn't in step"
+    )
+    parser.add_argument(
+        "--open",
+        nargs="+",
+        type=lambda path: Path(path).resolve(),
+        default=[],
+        metavar="PAGE",
+        help="put the new English of a page that has stayed as it was into it",
+    )
+    arguments = parser.parse_args()
+    found: list[str] = []
     try:
         for folder in folders():
-            language = Language(folder)
-            for path, text in language.files().items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                replace(path, text)
+            language = Language(folder, opened=arguments.open)
+            if arguments.check:
+                found += faults(language)
+                continue
+            update(language)
             todo = list(language.news())
-            print(*todo, sep="\n")
+            said = [*language.left_out(), *(todo if arguments.list else ())]
+            print(*said, sep="\n", end="\n" * bool(said))
             print(f"{folder.name}: {len(language.pages)} pages, {len(todo)} to-dos")
+    except Unexecuted as refusal:
+        if not arguments.check:  # check.py says it of the English
+            found.append(str(refusal))
     except Refused as refusal:
-        print(refusal, file=sys.stderr)
-        return 1
-    return 0
+        found.append(str(refusal))
+    print(*found, sep="\n", end="\n" * bool(found), file=sys.stderr)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     raise SystemExit(main())

@@ -59,7 +59,7 @@ def site(tmp_path_factory) -> Path:
     models = "models/multi30k-2026 models/captions-gpt"
     for name in f"{folders} {models}".split():
         shutil.copytree(ROOT / name, root / name)
-    for name in ("README.md", "TEACHING.md", "results/README.md", "requirements.txt"):
+    for name in ("README.md", "TEACHING.md", "results/README.md", "constraints.txt"):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     pictures = "build/site-pictures"  # those that `make site` has drawn

@@ -2,16 +2,17 @@
 
 import re
 import shutil
+import subprocess
 
 import jupytext
 import nbformat
 import pytest
 from chapters import Refused, pair
 from links import dead
-from translations import WHOLE, Language, bare, cells, digest, folders
+from translations import Language, bare, cells, digest, faults, folders, update
 
 WORDS = "font = ''\nsame = []\n[charts]\n[figures]\n[code]\n"
-NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\n"
+NOTES = "[notes]\nmissing = 'FEHLT NOCH'\nstale = 'VERALTET'\nwhole = 'VON FRÜHER'\n"
 
 # A small book
 
@@ -107,6 +108,7 @@ class Book:
                 cell.id = f"{digest(cell.source)}-{number}"
                 if cell.cell_type == "code":
                     cell.outputs = [nbformat.v4.new_output("stream", text="7\n")]
+            notebook.metadata = nbformat.from_dict({"executed": digest(text)})
             nbformat.write(notebook, pair(path))
 
     def edit(self, old, new, name="01_one.md", german=False):
@@ -118,15 +120,15 @@ class Book:
         else:
             self.write(name, text.replace(old, new))
 
-    def language(self):
-        return Language(self.german, self.root)
+    def language(self, *opened):
+        return Language(self.german, self.root, opened)
 
-    def update(self):
+    def update(self, *opened):
         """Write the translation; return what there is to do, in short."""
-        language = self.language()
-        for path, text in language.files().items():
-            path.write_text(text)
-        return [line.partition(": ")[2][:5] for line in language.news()]
+        language = self.language(*opened)
+        update(language)
+        said = [*language.left_out(), *language.news()]
+        return [line.partition(": ")[2][:5] for line in said if line[0] != " "]
 
     def text(self, name="01_one.md"):
         return (self.german / name).read_text()
@@ -167,7 +169,10 @@ def test_code_ids_and_outputs_are_those_of_the_english(book):
         for folder in (book.german, book.english)
     )
     assert [c.id for c in ours.cells] == [c.id for c in theirs.cells]
-    assert ours.metadata == theirs.metadata
+    assert (
+        "executed" in theirs.metadata
+    )  # a digest, which says nothing of a translation
+    assert ours.metadata == {}
     for one, other in zip(ours.cells, theirs.cells, strict=True):
         assert (one == other) == (one.cell_type == "code")
 
@@ -207,14 +212,50 @@ def test_an_edited_sentence_makes_one_cell_stale_until_its_mark_is_renewed(book)
     assert "VERALTET" not in book.text()
 
 
-def test_a_page_that_is_to_stay_whole_stays(book):
-    """A chapter may wait, as it was, until its new English is translated."""
-    path = book.german / "01_one.md"
-    path.write_text(path.read_text().replace("\n\n", f"\n\n> {WHOLE}\n\n", 1))
-    before = book.text(), pair(path).read_text()
-    book.edit("The end", "Something new.\n\n```python\nx + 2\n```\n\nThe end")
-    assert book.update() == ["stays"]
-    assert (book.text(), pair(path).read_text()) == before
+def test_a_page_whose_english_was_rewritten_is_as_it_was_and_says_so(book):
+    before, path = book.text(), book.german / "01_one.md"
+    book.edit("x = 1", "x = 2")
+    for old in ("Hello", "A sum", "The end"):
+        book.edit(old, "Other words, and " + old)
+    for _ in range(2):
+        assert book.update() == ["its E"]
+    note = "\n\n> VON FRÜHER <!-- whole -->\n"
+    assert book.text() == before.replace("# 1 · Eins\n", "# 1 · Eins" + note, 1)
+    assert note in nbformat.read(pair(path), 4).cells[0].source
+    assert book.update(path) == ["stale"] * 3  # opened, to be translated
+    assert "x = 2" in book.text() and note not in book.text()
+    assert book.update() == ["its E"]
+    for mark in re.findall(r"\w+, now (?=\w)", book.text()):
+        book.edit(mark, "", german=True)
+    assert book.update() == [] and "VON FRÜHER" not in book.text()
+
+
+def test_a_stale_cell_shows_what_changed_in_the_english(book):
+    def git(*command):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *who, *command], cwd=book.root, check=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "as translated")
+    book.edit("A sum $a + b$ of two numbers", "The sum $a + b$ of two or more numbers")
+    git("commit", "-qam", "edited")
+    book.update()
+    [_, said] = book.language().news()
+    start = "    ## 1.1 Sums [-A-] {+The+} sum $a + b$ of two {+or more+} numbers, in "
+    assert said.startswith(start)
+
+
+def test_the_check_sees_what_an_update_would_write(book):
+    assert not [*faults(book.language())]
+    book.edit("A sum", "The sum")
+    found = [*faults(book.language())]
+    assert [line.partition(": ")[0] for line in found] == [
+        "notebooks-de/01_one.md",
+        "notebooks-de/01_one.ipynb",
+    ]
+    book.update()
+    assert not [*faults(book.language())]
 
 
 def test_a_sentence_that_is_as_before_is_not_stale(book):
@@ -261,13 +302,14 @@ def test_a_cell_changed_beside_a_new_one_is_found_by_its_formula(book):
 )  # fmt: skip
 def test_a_text_whose_english_is_gone_is_left_out_and_listed(book, old, new, text):
     book.edit(old, new)
-    said = [*book.language().news()]
+    page = book.german / "01_one.md"  # opened, however much of it has changed
+    said = [*book.language(page).left_out()]
     assert (
         f"notebooks-de/01_one.md: no English cell has this text; left out:\n{text}"
         in said
     )
-    assert "no En" in book.update() and text not in book.text()
-    assert "no En" not in book.update()
+    assert "no En" in book.update(page) and text not in book.text()
+    assert "no En" not in book.update(page)
 
 
 @pytest.mark.parametrize("new", ["", "{0}{0}", "{0}\nUnd?"])
