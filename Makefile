@@ -100,10 +100,10 @@ mutants: $(READY)  ## plant each known fault in a copy of the code and check tha
 	$(call timed,$(BIN)/python tests/mutants.py)
 
 torture: $(READY)  ## kill a small training run 20 times; it must end like an undisturbed one (2 minutes)
-	$(call timed,$(BIN)/python tests/torture.py)
+	$(call timed,$(BIN)/python tests/workshop/torture.py)
 
 fuzz: $(READY)  ## try 2,000 bad inputs; each must give a clear one-line error and lose no data (2 minutes)
-	$(call timed,$(BIN)/python tests/fuzz.py)
+	$(call timed,$(BIN)/python tests/workshop/fuzz.py)
 
 clean:  ## remove everything that make wrote, except your training runs in runs/
 	@rm -rf .venv build *.egg-info $(CACHES)

@@ -72,7 +72,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
-    # tests/test_text.py counts nbval-skip tags
+    # tests/book/test_text.py counts nbval-skip tags
     if not isinstance(item, IPyNbCell) and not without_its_data(item):
         refuse_skip(report)
     return report

@@ -22,14 +22,15 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json, write_atomically, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import CONFIGS, TrainingConfig
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.lab.comparison import RESAMPLES, SEED, compare
 from transformer_workshop.lab.tasks import Translation, encoded
 from transformer_workshop.lab.workers import compute
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import (
     LeanLabelSmoothing,
     autocast,
@@ -37,11 +38,11 @@ from transformer_workshop.models.speed import (
 )
 from transformer_workshop.models.translator import (
     Translator,
-    build_model,
     load_translator,
     save_translator,
 )
-from transformer_workshop.text.corpora import load_examples, load_pairs
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.store import load_examples
 
 REFERENCE = dataclasses.replace(
     CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,

@@ -19,7 +19,7 @@ import annotated_transformer as at
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import fingerprint, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import CAPTIONS_MODEL
+from transformer_workshop.base.shipped_models import CAPTIONS_MODEL
 from transformer_workshop.models.translator import load_translator
 
 FOLDER = project_folder()

@@ -18,9 +18,9 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.files import log
-from transformer_workshop.base.settings import CONFIGS
-from transformer_workshop.models.engine import export_to_ctranslate2
+from transformer_workshop.models.export import export_to_ctranslate2
 from transformer_workshop.models.speed import keep_freed_memory, map_in_threads
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs
@@ -146,7 +146,7 @@ def search_quality(translator: Translator) -> dict[str, float]:
     """Compare the ratings of beam-5 outputs and greedy ones, on the validation set."""
     pairs = load_pairs(CONFIGS["small"], "valid")
     ratings: dict[int, list[float]] = {1: [], 5: []}
-    for batch in groups([translator.check(src) for src, _ in pairs], 50):
+    for batch in groups([translator.encode(src) for src, _ in pairs], 50):
         for beam_size, rated in ratings.items():
             src = at.padded(batch)
             outputs = at.beam_search(
@@ -175,7 +175,7 @@ def main() -> None:
     translator = load_translator(arguments.model, "cpu")
     model, words = translator.model.eval(), translator.text.vocab_tgt
     pairs = load_pairs(CONFIGS["small"], "test")
-    rows = [translator.check(src) for src, _ in pairs]
+    rows = [translator.encode(src) for src, _ in pairs]
     hugging = decoders.as_m2m100(translator)
     with tempfile.TemporaryDirectory() as outer:
         folder = f"{outer}/engine"

@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.files import log, write_atomically
-from transformer_workshop.base.settings import CONFIGS
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs
 

@@ -22,11 +22,11 @@ import torch
 import turns
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import CONFIGS
-from transformer_workshop.models.engine import (
+from transformer_workshop.models.export import (
     QUANTIZATIONS,
     ExportedTranslator,
     export_to_ctranslate2,
@@ -59,7 +59,7 @@ def who_rates_higher(
     program that found it computes it; "equal" is within 0.001 nats.
     """
     alpha = ours.config.length_penalty
-    rows = [ours.check(sentence) for sentence in sentences]
+    rows = [ours.encode(sentence) for sentence in sentences]
 
     def ratings(translator: Translator) -> list[float]:
         decoded = translator.decode(rows, 5, alpha)
@@ -81,7 +81,7 @@ def by_its_own_rules(
     engine: ExportedTranslator, sentences: Sequence[str], alpha: float
 ) -> dict[str, list[str]]:
     """Translate by beam 5 with the engine's stopping, and with its penalty or ours."""
-    rows = [engine.text.vocab_src.tokens(engine.check(s)[1:-1]) for s in sentences]
+    rows = [engine.text.vocab_src.tokens(engine.encode(s)[1:-1]) for s in sentences]
     chosen: dict[str, list[str]] = {"its own penalty and stopping": []}
     chosen["our penalty, its own stopping"] = []
     limits = {"max_input_length": 0, "min_decoding_length": 0}

@@ -24,17 +24,17 @@ import torch
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import log, read_json, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.lab.comparison import compare
 from transformer_workshop.lab.tasks import Translation, encoded
 from transformer_workshop.lab.workers import compute
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import autocast, choose_precision
 from transformer_workshop.models.translator import (
     Translator,
-    build_model,
     load_translator,
     save_translator,
 )
@@ -156,7 +156,7 @@ def clock(ways: dict[str, tuple[Path, str]]) -> dict[str, float]:
     for _ in range(TURNS):
         for rung, (folder, kind) in ways.items():
             translator = load_translator(folder, "cpu")
-            rows = [translator.check(source) for source in sources]
+            rows = [translator.encode(source) for source in sources]
             decode = one_by_one(translator, kind)
             with translator.evaluating(), torch.inference_mode():
                 begun = time.perf_counter()

@@ -27,17 +27,18 @@ import numpy as np
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, TrainingConfig
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import CONFIGS, TrainingConfig
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import (
     autocast,
     choose_precision,
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.models.translator import build_model
-from transformer_workshop.text.corpora import load_text, open_store, prepare_store
+from transformer_workshop.text.encoding import load_text
+from transformer_workshop.text.store import open_store, prepare_store
 from transformer_workshop.training.loop import build_losses, count_updates, schedule_of
 
 WORDS = 30_000  # types

@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import write_json
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.text.corpora import load_pairs
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"

@@ -24,7 +24,7 @@ from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.text.corpora import read_pairs
-from transformer_workshop.training.loop import read_metrics
+from transformer_workshop.training.run_folder import read_metrics
 
 ROOT = Path(__file__).resolve().parent.parent
 Pair = tuple[str, str]

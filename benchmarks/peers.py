@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import annotated_transformer as at
-from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.base.config import TrainingConfig
 
 WIDTH_2022 = 72  # to which the post pads every row
 ROWS_2022 = 32  # sentences in one of its batches

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, TrainingConfig, read_config_file
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import (
     log,
@@ -25,10 +26,10 @@ from transformer_workshop.base.files import (
     write_atomically,
     write_json,
 )
-from transformer_workshop.base.settings import CONFIGS, TrainingConfig, run_settings
 from transformer_workshop.models.translator import Translator, load_translator
-from transformer_workshop.text.corpora import load_examples, load_pairs
-from transformer_workshop.training.loop import read_metrics
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.store import load_examples
+from transformer_workshop.training.run_folder import read_metrics
 
 LIMIT = 25e6  # bytes of the whole folder
 INTO = "models/multi30k-2026"
@@ -113,7 +114,7 @@ def without_paths(command: str) -> str:
 def settings_of(run: Path, config: TrainingConfig) -> dict[str, Any]:
     """Return the run's settings for config.json, without folders of this machine."""
     shipped = dataclasses.replace(config, run_dir=f"runs/{run.name}")
-    starts = run_settings(run)["starts"]
+    starts = read_config_file(run)["starts"]
     for start in starts:
         start["command"] = without_paths(start["command"])
     return {"config": dataclasses.asdict(shipped), "starts": starts}
@@ -182,7 +183,7 @@ def card(
     """Return the text of README.md; ``pairs`` says what the model was trained on."""
     config, metrics = model.config, read_metrics(run)
     examples = load_examples(CONFIGS["small"], "train", model.text)
-    start = run_settings(into)["starts"][0]
+    start = read_config_file(into)["starts"][0]
     ties = {"all": "one shared embedding table", "target": "target tables tied"}
     count = at.count_parameters(model.model)
     averaged = config.average > 1

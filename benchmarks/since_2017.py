@@ -28,7 +28,7 @@ from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.lab.experiments import TASKS, experiment
-from transformer_workshop.models.model_2026 import NormalizedCrossAttention
+from transformer_workshop.models.architectures import NormalizedCrossAttention
 from transformer_workshop.models.speed import keep_freed_memory
 from transformer_workshop.training.loop import stable_rate
 

@@ -22,10 +22,11 @@ import turns
 from torch import nn
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS
 from transformer_workshop.base.data_sets import data_file, project_folder
 from transformer_workshop.base.files import log
-from transformer_workshop.base.settings import CONFIGS
 from transformer_workshop.base.text_files import read_lines
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import (
     CheapDropout,
     LeanLabelSmoothing,
@@ -35,7 +36,7 @@ from transformer_workshop.models.speed import (
     optimize_for_cpu,
     share_one_heap,
 )
-from transformer_workshop.models.translator import build_model, load_translator
+from transformer_workshop.models.translator import load_translator
 from transformer_workshop.training.loop import schedule_of
 
 MODEL = project_folder() / "models" / "multi30k"

@@ -19,8 +19,9 @@ import turns
 from torch.utils.flop_counter import FlopCounterMode
 
 import annotated_transformer as at
+from transformer_workshop.base.config import CONFIGS, TrainingConfig
 from transformer_workshop.base.files import log
-from transformer_workshop.base.settings import CONFIGS, TrainingConfig
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import (
     LeanLabelSmoothing,
     autocast,
@@ -28,8 +29,9 @@ from transformer_workshop.models.speed import (
     keep_freed_memory,
     optimize_for_cpu,
 )
-from transformer_workshop.models.translator import build_model
-from transformer_workshop.text.corpora import load_examples, load_pairs, prepare_text
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.text.store import load_examples
 from transformer_workshop.training.loop import schedule_of
 
 # Rows, inputs, and outputs of a product in the feed-forward net.

@@ -20,10 +20,10 @@ import torch
 from challenge import MODELS, share
 
 import annotated_transformer as at
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import fingerprint, write_json
 from transformer_workshop.base.machine import describe_environment
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.models.translator import (
     Translation,

@@ -4,18 +4,23 @@
 
 Boxes are placed by hand on a grid of pixels; everything else (arrows, colors,
 letters) comes from the few helpers below, which refuse text that leaves its box or
-touches other text or a line. Standard library only.
+touches other text or a line. The chapters say which section builds what.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 FOLDER = Path(__file__).parent
+sys.path.append(str(FOLDER.parent / "tools"))
+
+from chapters import NOTEBOOKS, section_numbers  # noqa: E402
+
 WIDTH = 720  # about that of a notebook's column
 INK, LINE, PAPER = "#1a1a1a", "#4d4d4d", "#ffffff"
 OPEN, HIDDEN = "#0072b2", "#e3e3e3"  # may attend, may not; the colors of the charts
@@ -31,22 +36,7 @@ FILL = {
     "layer": "#efefef",
 }
 HEADS = ("#56b4e9", "#e69f00", "#009e73")  # color-blind readers can tell them apart
-# The section of chapter 1 that builds each class; tests/test_text.py compares.
-SECTION = {
-    "MultiHeadedAttention": "1.5",
-    "PositionwiseFeedForward": "1.6",
-    "LayerNorm": "1.7",
-    "SublayerConnection": "1.8",
-    "EncoderLayer": "1.9",
-    "Encoder": "1.9",
-    "DecoderLayer": "1.9",
-    "Decoder": "1.9",
-    "Embeddings": "1.10",
-    "PositionalEncoding": "1.10",
-    "Generator": "1.11",
-    "EncoderDecoder": "1.11",
-    "make_model": "1.11",
-}
+SECTION = section_numbers(NOTEBOOKS / "01_architecture.md")
 NARROW = frozenset("ijlt.,:;|!()[]{}' fr-Ił·")
 
 
@@ -230,7 +220,8 @@ def transformer() -> Figure:
     f.badge(44, 174, "LayerNorm")
     f.text(70, 174, "LayerNorm", 14, "start", bold=True)
     f.text(24, 208, "The norm is where the paper puts it;", 13, "start", color=LINE)
-    f.text(24, 226, "1.8 shows the other place for it.", 13, "start", color=LINE)
+    place = f"{SECTION['SublayerConnection']} shows the other place for it."
+    f.text(24, 226, place, 13, "start", color=LINE)
     # the two stacks
     for x, top, stack in ((20, 294, "Encoder"), (396, 186, "Decoder")):
         f.box(x, top, 304, 614 - top, fill="group")
@@ -657,34 +648,36 @@ def text_to_score() -> Figure:
     """Draw the path of the data from two files to a score, with section numbers."""
     f = Figure("text_to_score", 292, "From two files to a score")
 
-    def station(x, y, number, name, below, fill):
+    section = section_numbers(NOTEBOOKS / "03_real_world_example.md")
+
+    def station(x, y, title, name, below, fill):
         f.box(x, y, 122, 62, f"{name}\n{below}", fill, 13, True)
-        pill(f, x + 6, y, number)
+        pill(f, x + 6, y, section[title])
 
     forth = (
-        ("3.2", "pairs", "x^{(i)}, y^{(i)}"),
-        ("3.2", "tokens", "Ein · Hund · ."),
-        ("3.4", "ids", "0 10 64 4 1"),
-        ("3.5", "batches", "rows + blanks"),
+        ("Pairs and tokens", "pairs", "x^{(i)}, y^{(i)}"),
+        ("Pairs and tokens", "tokens", "Ein · Hund · ."),
+        ("Ids, and sentences that are too long", "ids", "0 10 64 4 1"),
+        ("Batches of a fixed number of tokens", "batches", "rows + blanks"),
     )
-    for i, (number, name, below) in enumerate(forth):
-        station(22 + 138 * i, 40, number, name, below, "embed")
+    for i, (title, name, below) in enumerate(forth):
+        station(22 + 138 * i, 40, title, name, below, "embed")
         f.line((144 + 138 * i, 71), (158 + 138 * i, 71))
     f.box(574, 40, 124, 204, "", "attention")
-    pill(f, 580, 40, "3.7")
+    pill(f, 580, 40, section["Training"])
     f.text(636, 96, "the model", 15, bold=True)
     f.text(636, 120, "learns from", 13)
     f.text(636, 138, "pairs,", 13)
     f.text(636, 176, "then reads", 13)
     f.text(636, 194, "one side alone", 13)
     back = (
-        ("3.9", "score", "BLEU, interval"),
-        ("3.8", "text", "A dog."),
-        ("3.2", "tokens", "A · dog · ."),
-        ("3.4", "ids", "0 11 52 4 1"),
+        ("Scoring", "score", "BLEU, interval"),
+        ("Translating", "text", "A dog."),
+        ("Pairs and tokens", "tokens", "A · dog · ."),
+        ("Ids, and sentences that are too long", "ids", "0 11 52 4 1"),
     )
-    for i, (number, name, below) in enumerate(back):
-        station(22 + 138 * i, 182, number, name, below, "output")
+    for i, (title, name, below) in enumerate(back):
+        station(22 + 138 * i, 182, title, name, below, "output")
         f.line((158 + 138 * i, 213), (146 + 138 * i, 213))
     f.text(22, 17, "in training, both sides go in", 13, "start", color=LINE)
     f.text(22, 158, "in translating, the other side comes out", 13, "start", color=LINE)

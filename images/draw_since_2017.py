@@ -24,17 +24,12 @@ from draw import (  # noqa: E402
 
 CHANGED = FILL["attention"]
 PRE_NORM = draw.SECTION["SublayerConnection"]
-# The section of chapter 6 that builds each class; tests/test_text.py compares.
-SECTION = {
-    "RMSNorm": "6.2",
-    "RotaryEmbedding": "6.3",
-    "SwiGLU": "6.5",
-    "GroupedQueryAttention": "6.6",
-    "GPT": "6.7",
-    "restrict": "6.9",
-}
-# Sections that export nothing.
-QUERY_KEY_NORM, MODELS, FILE, AFTER, DEEPER = "6.4", "6.12", "6.13", "6.14", "6.16"
+SECTION = draw.section_numbers(draw.NOTEBOOKS / "06_since_2017.md")
+MODELS = SECTION["Where models still differ"]
+FILE = SECTION["Reading a real file"]
+AFTER = SECTION["From here to an assistant"]
+DEEPER = SECTION["Going deeper"]
+QUERY_KEY_NORM = SECTION["Query–key norm"]
 
 
 def changed(f: Figure, x, y, w, h, text, name="") -> None:

@@ -37,6 +37,7 @@ from sphinx.cmd.build import main as sphinx
 
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
+sys.path += [str(ROOT / "tools"), str(ROOT / "teaching")]
 BUILD = ROOT / "build"
 VEGA = "application/vnd.vegalite.v5+json"
 FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
@@ -261,8 +262,10 @@ def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
     reading = rows(tables / "TEACHING.md").get(chapter.stem)
     if reading is None:
         return None
-    text = chapter.read_text(encoding="utf-8")
-    practice = sum(map(int, re.findall(r"(?m)^\*+.* · (\d+) \w+ · \w+ \d\*+$", text)))
+    import exercises
+
+    english = ROOT / "notebooks" / chapter.name
+    practice = sum(each.minutes for each in exercises.exercises(english))
     run = rows(tables / "README.md")[chapter.stem][1]
     return int(reading[0]), practice, int(re.search(r"\d+", run)[0])
 
@@ -369,10 +372,9 @@ def gather(
         live.place(static / "live", with_translator)
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
-    arcs = json.loads((SITE / "attention.json").read_text(encoding="utf-8"))
+    arcs = json.loads((SITE / "front_page_map.json").read_text(encoding="utf-8"))
     hand = chart("01_architecture", "attention_by_hand")
     if language != "en":
-        sys.path.append(str(ROOT / "tools"))
         import wording
 
         words = wording.Words.of(edition)
@@ -398,7 +400,6 @@ def gather(
 
 def self_test() -> str:
     """Return the page of the multiple-choice questions, with links to the sections."""
-    sys.path.append(str(ROOT / "teaching"))
     import questions
 
     links = {}
@@ -488,21 +489,31 @@ def translate_theme(site: Path) -> None:
         page.write_text(text, encoding="utf-8")
 
 
+def solutions_shown(given: str) -> bool:
+    """Return whether --solutions, yes, no, or their first day, shows them today."""
+    if given in ("yes", "no"):
+        return given == "yes"
+    try:
+        return datetime.date.fromisoformat(given) <= datetime.date.today()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{given!r} is neither yes nor no, nor a date such as 2027-01-31"
+        ) from None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default="", help="where the site will be published")
-    parser.add_argument("--solutions", default="yes", help="yes, no, or from a date on")
+    parser.add_argument(
+        "--solutions",
+        type=solutions_shown,
+        default="yes",
+        help="yes, no, or from a date such as 2027-01-31 on",
+    )
     parser.add_argument(
         "--translator", default="yes", choices=("yes", "no"), help="with its weights"
     )
     given = parser.parse_args()
-    try:
-        with_solutions = given.solutions == "yes" or (
-            given.solutions != "no"
-            and datetime.date.fromisoformat(given.solutions) <= datetime.date.today()
-        )
-    except ValueError:
-        parser.error(f"--solutions: yes, no, or 2027-01-31, not {given.solutions!r}")
     url = given.url and given.url.rstrip("/") + "/"
     site = BUILD / "site"
     shutil.rmtree(site, ignore_errors=True)
@@ -511,7 +522,7 @@ def main() -> int:
         languages.append("zh")
     with_translator = given.translator == "yes"
     sources = {
-        each: gather(each, with_solutions, with_translator) for each in languages
+        each: gather(each, given.solutions, with_translator) for each in languages
     }
     for language, source in sources.items():
         out = site if language == "en" else site / language

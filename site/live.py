@@ -208,7 +208,7 @@ def example(translator, line: str, beam: int | None = None) -> dict:
 
     config, model = translator.config, translator.model
     [sentence] = translator.sentences(line)
-    src = translator.check(sentence)
+    src = translator.encode(sentence)
     mask = torch.ones(1, 1, len(src), dtype=torch.bool)
     limit, beam = translator.limit(src), beam or config.beam_size
     alpha, ids = config.length_penalty, torch.tensor([src])

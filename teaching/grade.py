@@ -413,6 +413,16 @@ def handed_in(places: list[Path], path: Path | None) -> datetime.datetime | None
     return None
 
 
+def when_handed_in(
+    when: datetime.datetime | None, due: datetime.datetime | None
+) -> str:
+    """Return the time for a student's page; what comes at the due time isn't late."""
+    if when is None:
+        return ""
+    late = ", late" if due and when > due else ""
+    return f"handed in {when.isoformat(' ', 'minutes')}{late}"
+
+
 def points_for(
     server: Server,
     work: Submission,
@@ -629,8 +639,7 @@ def grade(
         times = [handed_in(places[student], work.path) for work in works]
         notes = []
         for work, when in zip(works, times):
-            note = f"handed in {when.isoformat(' ', 'minutes')}" if when else ""
-            note += ", late" if due and when and when > due else ""
+            note = when_handed_in(when, due)
             if len(works) > 1:
                 note += f", in {work.path.name}, the best of {len(works)} notebooks"
             notes.append(note)

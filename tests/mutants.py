@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("tests", "tools", "results", "transformer_workshop", "conftest.py")
+HOUSES = ("transformer_workshop", "site", "teaching")
+COPIED = (*HOUSES, "tests", "tools", "results", "conftest.py")
 COPIED += ("annotated_transformer.py", "pyproject.toml")
-LINKED = ("data", "models", "notebooks")  # large, and only read
+LINKED = ("data", "models", "notebooks", "notebooks-zh")  # large, and only read
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -38,7 +39,7 @@ def listed() -> list[tuple[str, list[str], list[str]]]:
 
 
 def definitions(target: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
-    """Return the files and source texts of what is called `Run.save` or `engine.py`."""
+    """Return the files and source texts of what is called `Run.save` or `export.py`."""
     matching = [(path, text) for path, text in texts.items() if path.name == target]
     for path, text in texts.items():
         lines = text.splitlines(keepends=True)
@@ -58,8 +59,9 @@ def planted(changes: list[str]) -> dict[Path, str]:
 
     Raises ValueError if an old text doesn't occur exactly once in its place.
     """
-    package = sorted((ROOT / "transformer_workshop").rglob("*.py"))
-    paths = [ROOT / "annotated_transformer.py", *package]
+    paths = [ROOT / "annotated_transformer.py"]
+    for house in HOUSES:
+        paths += sorted((ROOT / house).rglob("*.py"))
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     for change in changes:
         target, _, rest = change.partition(": ")
@@ -71,14 +73,21 @@ def planted(changes: list[str]) -> dict[Path, str]:
                 f"{len(matching)} definitions called {target} have `{first}`"
             )
         [(path, text)] = matching
-        line = next(line for line in text.splitlines() if first in line)
-        indent = re.match(" *", line)[0]
+        lines = [line for line in text.splitlines() if first in line]
+        indent = re.match(" *", lines[0])[0] if lines else ""
         old = old.replace("\n", f"\n{indent}")
         new = new.removeprefix(" ").replace("\n", f"\n{indent}")
         if (times := text.count(old)) != 1:
             raise ValueError(f"`{old}` occurs {times} times in {target}")
         texts[path] = texts[path].replace(text, text.replace(old, new))
     return texts
+
+
+def path_of(test: str) -> str:
+    """Return the path of a test, given as `test_site.py::test_links`."""
+    file, _, name = test.partition("::")
+    [path] = (ROOT / "tests").glob(f"*/{file}")
+    return f"{path.relative_to(ROOT)}::{name}"
 
 
 def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
@@ -94,12 +103,13 @@ def caught_by(tests: list[str], texts: dict[Path, str]) -> str:
             (copy / path.relative_to(ROOT)).write_text(text, encoding="utf-8")
         options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider"]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *(f"tests/{t}" for t in tests)],
+            [sys.executable, "-m", "pytest", *options, *map(path_of, tests)],
             cwd=copy, capture_output=True, encoding="utf-8",
         )  # fmt: skip
     if done.returncode not in (0, 1):
         raise ValueError(f"pytest could not run\n{done.stdout}{done.stderr}")
-    return " ".join(re.findall(r"^(?:FAILED|ERROR) tests/(\S+)", done.stdout, re.M)[:1])
+    failed = re.search(r"^(?:FAILED|ERROR) tests/\w+/(\S+)", done.stdout, re.M)
+    return failed[1] if failed else ""
 
 
 def main(words: list[str]) -> int:

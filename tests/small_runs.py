@@ -9,18 +9,18 @@ from types import ModuleType
 import pytest
 import torch
 
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import load_tensors, load_with_notes, read_json
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.cli.terminal import main
-from transformer_workshop.text.corpora import prepare_text
-from transformer_workshop.training.loop import (
+from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.training.loop import train_run
+from transformer_workshop.training.run_folder import (
     open_run_folder,
     read_metrics,
     run_files,
     saved_steps,
     starts_so_far,
-    train_run,
 )
 
 PAIRS = [

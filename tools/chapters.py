@@ -1,6 +1,9 @@
 """The chapters, as every tool reads them."""
 
+import ast
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
@@ -10,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 MODULE = ROOT / "annotated_transformer.py"
 WORKSHOP = ROOT / "transformer_workshop"
+HEADING = re.compile(r"(?m)^## (.+)$")  # of a section
 
 
 class Refused(Exception):
@@ -65,3 +69,30 @@ def replace(path: Path, text: str) -> None:
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, path)
+
+
+def in_sections(path: Path) -> Iterator[tuple[str, NotebookNode]]:
+    """Yield each cell of a chapter with its section's heading, such as 1.4 Masks."""
+    heading = ""
+    for cell in read(path):
+        if cell.cell_type == "markdown":
+            heading = [heading, *HEADING.findall(cell.source)][-1]
+        yield heading, cell
+
+
+def section_numbers(path: Path) -> dict[str, str]:
+    """Return a chapter's sections by what is in them, such as "Masks": "1.4".
+
+    Keys are the headings, and the names that an exported cell or a rung defines first.
+    """
+    found: dict[str, str] = {}
+    for heading, cell in in_sections(path):
+        if cell.cell_type == "markdown":
+            for each in HEADING.findall(cell.source):
+                number, _, title = each.partition(" ")
+                found[title] = number
+        elif {"export", "rung"} & set(tags(cell)):
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    found.setdefault(node.name, heading.partition(" ")[0])
+    return found

@@ -34,14 +34,12 @@ from annotated_transformer import (
     record_translation,
     visualize_layer,
 )
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.settings import (
-    CAPTIONS_MODEL,
-    TrainingConfig,
-    default_model,
-)
+from transformer_workshop.base.shipped_models import CAPTIONS_MODEL, default_model
 from transformer_workshop.models.translator import Translator, load_translator
-from transformer_workshop.text.corpora import load_pairs, word_vocabularies
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import word_vocabularies
 from transformer_workshop.training.loop import train_run
 from transformer_workshop.training.processes import number_process
 

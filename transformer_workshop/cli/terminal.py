@@ -18,13 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from transformer_workshop import __version__
-from transformer_workshop.base.settings import (
-    CONFIGS,
-    SCALES,
-    SEARCH,
-    TrainingConfig,
-    default_model,
-)
+from transformer_workshop.base.config import CONFIGS, SCALES, SEARCH, TrainingConfig
+from transformer_workshop.base.shipped_models import default_model
 
 VERSION = __version__
 _FIELDS = {field.name: field for field in dataclasses.fields(TrainingConfig)}

@@ -29,12 +29,13 @@ from annotated_transformer import (
     token_stream,
     train_gpt,
 )
+from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import data_file
-from transformer_workshop.base.settings import TrainingConfig
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.models.muon import build_optimizers
 from transformer_workshop.models.speed import LeanLabelSmoothing, optimize_for_cpu
-from transformer_workshop.text.corpora import load_pairs, prepare_text
+from transformer_workshop.text.corpora import load_pairs
+from transformer_workshop.text.encoding import prepare_text
 
 Schedule = Callable[[int, float, int], float]  # update, peak, updates -> rate
 

@@ -1,1 +1,1 @@
-"""What translates or continues: translators, published models, engines, speed, Muon."""
+"""What translates or continues: architectures, translators, published models."""

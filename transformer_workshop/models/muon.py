@@ -39,9 +39,18 @@ class Muon(Optimizer):
     def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95):
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add matrices; raise ValueError for parameters of another shape."""
+        super().add_param_group(param_group)
+        for p in self.param_groups[-1]["params"]:
+            if p.dim() != 2:
+                shape = tuple(p.shape)
+                raise ValueError(f"Muon updates matrices; leave {shape} to Adam")
+
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Update every matrix that has a gradient; ``closure`` isn't used."""
+        """Update every matrix that has a gradient; return what ``closure`` does."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -53,12 +62,14 @@ class Muon(Optimizer):
                 ahead = p.grad.lerp(mean, group["momentum"])  # Nesterov's
                 scale = 0.2 * max(p.shape) ** 0.5
                 p.sub_(orthogonalize(ahead), alpha=group["lr"] * scale)
+        return loss
 
 
 class MuonAndAdam(Optimizer):
     """Muon for the matrices of encoder and decoder, the paper's Adam for the rest.
 
     The two share this optimizer's groups and state, so it saves and loads as one.
+    Groups that are added are Adam's.
     """
 
     def __init__(self, model: EncoderDecoder, lr: float):
@@ -68,21 +79,35 @@ class MuonAndAdam(Optimizer):
         others = [p for p in model.parameters() if id(p) not in taken]
         adam = torch.optim.Adam(others, lr, betas=(0.9, 0.98), eps=1e-9)
         self.parts = Muon(matrices, lr), adam
-        super().__init__([g for part in self.parts for g in part.param_groups], {})
-        self._share()
+        groups = [group for part in self.parts for group in part.param_groups]
+        super().__init__(groups, adam.defaults)
 
     def _share(self) -> None:
-        for part, group in zip(self.parts, self.param_groups, strict=True):
-            part.state, part.param_groups = self.state, [group]
+        for part in self.parts:
+            part.state = self.state
+        muon, adam = self.parts
+        muon.param_groups, adam.param_groups = (
+            self.param_groups[:1], self.param_groups[1:]
+        )  # fmt: skip
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, to be updated by Adam."""
+        super().add_param_group(param_group)
+        self._share()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"parts": self.parts}  # what a copy needs
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._share()
 
     def step(self, closure: Any = None) -> Any:
-        """Let both update their parameters; ``closure`` isn't used."""
+        """Let both update their parameters; return what ``closure`` does."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for part in self.parts:
             part.step()
+        return loss
 
 
 def build_optimizers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,17 @@ def load_qwen3(folder: str | Path, dtype: torch.dtype = torch.float32) -> GPT:
         base=rope.get("rope_theta") or config.get("rope_theta", 10000.0),
     ).to(dtype)
     tensors = load_tensors(path)
-    tensors.pop("lm_head.weight", None)  # tied: a copy of the table, if it is there
+    head = tensors.pop("lm_head.weight", None)  # tied: a copy of the table, if at all
     ours = _names(len(model.blocks))
+    for name in tensors:
+        if re.sub(r"\.\d+\.", ".0.", name) not in ours:  # in no layer
+            what = f"holds {name}, which is no part of a {config['model_type']}"
+            do = "Merge adapters, and undo quantization, before you save the model."
+            raise DataError(path, what, do)
     state = {ours.get(name, name): tensor for name, tensor in tensors.items()}
     load_state(model, state, path)
+    if head is not None and not torch.equal(head.to(dtype), model.embed.weight):
+        what = "has an lm_head of its own, although config.json says it is tied"
+        do = "Chapter 6's GPT can only read models whose lm_head is the embeddings."
+        raise DataError(path, what, do)
     return model.eval()

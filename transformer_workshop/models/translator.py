@@ -5,20 +5,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import itertools
-import json
 import math
+import operator
 import re
-import time
 import unicodedata
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -28,43 +24,30 @@ from annotated_transformer import (
     START,
     DataError,
     EncoderDecoder,
-    LearnedPositions,
     Text,
-    Vocabulary,
     beam_search,
+    check_sizes,
     in_mode,
     length_normalized,
-    make_model,
     optional_import,
     padded,
-    score,
-    tie_weights,
     token_budget_batches,
 )
+from transformer_workshop.base.config import TrainingConfig, load_config
 from transformer_workshop.base.files import (
     load_state,
     load_tensors,
-    log,
     read_json,
     reported,
     save_tensors,
-    write_atomically,
     write_json,
 )
 from transformer_workshop.base.machine import choose_device, describe_environment
-from transformer_workshop.base.settings import load_config, model_folder, our_models
-from transformer_workshop.models.model_2026 import modern_model
+from transformer_workshop.base.shipped_models import model_folder, our_models
+from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import map_in_threads, optimize_for_cpu
-from transformer_workshop.text.corpora import load_text, pack_text
-from transformer_workshop.text.spelling import (
-    one_line,
-    respell,
-    split_sentences,
-    tidied,
-)
-
-if TYPE_CHECKING:
-    from transformer_workshop.base.settings import TrainingConfig
+from transformer_workshop.text.encoding import load_text, pack_text
+from transformer_workshop.text.spelling import respell, split_sentences, tidied
 
 
 def load_threshold(folder: str | Path) -> float | None:
@@ -136,40 +119,6 @@ def load_weights(model: EncoderDecoder, folder: str | Path) -> None:
     load_state(model, load_tensors(file), file)
 
 
-def build_model(
-    config: TrainingConfig, vocab_src: Vocabulary, vocab_tgt: Vocabulary
-) -> EncoderDecoder:
-    """Build the model that a configuration describes, with fresh weights."""
-    c = config
-    sizes: Any = len(vocab_src), len(vocab_tgt), c.N, c.d_model, c.d_ff, c.h, c.dropout
-    if config.block == "2026":
-        model = modern_model(*sizes)
-        tie_weights(model, config.tie)
-        return model
-    model = make_model(*sizes, norm_first=c.norm_first, max_len=c.max_tokens)
-    if config.positions == "learned":
-        for embed in (model.src_embed, model.tgt_embed):
-            embed[1] = LearnedPositions(
-                config.d_model, config.dropout, config.max_tokens
-            )
-    tie_weights(model, config.tie)
-    return model
-
-
-def _text(line: str, number: int) -> str:
-    """Return a line; raise TypeError or DataError if it isn't a text.
-
-    Half a character is one of the two surrogates that UTF-16 has for an emoji.
-    """
-    if not isinstance(line, str):
-        what = f"line {number} is {line!r:.40}, not a string"
-        raise TypeError(f'{what}; leave it out, or give "" to keep its place')
-    if half := re.search("[\ud800-\udfff]", line):
-        what = f"has half a character, {half[0]!r}"
-        raise DataError(f"line {number}", what, "Delete it, or read the text again.")
-    return line
-
-
 Decoded = tuple[list[int], float]  # a translation's ids and its confidence
 
 
@@ -199,6 +148,8 @@ def _repeats(tokens: Sequence) -> bool:
 _NEGATIVES = re.compile(
     r"\b(kein\w*|nichts?|nie|niemals|niemand\w*|nirgend\w*|ohne|weder)\b", re.I
 )
+
+
 _NEGATIVES_IN_ENGLISH = re.compile(
     r"\b(not?|none|nobody|nothing|nowhere|never|neither|nor|cannot|without)\b"
     r"|n['’]t\b|less\b|\bbare",  # isn't, shirtless, barefoot
@@ -221,18 +172,24 @@ class Translator:
         known = "xx" if self.config.dataset == "files" else "de"
         return self.config.source_language or known
 
-    def check(self, sentence: str, line: int | None = None) -> list[int]:
-        """Return a sentence's ids; DataError if the model can't take that many.
-
-        ``line`` is the number that the error mentions.
-        """
+    def encode(self, sentence: str) -> list[int]:
+        """Return a sentence's ids; DataError if the model can't take that many."""
         ids = self.text.encode(tidied(sentence))
         if len(ids) > self.config.max_tokens:
             what = f"has {len(ids)} tokens, the model takes {self.config.max_tokens}"
-            where = f"sentence {sentence[:30]!r}…"
-            where += "" if line is None else f" (line {line})"
-            raise DataError(where, what, "Split it.")
+            raise DataError(f"sentence {sentence[:30]!r}…", what, "Split it.")
         return ids
+
+    def encode_line(self, line: str) -> list[list[int]]:
+        """Return the ids of each sentence of a line; a blank line has none.
+
+        Raises DataError for half a character, which is one of the two surrogates that
+        UTF-16 has for an emoji, and for a sentence that is too long.
+        """
+        if half := re.search("[\ud800-\udfff]", line):
+            what = f"has half a character, {half[0]!r}"
+            raise DataError("line", what, "Delete it, or read the text again.")
+        return [self.encode(sentence) for sentence in self.sentences(line)]
 
     def translate(
         self, lines: Sequence[str],
@@ -240,7 +197,7 @@ class Translator:
     ) -> list[str]:  # fmt: skip
         """Return a translation for each line, in order; a blank one stays blank.
 
-        Raises DataError if a sentence is too long (see ``check``).
+        Raises DataError if a sentence is too long (see ``encode``).
         """
         translations = self.translations(lines, beam_size, length_penalty)
         return [translation.text for translation in translations]
@@ -252,10 +209,15 @@ class Translator:
         """Return what ``translate`` does, with confidences and faults."""
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
-        encoded = [
-            [self.check(each, number) for each in self.sentences(_text(line, number))]
-            for number, line in enumerate(lines, 1)
-        ]
+        encoded = []
+        for number, line in enumerate(lines, 1):
+            if not isinstance(line, str):
+                what = f"line {number} is {line!r:.40}, not a string"
+                raise TypeError(f'{what}; leave it out, or give "" to keep its place')
+            try:
+                encoded.append(self.encode_line(line))
+            except DataError as error:
+                raise DataError(f"line {number}", error.what, error.do) from error
         return self.translate_ids(encoded, beam_size, length_penalty)
 
     def sentences(self, line: str) -> list[str]:
@@ -351,11 +313,8 @@ class Translator:
         """
         beam = self.config.beam_size if beam_size is None else beam_size
         alpha = self.config.length_penalty if length_penalty is None else length_penalty
-        if beam < 1:
-            raise ValueError(f"beam_size={beam} must be 1 or more")
-        known = len(self.text.vocab_src)
-        if any(not 0 <= i < known for row in rows for i in row):
-            raise ValueError(f"ids must be from 0 to {known - 1}, as in text.vocab_src")
+        check_sizes(beam_size=beam)
+        _check_ids(rows, len(self.text.vocab_src))
         work = functools.partial(
             self.decode_batch, beam_size=beam, length_penalty=alpha
         )
@@ -370,6 +329,9 @@ class Translator:
         ):
             decoded = map_in_threads(work, batches, self.device)
             for group, outputs in zip(groups, decoded, strict=True):
+                if any(math.isnan(confidence) for _, confidence in outputs):
+                    do = "Load a checkpoint from before its training failed."
+                    raise DataError("model", "computes NaN as probabilities", do)
                 by_row.update(zip(group, outputs, strict=True))
                 bar.update(len(group))
         return [by_row[i] for i in range(len(rows))]
@@ -401,135 +363,17 @@ class Translator:
         return decoded
 
 
-def choose_tokenizer(references: Sequence[str]) -> str:
-    """Return sacreBLEU's tokenizer for the script in which most letters are.
-
-    13a, for words between spaces; zh; ja-mecab and ko-mecab if their packages are
-    installed; char for what is left of the languages without spaces.
-    """
-    letters = [c for c in itertools.chain.from_iterable(references) if c.isalpha()]
-    scripts = Counter(unicodedata.name(c, "?").split()[0] for c in letters)
-    kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
-    most = len(letters) / 2
-    if kana + scripts["CJK"] > most:
-        chosen = "ja-mecab" if kana > len(letters) / 20 else "zh"
-    elif scripts["HANGUL"] > most:
-        chosen = "ko-mecab"
-    else:
-        unspaced = sum(scripts[s] for s in ("THAI", "LAO", "KHMER", "MYANMAR"))
-        return "char" if unspaced > most else "13a"
-    return chosen if _can_use(chosen) else "char"
-
-
-def _can_use(tokenizer: str) -> bool:
-    """Return whether the package that a tokenizer of sacreBLEU needs is installed."""
-    package = {"ja-mecab": "MeCab", "ko-mecab": "mecab_ko"}.get(tokenizer)
-    return package is None or find_spec(package) is not None
-
-
-def evaluate(
-    translator: Translator, pairs: Sequence[tuple[str, str]],
-    beam_size: int | None = None, length_penalty: float | None = None,
-    tokenize: str | None = None, out: str | Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Translate the source side of pairs and score it against the target side.
-
-    ``tokenize`` names sacreBLEU's tokenizer; without it, ``choose_tokenizer`` does.
-    ``out``: a file for the translations, one a line. Return what ``score`` returns,
-    plus chrF against the sources, which shows what was only copied, and the seconds
-    spent translating. A pair is named and not scored if a side is blank or the source
-    can't be translated. Raises DataError if none is left, if a package is missing,
-    and if ``out`` can't be written, with the scores in a note.
-    """
-    if tokenize and not _can_use(tokenize):
-        do = f'Install it: pip install "sacrebleu[{tokenize[:2]}]".'
-        raise DataError(f"tokenize={tokenize}", "needs a package that is missing", do)
-    started = time.perf_counter()
-    encoded: dict[int, list[list[int]]] = {}  # by the number of the pair
-    refused = []
-    for number, (src, tgt) in enumerate(pairs, 1):
-        try:
-            rows = [translator.check(s) for s in translator.sentences(src)]
-            if rows and tgt.strip():
-                encoded[number] = rows
-            else:
-                refused.append(f"pair {number}: a side is blank. Not scored.")
-        except DataError as error:
-            refused.append(f"pair {number}: {error.what}. Not scored.")
-    if not encoded:
-        what = "there is no pair that can be scored"
-        raise DataError("evaluate", what, "Give sentences and their translations.")
-    for line in refused[:_SHOWN]:
-        log(line)
-    if len(refused) > _SHOWN:
-        log(f"{len(refused)} of {len(pairs)} pairs are not scored.")
-    results = translator.translate_ids([*encoded.values()], beam_size, length_penalty)
-    translations = [result.text for result in results]
-    seconds = time.perf_counter() - started
-    failure = None  # to write: the scores come first
-    if out is not None:
-        lines = [""] * len(pairs)
-        for number, text in zip(encoded, translations, strict=True):
-            lines[number - 1] = one_line(text)
-        try:
-            write_atomically(out, "".join(f"{line}\n" for line in lines).encode())
-        except DataError as error:
-            failure = error
-    sources, references = zip(*(pairs[number - 1] for number in encoded))
-    scores = score(translations, references, tokenize or choose_tokenizer(references))
-    copied = optional_import("sacrebleu").corpus_chrf(translations, [sources]).score
-    result = {
-        **scores, "chrf_source": round(copied, 2), "seconds": round(seconds, 1)
-    }  # fmt: skip
-    if failure:
-        failure.add_note(json.dumps(result, ensure_ascii=False))
-        raise failure
-    return result
-
-
-_SHOWN = 10  # pairs that are not scored
-GOOD_CHRF = 30  # a model below it seldom translates a sentence right
-_PERFECT_CHRF = 99
-
-
-def calibrate(
-    translator: Translator, pairs: Sequence[tuple[str, str]], share: float = 0.05
-) -> dict[str, Any]:
-    """Choose the confidence below which a translation is not to be relied on.
-
-    A ``share`` of the translations of pairs falls below it or, if they are nearly all
-    right, none. Return it together with chrF below and above it. Raises DataError where
-    a threshold would mislead: for fewer than 100 pairs, for a model whose translations
-    are nearly all wrong, and if those below it are no worse than the others.
-    """
-    if len(pairs) < 100:
-        what = f"{len(pairs)} pairs are too few to choose a threshold"
-        raise DataError("calibrate", what, "Use 100 or more.")
-    translations = translator.translations([src for src, _ in pairs])
-    ranked = sorted(
-        (translation.confidence, translation.text, reference)
-        for translation, (_, reference) in zip(translations, pairs, strict=True)
-    )
-
-    def chrf_of(some: list[tuple[float, str, str]]) -> float:
-        return score([text for _, text, _ in some], [ref for *_, ref in some])["chrf"]
-
-    for part in (share, 0.0):
-        threshold = math.floor(1000 * ranked[int(part * len(ranked))][0]) / 1000
-        count = sum(confidence < threshold for confidence, *_ in ranked)
-        below = chrf_of(ranked[:count]) if count else None
-        above = chrf_of(ranked[count:])
-        if min(above, above if below is None else below) <= _PERFECT_CHRF:
-            break
-    at_hand, do = f"chrF {below} below {threshold}, {above} above", ""
-    if above < GOOD_CHRF:
-        at_hand = f"the model translates too badly (chrF {above})"
-        do = "Train it longer."
-    elif part and (below is None or below >= above):
-        do = "Confidence says nothing about this model's translations."
-    if do:
-        raise DataError("calibrate", f"chooses no threshold: {at_hand}", do)
-    return {
-        "threshold": threshold, "share": part, "sentences": len(pairs),
-        "chrf_below": below, "chrf_above": above,
-    }  # fmt: skip
+def _check_ids(rows: Sequence[Sequence[int]], known: int) -> None:
+    """Raise ValueError unless rows are lists, not empty, of ids below ``known``."""
+    try:
+        right = all(
+            len(row) > 0 and all(operator.index(i) in range(known) for i in row)
+            for row in rows
+        )
+    except TypeError:  # no list, or no whole number in it
+        right = False
+    if not right:
+        raise ValueError(
+            "rows must be lists of ids, none of them empty, and "
+            f"ids must be from 0 to {known - 1}, as in text.vocab_src"
+        )

@@ -1,0 +1,373 @@
+"""Every exercise has a stub, a check that bites, and a solution that passes it."""
+
+import __future__
+
+import re
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import exercise_checks
+import nbformat
+import pytest
+import torch
+from chapters import NOTEBOOKS, Refused, chapters, name, pair, read, sources, tags
+from exercise_checks import CHECKS, UNANSWERED, agree, check, complaint, complaint_of
+from exercises import (
+    KIND,
+    Exercise,
+    by_number,
+    exercises,
+    faults,
+    files,
+    needed,
+    wrong_answers,
+)
+
+import annotated_transformer
+
+KINDS = {
+    "Recall", "By hand", "Change and observe", "Implement", "Find the bug",
+    "Predict and train",
+}  # fmt: skip
+STOPPED = "your answer stops"
+WRONG = wrong_answers()
+
+
+def in_order(unordered: list[Exercise]) -> list[Exercise]:
+    """Sort exercises by their numbers, wherever in the chapter they stand."""
+    return sorted(unordered, key=lambda e: [*map(int, e.number.split("."))])
+
+
+WITH = [path for path in chapters() if exercises(path)]
+ALL = [pytest.param(e, id=e.number) for path in WITH for e in exercises(path)]
+PATHS = [pytest.param(path, id=name(path)) for path in WITH]
+
+
+def solutions(path: Path) -> Path:
+    return NOTEBOOKS / "solutions" / path.name
+
+
+def printed(code: str, names: dict) -> str:
+    """Run a cell with these names; return what it prints."""
+    stdout = StringIO()
+    flags = __future__.annotations.compiler_flag
+    with redirect_stdout(stdout):
+        exec(compile(code, "cell", "exec", flags), names)
+    return stdout.getvalue()
+
+
+def alone() -> dict:
+    """Return the names that a stub may use: the module's, its imports', and `check`."""
+    return {**vars(annotated_transformer), "check": check}
+
+
+def said(text: str, number: str) -> list[str]:
+    """Return the verdicts on an exercise in what was printed."""
+    return re.findall(rf"^Exercise {re.escape(number)}: (.*)$", text, re.M)
+
+
+# The exercises of the chapters
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_exercises_are_numbered_and_name_kind_and_minutes(path):
+    ordered = in_order(exercises(path))
+    for number, exercise in enumerate(ordered, 1):
+        assert exercise.number == f"{int(path.name[:2])}.{number}"
+        assert KIND.search(exercise.text)["kind"] in KINDS
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_cells_of_exercises_are_tagged(path):
+    tagged = [cell.source for cell in read(path) if "exercise" in tags(cell)]
+    assert tagged == [exercise.code for exercise in exercises(path)]
+
+
+@pytest.mark.parametrize("exercise", ALL)
+def test_an_exercise_ends_in_its_check(exercise):
+    last = exercise.code.rstrip().splitlines()[-1]
+    assert last.startswith(f'check("{exercise.number}", ')
+    assert exercise.number in CHECKS
+
+
+@pytest.mark.parametrize("exercise", ALL)
+def test_a_stub_is_not_yet_an_answer(exercise):
+    """Run a stub by itself: it prints one line; a planted bug is recognized as one."""
+    text = printed(exercise.code, alone())
+    [verdict] = said(text, exercise.number)
+    if "*Find the bug" in exercise.text:
+        assert verdict == UNANSWERED or verdict.startswith("not yet: ")
+        assert STOPPED not in verdict
+    else:
+        assert verdict == UNANSWERED
+
+
+@pytest.mark.parametrize("exercise", ALL)
+def test_wrong_answers_get_a_complaint(exercise):
+    wrong = WRONG[exercise.number]
+    assert wrong
+    for answer in wrong:
+        found = complaint(exercise.number, answer)
+        assert found is not None and found != UNANSWERED
+        assert not re.match(r"[A-Za-z]*(Error|Exception)\b", found), found
+    assert STOPPED not in complaint(exercise.number, wrong[0])
+
+
+def test_a_wrong_scale_is_not_called_a_wrong_split():
+    *_, scaled, unscaled, _ = WRONG["1.5"]
+    for answer in (scaled, unscaled):
+        assert "scale of their scores" in complaint("1.5", answer)
+
+
+@pytest.mark.parametrize("number", CHECKS)
+def test_wrong_answers_are_wrong_whatever_is_drawn(number):
+    for answer in WRONG[number]:
+        for seed in (1, 2):
+            found = complaint_of(CHECKS[number], answer, seed)
+            assert found not in (None, UNANSWERED)
+
+
+IMPORTED = [
+    each
+    for module in (exercise_checks, annotated_transformer)
+    for each in vars(module).values()
+    if callable(each) and getattr(each, "__module__", "") == module.__name__
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", CHECKS)
+def test_nothing_that_can_be_imported_is_an_answer(number, monkeypatch):
+    """Pass in what a reader finds beside the checks, and in the module."""
+
+    def no_file(*_, **__):
+        raise OSError("a check's number is no file")  # 5 may be pytest's own
+
+    monkeypatch.setattr("builtins.open", no_file)
+    for each in IMPORTED:
+        assert complaint(number, each) is not None, each.__name__
+
+
+def test_every_check_and_every_wrong_answer_belongs_to_an_exercise():
+    numbers = {param.values[0].number for param in ALL}
+    assert set(CHECKS) == set(WRONG) == numbers
+
+
+# What is generated
+
+
+def test_what_follows_from_the_exercises_is_up_to_date():
+    assert list(faults()) == []
+
+
+def test_only_what_checks_use_is_handed_out():
+    assert not {"WRONG", "hidden", "test"} & vars(exercise_checks).keys()
+    for answer in sum(WRONG.values(), []):
+        name = getattr(answer, "__qualname__", "WRONG").partition(".")[0]
+        assert not hasattr(exercise_checks, name)
+    source = '''"""what it tests"""
+import math
+from checking import exercise
+LIMIT = 3
+OTHER = 4
+def used(x):
+    return secret(x, LIMIT)
+def secret(x, OTHER): return x
+@exercise("9.1")
+def judge(answer, unused=1):
+    assert used(answer)
+def unused(): return judge
+def hidden(answer): return unused()
+WRONG = [unused, OTHER]
+'''
+    imports, code = needed("9.1", source)
+    assert imports == "import math\n"
+    assert code.keys() == {"LIMIT", "used", "secret", "judge", "'9.1'"}
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        ('@exercise("9.1")\ndef judge(answer): pass', "begins with what"),
+        ('"""x"""\n@exercise("9.2")\ndef judge(answer): pass', '@exercise("9.1")'),
+        ("def (", "9.1.py:1: "),
+    ],
+)
+def test_a_file_without_a_check_is_refused(source, says):
+    with pytest.raises(Refused, match=re.escape(says)):
+        needed("9.1", source)
+
+
+def test_a_name_in_two_files_and_a_missing_file_are_named(monkeypatch):
+    one = files()["1.1"]
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one})
+    assert "exercise 1.2: there is no" in [*faults()][-1]
+    mine = lambda number, source: ("", {"mine": "mine = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", mine)
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": one, "1.2": one})
+    assert "1.1.py defines `mine`, too" in [*faults()][0]
+    near = lambda number, source: ("", {"near": "near = 1"})  # noqa: E731
+    monkeypatch.setattr("exercises.needed", near)
+    assert "checking.py defines `near`, too" in [*faults()][0]
+
+
+ONE = """\
+### Exercise 9.1: One
+
+*Recall · 10 minutes · level 2*
+
+```python
+check("9.1", one)
+```
+
+"""
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (ONE * 2, "exercise 9.1: another one has this number"),
+        (ONE.replace("check(", "  check("), 'one line `check("9.1", …)` must end'),
+        (ONE.replace('"9.1"', '"9.2"'), 'one line `check("9.1", …)` must end'),
+        (
+            ONE.replace("check", "print") + ONE.replace("9.1", "9.2"),
+            "exercise 9.1: one",
+        ),
+        ("# 9 · Nine\n", "1.1.py: no chapter has this exercise"),
+    ],
+)
+def test_an_exercise_has_one_check_and_one_file(tmp_path, monkeypatch, text, says):
+    path = tmp_path / "09_nine.md"
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr("exercises.chapters", lambda: [path])
+    monkeypatch.setattr("exercises.files", lambda: {"1.1": files()["1.1"]})
+    [fault] = faults()
+    assert says in fault
+
+
+def test_lists_that_differ_are_named(monkeypatch):
+    monkeypatch.setattr("exercises.tests", lambda number: "something else")
+    known = by_number()
+    known["1.1"].title = "Another title"
+    monkeypatch.setattr("exercises.by_number", lambda: known)
+    said = [fault.partition(" ")[0] for fault in faults()]
+    assert said == ["notebooks/01_architecture.md", "TEACHING.md"]
+
+
+# The solutions
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_solutions_have_the_same_exercises(path):
+    source = solutions(path)
+    assert source in sources()
+    ours, theirs = exercises(source), in_order(exercises(path))
+    assert [(e.number, e.title) for e in ours] == [(e.number, e.title) for e in theirs]
+    assert not any({"export", "exercise"} & set(tags(cell)) for cell in read(source))
+
+
+def outputs_of(path: Path) -> str:
+    """Return the text that the cells of an executed notebook show."""
+    cells = nbformat.read(pair(path), 4).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join(output.get("text", "") for output in outputs)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_solutions_are_right(path):
+    """Read what they say; that they say so today, nbval proves."""
+    text = outputs_of(solutions(path))
+    for exercise in exercises(path):
+        assert said(text, exercise.number) == ["right."]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_chapter_stores_an_answer(path):
+    """Check that stubs are committed, so that nobody reads a solution by accident."""
+    assert not re.search(r"^Exercise .*: right\.$", outputs_of(path), re.M)
+
+
+# The machinery
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """Register one exercise only: a function that returns twice its argument."""
+    monkeypatch.setattr(exercise_checks, "CHECKS", {})
+
+    @exercise_checks.exercise("9.1")
+    def twice(answer):
+        assert answer(3) == 6, f"for 3 it gives\n{answer(3)}, not 6."
+        if answer(0.5) != 1:
+            raise AssertionError
+
+
+def raises(error):
+    def answer(x):
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer, verdict",
+    [
+        (lambda x: 2 * x, "right."),
+        (None, "not answered yet."),
+        (..., "not answered yet."),
+        (raises(NotImplementedError), "not answered yet."),
+        (lambda x: x, "not yet: for 3 it gives 3, not 6."),
+        (lambda x: 6, "not yet: your answer stops .*AssertionError"),
+        (7, "not yet: your answer stops .*TypeError: 'int' object is not callable"),
+        (raises(KeyError("a b")), r"not yet: your answer stops at its line \d+ "),
+    ],
+)
+def test_check_says_one_line_and_never_stops(own, capsys, answer, verdict):
+    check("9.1", answer)
+    line = capsys.readouterr().out
+    assert re.match(f"Exercise 9.1: {verdict}", line), line
+    assert line.count("\n") == 1
+
+
+def test_unknown_number(own, capsys):
+    check("9.7", 3)
+    assert "no exercise of this number; there are 9.1." in capsys.readouterr().out
+
+
+def test_a_number_has_one_check(own):
+    with pytest.raises(ValueError, match="two checks"):
+        exercise_checks.exercise("9.1")(print)
+
+
+def test_a_check_leaves_the_random_numbers_alone(own):
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    drawn = []
+    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
+    complaint("9.1", lambda x: drawn.append(torch.rand(1).item()))
+    assert drawn[:2] == drawn[2:]  # two calls in each, and the same ones
+    assert torch.equal(torch.rand(2), expected)
+
+
+EXPECTED = torch.tensor([[1.0, 2.0]])
+
+
+def test_agree_accepts_rounding():
+    agree(EXPECTED + 1e-7, EXPECTED, "for x", "look.")
+
+
+@pytest.mark.parametrize(
+    "found, message",
+    [
+        ([[1.0, 2.0]], "for x a tensor is needed, not list. Hint: look."),
+        (torch.ones(2), "for x your shape is (2,); it should be (1, 2). Hint: look."),
+        (EXPECTED.long(), "for x your type is torch.int64; it should be"),
+        (EXPECTED + torch.tensor([0, 1]), "value at [0, 1] is 3.0; it should be 2.0."),
+        (EXPECTED * torch.nan, "value at [0, 0] is nan; it should be 1.0."),
+    ],
+)
+def test_agree_names_the_first_difference(found, message):
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        agree(found, EXPECTED, "for x", "look.")

@@ -1,0 +1,402 @@
+"""Chapter 7: the policy gradient, what is measured beside it, what is stored of it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from chapters import ROOT, read
+from torch.nn.utils import parameters_to_vector
+
+import annotated_transformer as at
+from annotated_transformer import END, sentence_log_p
+from transformer_workshop.lab import verifier
+from transformer_workshop.pictures import chapter_7
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import reinforce as benchmark  # noqa: E402
+
+CHAPTER = ROOT / "notebooks/07_learning_from_a_verifier.md"
+VOCAB, LONGEST = 4, 4  # of a policy whose sentences can be counted
+
+
+def policy(seed: int = 0) -> at.GPT:
+    """Return a policy so small that all its sentences can be written down."""
+    torch.manual_seed(seed)
+    model = at.GPT(VOCAB, 1, 8, 8, 2, 1).double()
+    torch.nn.init.normal_(model.embed.weight, std=0.7)
+    return model
+
+
+def all_sentences() -> torch.Tensor:
+    """Return whatever ``generate`` may return of this policy: (number, LONGEST)."""
+    rows = set()
+    for words in itertools.product(range(VOCAB), repeat=LONGEST - 1):
+        length = words.index(END) if END in words else len(words)
+        rows.add((END, *words[:length], *[END] * (len(words) - length)))
+    return torch.tensor(sorted(rows))
+
+
+def rewards_of(ids: torch.Tensor) -> torch.Tensor:
+    return (ids == 3).double().sum(dim=-1) - (ids == 2).double()[:, 1]
+
+
+def gradient(loss: torch.Tensor, model: at.GPT) -> torch.Tensor:
+    return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
+
+
+@pytest.mark.parametrize("reward", [
+    lambda ids: rewards_of(ids).unsqueeze(1), lambda ids: rewards_of(ids)[:1],
+    lambda ids: (ids == 3).double(), lambda ids: rewards_of(ids) / 0,
+    lambda ids: rewards_of(ids).sum(), lambda ids: [1.0] * len(ids),
+])  # fmt: skip
+def test_rewards_that_are_not_one_number_each_are_refused(reward):
+    model = policy()
+    before = parameters_to_vector(model.parameters()).clone()
+    with pytest.raises(ValueError, match="rewards must be a tensor of 5 finite"):
+        next(at.reinforce(model, reward, 1, group=5, max_len=LONGEST))
+    assert torch.equal(parameters_to_vector(model.parameters()), before)
+
+
+def test_a_group_of_one_has_nothing_to_be_compared_with():
+    with pytest.raises(ValueError, match="group=1"):
+        next(at.reinforce(policy(), rewards_of, 1, group=1))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.float32])
+def test_rewards_may_be_whole_numbers(kind):
+    trained = []
+    for dtype in (kind, torch.float64):
+
+        def count(ids, dtype=dtype):
+            return (ids == 3).sum(1).to(dtype)
+
+        model = policy()
+        updates = at.reinforce(model, count, 2, group=8, max_len=LONGEST)
+        trained.append((list(updates), parameters_to_vector(model.parameters())))
+    assert trained[0][0] == pytest.approx(trained[1][0])
+    assert torch.allclose(trained[0][1], trained[1][1], atol=1e-4)
+
+
+def test_sixteen_bits_of_weights_add_up_in_thirty_two():
+    model = policy().bfloat16()
+    wide = policy()
+    wide.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
+    rows = torch.randint(2, VOCAB, (64, 40), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found, expected = sentence_log_p(model, rows), sentence_log_p(wide, rows)
+    assert found.dtype == torch.float32
+    assert (found - expected).abs().max() < 0.25  # of 200; 16 bits round to 1 there
+
+
+def test_a_sentence_is_as_likely_as_its_tokens_one_by_one():
+    model, rows = policy(), all_sentences()
+    for row, found in zip(rows, sentence_log_p(model, rows), strict=True):
+        expected = 0.0
+        for t in range(1, LONGEST):
+            p = model(row[None, :t])[0, -1].softmax(dim=-1)
+            expected += math.log(p[row[t]].item())
+            if row[t] == END:
+                break
+        assert found.item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_all_that_can_be_drawn_adds_up_to_one():
+    assert sentence_log_p(policy(), all_sentences()).exp().sum().item() == (
+        pytest.approx(1.0)
+    )
+
+
+def test_what_comes_after_the_end_counts_nothing():
+    model, row = policy(), torch.tensor([[END, 3, END, END]])
+    other = torch.tensor([[END, 3, END, 2]])
+    assert torch.equal(sentence_log_p(model, row), sentence_log_p(model, other))
+
+
+def test_the_loss_has_the_gradient_of_the_expected_reward():
+    """Enumerate all sentences; the mean reward may be subtracted, or anything else."""
+    model, rows = policy(), all_sentences()
+    p, r = sentence_log_p(model, rows).exp(), rewards_of(rows)
+    exact = gradient(p @ r, model)
+    p = p.detach()
+    for baseline in (0.0, (p @ r).item(), 5.0):
+        loss = at.policy_loss(model, rows, (r - baseline) * p * len(rows))
+        torch.testing.assert_close(gradient(loss, model), -exact)
+
+
+def test_a_groups_mean_shrinks_the_gradient_by_one_over_its_size():
+    """A sample is in its own mean, which turns no direction."""
+    model, rows = policy(1), all_sentences()
+    r, p = rewards_of(rows), sentence_log_p(model, rows).exp()
+    exact = gradient(p @ r, model)
+    weights = torch.zeros(len(rows)).double()  # of each sentence, over all pairs
+    for i, j in itertools.product(range(len(rows)), repeat=2):
+        advantages = r[[i, j]] - r[[i, j]].mean()
+        chance = (p[i] * p[j]).item()
+        weights[[i]] += chance * advantages[0] / 2
+        weights[[j]] += chance * advantages[1] / 2
+    loss = at.policy_loss(model, rows, weights * len(rows))
+    torch.testing.assert_close(gradient(loss, model), -exact / 2)
+
+
+def test_the_gradient_is_the_slope_of_the_loss():
+    model, ids = policy(2), all_sentences()[:7]
+    advantages = torch.linspace(-1, 1, 7).double()
+    found = gradient(at.policy_loss(model, ids, advantages), model)
+    weights, step = [*model.parameters()], 1e-6
+    shift = torch.randn(len(found), generator=torch.Generator().manual_seed(0)).double()
+    losses = []
+    with torch.no_grad():
+        for sign in (1, -1):
+            for part, weight in zip(
+                shift.split([w.numel() for w in weights]), weights, strict=True
+            ):
+                weight += sign * step * part.view_as(weight)
+            losses.append(at.policy_loss(model, ids, advantages).item())
+            for part, weight in zip(
+                shift.split([w.numel() for w in weights]), weights, strict=True
+            ):
+                weight -= sign * step * part.view_as(weight)
+    slope = (losses[0] - losses[1]) / (2 * step)
+    assert (found @ shift).item() == pytest.approx(slope, rel=1e-5)
+
+
+def test_what_is_rewarded_is_written_more_often():
+    torch.manual_seed(0)
+    model = at.GPT(6, 1, 16, 16, 2, 1)
+
+    def begins_with_five(ids):
+        return (ids[:, 1] == 5).float()
+
+    means = list(
+        at.reinforce(model, begins_with_five, 60, group=50, rate=0.01, max_len=4)
+    )
+    assert means[0] < 0.4 and means[-1] > 0.9
+
+
+def test_a_training_repeats_itself_and_equal_rewards_teach_nothing():
+    first, second, idle = policy().float(), policy().float(), policy().float()
+    reward = lambda ids: rewards_of(ids).float()  # noqa: E731
+    means = [[*at.reinforce(m, reward, 5, max_len=4)] for m in (first, second)]
+    assert means[0] == means[1]
+    same = zip(first.parameters(), second.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in same)
+    for _ in at.reinforce(idle, lambda ids: torch.ones(len(ids)), 3, max_len=4):
+        pass
+    assert torch.equal(
+        parameters_to_vector(idle.parameters()),
+        parameters_to_vector(policy().float().parameters()),
+    )
+
+
+def test_the_divergence_is_that_of_the_tokens():
+    """Beside the estimate, sum the exact divergences of each next word."""
+    first, model = verifier.captions_gpt(), verifier.captions_gpt()
+    with torch.no_grad():
+        model.norm.weight *= 1.15  # a lower temperature
+    assert verifier.measure(first, first, number=20)["KL"] == 0
+    measured = verifier.measure(model, first, number=100, seed=3)
+    draw = torch.Generator().manual_seed(3)
+    ids = at.generate(model, torch.full((100, 1), END), 40, END, draw=draw)
+    with torch.no_grad():
+        p, q = (m(ids[:, :-1]).log_softmax(-1) for m in (model, first))
+    each = (p.exp() * (p - q)).sum(-1)
+    ends = (ids[:, 1:] == END).int()
+    exact = (each * (ends.cumsum(-1) - ends == 0)).sum(-1).mean().item()
+    assert exact > 0.1
+    assert measured["KL"] == pytest.approx(exact, rel=0.35)
+    lines = verifier.as_text(ids)
+    assert measured["distinct"] == len(set(lines))
+    from recognize import could_say  # on the path since something was measured
+
+    good = [line for line in lines if could_say(line)]
+    assert measured["possible"] == len(good)
+    training = (ROOT / "data/captions/train.en").read_text().splitlines()
+    assert measured["new"] == len(set(good) - set(training))
+
+
+COPIES = "A man is jogging.", "A woman is jogging.", "A man are jogging."
+
+
+def ids_of(*lines: str) -> torch.Tensor:
+    """Return the ids of sentences, as ``generate`` does."""
+    _, vocab, tokenizer, _ = verifier.english_captions()
+    rows = [[END, *vocab(tokenizer.tokenize(line)), END] for line in lines]
+    longest = max(map(len, rows))
+    return torch.tensor([row + [END] * (longest - len(row)) for row in rows])
+
+
+@pytest.fixture
+def of_the_chapter(monkeypatch):
+    """Return the functions that the chapter's cells define, without executing more."""
+    monkeypatch.setattr(verifier, "known_captions", lambda: frozenset(COPIES[1:2]))
+    names = {
+        "torch": torch, "Tensor": torch.Tensor, "as_text": verifier.as_text,
+        "parse": verifier.parse, "known_captions": lambda: frozenset(COPIES[1:2]),
+        "Callable": Callable, "GPT": at.GPT, "sentence_log_p": sentence_log_p,
+    }  # fmt: skip
+    for cell in read(CHAPTER):
+        if cell.cell_type == "code":
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef) and node.name in (
+                    "possible", "shared", "on_a_leash",
+                ):  # fmt: skip
+                    exec(ast.unparse(node), names)
+    return names
+
+
+def test_rewards_of_chapter_and_benchmark_are_those_of_the_text(
+    of_the_chapter, monkeypatch
+):
+    monkeypatch.setattr(benchmark, "known_captions", lambda: frozenset(COPIES[1:2]))
+    ids = ids_of(COPIES[0], COPIES[1], COPIES[2], COPIES[0])
+    for possible, shared in (
+        (of_the_chapter["possible"], of_the_chapter["shared"]),
+        (benchmark.possible, benchmark.shared),
+    ):
+        assert possible(ids).tolist() == [1, 1, 0, 1]
+        assert shared(ids).tolist() == [0.5, 0, 0, 0.5]
+
+
+def test_the_leash_costs_what_was_gained_in_likelihood(of_the_chapter):
+    model, first = verifier.captions_gpt(), verifier.captions_gpt()
+    ids = ids_of(*COPIES)
+    free = benchmark.on_a_leash(benchmark.possible, model, first)
+    assert free(ids).tolist() == [1, 1, 0]
+    with torch.no_grad():
+        model.norm.weight *= 1.3
+    gone = sentence_log_p(model, ids) - sentence_log_p(first, ids)
+    expected = benchmark.possible(ids) - benchmark.BETA * gone
+    leash = of_the_chapter["on_a_leash"]
+    held = leash(of_the_chapter["possible"], model, first, benchmark.BETA)
+    assert torch.allclose(free(ids), expected)
+    assert torch.allclose(held(ids), expected)
+
+
+def test_what_is_covered_is_counted_once():
+    lines = [COPIES[0], COPIES[1], COPIES[2], COPIES[0]]
+    assert verifier.coverage(lines) == {"patterns": 1, "verbs": 1}
+    assert verifier.coverage([]) == {"patterns": 0, "verbs": 0}
+
+
+def tables(spec: dict) -> list[list[dict]]:
+    """Return the data of each panel."""
+    return [panel["data"]["values"] for panel in spec["hconcat"]]
+
+
+def test_the_chart_shows_means_and_ranges_of_the_runs():
+    runs = [
+        {"way": way, "groups": [{"possible": a, "distinct": 1 - a}] * 2}
+        for way in ("possible", "shared")
+        for a in (0.25, 0.5)
+    ]
+    other = {"way": "kept samples", "groups": []}
+    panels = tables(chapter_7.groups_chart({"runs": [*runs, other]}).to_dict())
+    assert len(panels) == 2
+    for rows in panels:
+        assert len(rows) == 4
+        assert rows[0] == {
+            "update": 1, "sentences": "possible", "share": 0.375, "low": 0.25,
+            "high": 0.5,
+        }  # fmt: skip
+        assert rows[3]["update"] == 2 and rows[3]["share"] == 0.625
+
+
+# What the chapter says of the stored trainings
+
+STORED = json.loads((ROOT / "results/reinforce.json").read_text(encoding="utf-8"))
+
+
+def values(way: str, what: str) -> list[float]:
+    """Return a measure of all stored trainings of one kind."""
+    return [run[what] for run in STORED["runs"] if run["way"] == way]
+
+
+def last_group(way: str) -> list[float]:
+    """Return the share of possible sentences in each training's last group."""
+    return [
+        run["groups"][-1]["possible"] for run in STORED["runs"] if run["way"] == way
+    ]
+
+
+MEASURED = {
+    "samples of the model trained on kept": values("kept samples", "possible"),
+    "mean reward of the last group": last_group("possible"),
+    "different sentences of the model": values("possible", "distinct"),
+    "different new sentences": values("shared", "new"),
+}
+
+
+def test_bounds_lie_well_outside_everything_that_was_measured():
+    bounds = {}
+    for cell in read(CHAPTER):
+        calls = ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ()
+        for call in calls:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finding":
+                [bound] = call.keywords
+                bounds[call.args[0].value] = bound.arg, bound.value.value
+    assert len(bounds) == len(MEASURED)
+    for what, (side, bound) in bounds.items():
+        [found] = [row for name, row in MEASURED.items() if what.startswith(name)]
+        margin = (max(found) - min(found)) / 4
+        if side == "at_least":
+            assert min(found) - margin > bound
+        else:
+            assert max(found) + margin < bound
+
+
+def test_the_stored_trainings_have_the_chapters_settings():
+    defaults = at.reinforce.__kwdefaults__
+    assert STORED["group"] == defaults["group"] and STORED["rate"] == defaults["rate"]
+    text = CHAPTER.read_text(encoding="utf-8")
+    assert f"UPDATES, GROUP = {STORED['updates']}, {STORED['group']}\n" in text
+    assert f"\\beta = {STORED['beta']}" in text
+    seeds = {(run["processor"], run["seed"]) for run in STORED["runs"]}
+    assert len(seeds) >= 2  # what is stored is whole, from however many seeds
+    for way in benchmark.WAYS[len(benchmark.UNTRAINED) :]:
+        assert len(values(way, "new")) == len(seeds)
+
+
+def test_what_the_chapter_says_holds_in_every_stored_training():
+    first, *_ = [run for run in STORED["runs"] if run["way"] == "first model"]
+    assert 20 < first["possible"] < 30  # "one in four"
+    assert first["patterns"] > 40 and first["verbs"] > 40
+    for possible in values("kept samples", "possible"):
+        assert 40 < possible < 60  # "about half"
+    for run in STORED["runs"]:
+        if run["way"] == "possible":
+            assert len(set(run["samples"])) <= 3
+            assert run["possible"] > 95 and run["distinct"] < 10 and run["new"] < 10
+            assert run["patterns"] <= 2 and run["verbs"] <= 2  # "one or two"
+    furthest = max(values("kept samples", "KL"))
+    assert all(far > 3 * furthest for far in values("possible", "KL"))
+    assert min(values("shared", "new")) > 2 * first["new"]
+    assert max(values("shared", "patterns")) < first["patterns"] / 2
+    leash = "shared, with a leash"
+    for what, more in (
+        ("new", True),
+        ("patterns", True),
+        ("verbs", True),
+        ("KL", False),
+    ):
+        low, high = values("shared", what), values(leash, what)
+        low, high = (low, high) if more else (high, low)
+        assert max(low) < min(high), what
+    cool, *_ = [run for run in STORED["runs"] if run["way"] == "temperature 0.5"]
+    for what in ("possible", "new"):
+        assert cool[what] > max(values("kept samples", what))
+    assert min(values("shared", "new")) < cool["new"] < max(values("shared", "new"))
+    assert cool["new"] < min(values(leash, "new")) < cool["new"] + 10
+    assert 2.5 < cool["patterns"] / max(values(leash, "patterns")) < 3.5
+    assert first["patterns"] / 5 < min(values(leash, "patterns"))
+    assert max(values(leash, "patterns")) < first["patterns"] / 3
+    assert cool["KL"] < min(values(leash, "KL")) / 2
+    assert max(values("kept samples", "KL")) < min(values(leash, "KL"))
+    trained = [run for run in STORED["runs"] if run["way"] != "first model"]
+    assert all(run["held-out loss"] > first["held-out loss"] for run in trained)

@@ -1,0 +1,77 @@
+"""benchmarks/noisy_input.py: its noise, and what it measures on two sentences."""
+
+import pytest
+from small_runs import program
+
+from transformer_workshop.base.data_sets import project_folder
+from transformer_workshop.base.files import fingerprint, read_json
+from transformer_workshop.base.shipped_models import DEFAULT_MODEL
+from transformer_workshop.models.translator import load_translator
+
+FOLDER = project_folder()
+PAIRS = [
+    ("Ein Mädchen läuft über die Straße.", "A girl is running across the street."),
+    ("Zwei Hunde spielen am Strand.", "Two dogs are playing on the beach."),
+]
+
+
+@pytest.fixture
+def noisy_input(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER / "benchmarks"))
+    return program("benchmarks/noisy_input.py")
+
+
+def test_kinds_of_noise(noisy_input):
+    line = PAIRS[0][0]
+    assert [add_noise(line) for add_noise in noisy_input.NOISE.values()] == [
+        "EIN MÄDCHEN LÄUFT ÜBER DIE STRASSE.",
+        "ein mädchen läuft über die straße.",
+        "Ein Maedchen laeuft ueber die Straße.",
+        "Ein Mädchen läuft über die Straße",
+        "Ein Mädchen läuft über die Strasse.",
+    ]
+
+
+def test_a_quarter_of_the_training_sentences_gets_noise_of_all_kinds(noisy_input):
+    lines = [f"Das {i}. Mädchen läuft über die Straße." for i in range(4000)]
+    found = noisy_input.augmented(lines)
+    changed = [(a, b) for a, b in zip(lines, found, strict=True) if a != b]
+    assert 0.22 < len(changed) / len(lines) < 0.28
+    for add_noise in noisy_input.NOISE.values():
+        share = sum(add_noise(a) == b for a, b in changed) / len(changed)
+        assert 0.15 < share < 0.25
+    assert noisy_input.augmented(lines) == found != noisy_input.augmented(lines, seed=1)
+
+
+def test_what_noise_leaves_alone_is_translated_as_before(noisy_input):
+    translator = load_translator(FOLDER / DEFAULT_MODEL, "cpu")
+    translator.config.max_tokens = 20  # in capitals, both sentences have more subwords
+    whole, found = noisy_input.measure(translator, PAIRS)
+    assert whole["sentences"] == 2
+    umlauts, sharp = found["ae, oe, ue for umlauts"], found["ss for ß"]
+    assert umlauts["changed"] == sharp["changed"] == 1
+    assert sharp["as typed"]["other translation"] <= 1
+    for ways in (umlauts, sharp, found["all capitals"], found["all lower case"]):
+        assert ways["respelled"]["other translation"] == 0  # both are known words
+    assert found["all capitals"]["as typed"]["empty"] == 2
+
+
+@pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
+def test_stored_results_are_the_shipped_models(name):
+    stored = read_json(FOLDER / "results/noisy_input.json")["models"][name]
+    weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
+    assert stored["weights"] == fingerprint(weights)
+    evaluated = read_json(FOLDER / "models" / name / "evaluate.json")["valid"]
+    assert stored["as it is"]["bleu"] == pytest.approx(evaluated["bleu"], abs=0.05)
+
+
+def test_what_training_on_noisy_text_costs_is_what_the_chapter_says():
+    def scores(name):
+        models = read_json(FOLDER / f"results/noisy_input_{name}.json")["models"]
+        return [model["as it is"]["bleu"] for model in models.values()]
+
+    pairs = zip(scores("plain"), scores("augmented"), strict=True)
+    lost = [plain - augmented for plain, augmented in pairs]
+    assert len(lost) == 3
+    page = (FOLDER / "notebooks/91_from_the_terminal.md").read_text("utf-8")
+    assert f"{min(lost):.1f} to {max(lost):.1f} BLEU" in page
