@@ -283,13 +283,10 @@ class Encoder(nn.Module):
         self.layers = clones(layer, N)
         self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
 
-    def forward(self, x: Tensor, *others: Tensor | None) -> Tensor:
-        """Map x (B, S, d_model) to (B, S, d_model).
-
-        What else a layer reads is passed on to each: here, the mask (B, 1, S).
-        """
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Map x (B, S, d_model), with mask (B, 1, S), to (B, S, d_model)."""
         for layer in self.layers:
-            x = layer(x, *others)
+            x = layer(x, mask)
         return self.norm(x)
 
 
@@ -330,11 +327,25 @@ class DecoderLayer(nn.Module):
         return self.sublayer[2](x, self.feed_forward)
 
 
-class Decoder(Encoder):
-    """Apply N decoder layers to x (B, L, d_model), as an encoder does its own.
+class Decoder(nn.Module):
+    """Apply N decoder layers, and with pre-norm a final norm (paper, section 3.1)."""
 
-    The others are memory (B, S, d_model), src_mask (B, 1, S) and tgt_mask (B, L, L).
-    """
+    def __init__(self, layer: Any, N: int, *, norm_first: bool = True):
+        super().__init__()
+        self.layers = clones(layer, N)
+        self.norm = LayerNorm(layer.size) if norm_first else nn.Identity()
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        tgt_mask: Tensor | None,
+    ) -> Tensor:
+        """Map x (B, L, d_model) to (B, L, d_model), reading memory (B, S, d_model)."""
+        for layer in self.layers:
+            x = layer(x, memory, src_mask, tgt_mask)
+        return self.norm(x)
 
 
 # 1.10 Embeddings and positions
@@ -372,6 +383,8 @@ class PositionalEncoding(nn.Module):
     positions. The table is computed, in 32 bits, and neither learned nor saved.
     """
 
+    pe: Tensor
+
     def __init__(self, d_model: int, dropout: float, max_len: int = 5000):
         super().__init__()
         if d_model % 2:
@@ -381,12 +394,13 @@ class PositionalEncoding(nn.Module):
         even = torch.arange(0, d_model, 2, dtype=torch.float32, device="cpu")
         angle = position.unsqueeze(1) / 10000 ** (even / d_model)
         waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # side by side
-        self.pe = waves.flatten(1).unsqueeze(0)  # (1, max_len, d_model)
+        table = waves.flatten(1).unsqueeze(0)  # (1, max_len, d_model)
+        self.register_buffer("pe", table, persistent=False)  # moves with the model
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the first L positions to x (B, L, d_model)."""
         check_length(x.size(1), self.pe.size(1))
-        return self.dropout(x + self.pe[:, : x.size(1)].type_as(x))
+        return self.dropout(x + self.pe[:, : x.size(1)])
 
 
 # 1.11 The full model

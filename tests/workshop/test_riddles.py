@@ -1,4 +1,4 @@
-"""The sentences of chapter 2: who wouldn't touch what, and why."""
+"""The sentences of chapters 1 and 2: who wouldn't touch what, who chased whom."""
 
 import pytest
 import torch
@@ -9,9 +9,10 @@ from transformer_workshop.lab.riddles import (
     NOUNS,
     chases,
     clause_ids,
+    hunts,
+    meals,
     pair,
     refusals,
-    riddle_ids,
     sentences,
     split_meals,
 )
@@ -53,15 +54,49 @@ def test_six_meals_of_unlike_genders_are_held_out(seed):
 
 
 def test_sentences_become_ids():
-    row = list(refusals("dog", "soup"))[0]
-    assert row == ("the dog refused the soup because it was too hot", "soup")
-    words = row[0].split()
-    ids, answers = riddle_ids([row], words)
-    assert ids.tolist() == [[0, 1, 2, 0, 4, 5, 6, 7, 8, 9]] and answers.tolist() == [1]
+    soup = meals()
+    row = next(refusals("dog", "soup"))
+    assert row == ("the dog refused the soup because it was too hot", "soup", ("sie",))
+    ids, answers = soup.numbered([row])
+    assert [soup.words[i] for i in ids[0]] == row.sentence.split()
+    assert answers.tolist() == [[1]] and soup.scores == 3
     german = "<s> weil sie zu heiß war </s>".split()
-    assert clause_ids([row], words, german)[1].tolist() == [list(range(7))]
+    source = ["<blank>", *soup.words, "hungry", "past", "chased"]
+    rows = [row, *chases(("dog", "cat", "goat"))]
+    longer, clauses = clause_ids(rows[:2], source, [*german, "er", "hungrig"])
+    assert longer[0, 10:].tolist() == [0, 0, 0] and longer[1].min() > 0
+    assert clauses[0].tolist() == list(range(7))
 
 
 def test_who_is_slow_was_chased():
-    about = {sentence.split()[-1]: noun for sentence, noun in chases("dog", "cat")}
-    assert about["hungry"] == "dog" and about["slow"] == "cat" and len(about) == 6
+    rows = list(chases(("dog", "cat", "goat"), questions=2))
+    about = {row.sentence.split()[-1]: row.answers for row in rows}
+    assert about["hungry"] == ("dog", "dog") and about["slow"] == ("dog", "cat")
+    assert about["shy"] == ("dog", "goat") and len(about) == 9
+    assert all(row.it == row.answers[1] for row in rows)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_three_animals_of_the_exam_never_meet_in_training(seed):
+    torch.manual_seed(seed)
+    task = hunts(questions=2)
+
+    def together(rows):
+        return {frozenset(row.sentence.split()[i] for i in (1, 4, 7)) for row in rows}
+
+    assert not together(task.learned) & together(task.held_out)
+    assert frozenset(("dog", "cat", "goat")) in together(task.held_out)
+    assert len(task.learned) + len(task.held_out) == 9 * 8 * 7 * 9
+    words = {word for row in task.held_out for word in row.sentence.split()}
+    assert words <= set(task.words)
+
+
+def test_a_bag_of_words_can_be_right_about_one_order_in_three():
+    """The six orders of three animals and an adjective have the same words."""
+    bags = {}
+    for row in hunts().learned:
+        bag = tuple(sorted(row.sentence.split()))
+        bags.setdefault(bag, []).append(row.answers)
+    for answers in bags.values():
+        assert len(answers) == 6
+        assert {answers.count(answer) for answer in answers} == {2}

@@ -1,7 +1,8 @@
 """What do the sentences of chapters 1 and 2 say? Who wouldn't touch what, and why."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,84 +19,125 @@ NOUNS = {
 ANIMALS, DISHES, COOKS = list(NOUNS)[:9], list(NOUNS)[9:15], list(NOUNS)[15:]
 OF_DISHES = {"hot": "heiß", "salty": "salzig", "stale": "alt"}
 ADJECTIVES = OF_DISHES | {"full": "satt", "tired": "müde", "shy": "scheu"}
-OF_HUNTERS = {
-    "hungry": "hungrig", "angry": "böse", "wild": "wild",
-    "slow": "langsam", "loud": "laut", "weak": "schwach",
-}  # fmt: skip
+OF_ROLES = (  # who is it: the one who chases, the one who is chased, or the third?
+    {"hungry": "hungrig", "angry": "böse", "wild": "wild"},
+    {"slow": "langsam", "loud": "laut", "weak": "schwach"},
+    {"shy": "scheu", "sleepy": "schläfrig", "curious": "neugierig"},
+)
 _OF_GENDER = {"der": "er", "die": "sie", "das": "es"}
 PRONOUN = {noun: _OF_GENDER[german[:3]] for noun, german in NOUNS.items()}
 
 Meal = tuple[str, str]
-Row = tuple[str, str]  # a sentence, and the noun that *it* refers to
 
 
-class Task(NamedTuple):
-    """Sentences to learn from, others to be tested on, and all words."""
+class Riddle(NamedTuple):
+    """A sentence, the noun that *it* refers to, and what a reader has to answer."""
 
-    learned: list[Row]
-    held_out: list[Row]
-    words: list[str]
-
-
-def make_task(
-    sentences_about: Callable[[str, str], Iterable[Row]],
-    pairs: list[tuple[str, str]],
-    held_out: tuple[str, str],
-) -> Task:
-    """Return the sentences about all pairs of nouns, some of the pairs held out.
-
-    These are ``held_out`` and up to five more, drawn at random from those whose nouns
-    have different genders.
-    """
-    unlike = [(a, b) for a, b in pairs if PRONOUN[a] != PRONOUN[b]]
-    held = {frozenset(unlike[i]) for i in torch.randperm(len(unlike))[:5]}
-    held.add(frozenset(held_out))
-    rows: dict[bool, list[Row]] = {True: [], False: []}
-    for nouns in pairs:
-        rows[frozenset(nouns) in held] += sentences_about(*nouns)
-    words = sorted({word for sentence, _ in rows[False] for word in sentence.split()})
-    return Task(rows[False], rows[True], words)
+    sentence: str
+    it: str
+    answers: tuple[str, ...]
 
 
-def refusals(animal: str, dish: str) -> Iterator[Row]:
-    """Yield sentences, each with the noun that *it* refers to."""
+@dataclass
+class Task:
+    """Riddles to learn from, others to be tested on, and what the answers may be."""
+
+    learned: list[Riddle]
+    held_out: list[Riddle]
+    choices: list[str]
+
+    def __post_init__(self) -> None:
+        words = (word for row in self.learned for word in row.sentence.split())
+        self.words = sorted(set(words))
+        self.questions = len(self.learned[0].answers)
+        self.scores = self.questions * len(self.choices)
+
+    def ids(self, *sentences: str) -> Tensor:
+        """Return the ids (n, L) of sentences of L words each."""
+        return _numbered(sentences, self.words)
+
+    def numbered(self, rows: list[Riddle]) -> tuple[Tensor, Tensor]:
+        """Return the ids of sentences (n, L), and the answers' numbers (n, q)."""
+        answers = [[self.choices.index(a) for a in row.answers] for row in rows]
+        return self.ids(*(row.sentence for row in rows)), torch.tensor(answers)
+
+
+def refusals(animal: str, dish: str) -> Iterator[Riddle]:
+    """Yield sentences about an animal and a dish; the answer is a pronoun."""
     for word in ADJECTIVES:
         noun = dish if word in OF_DISHES else animal
-        yield f"the {animal} refused the {dish} because it was too {word}", noun
-        yield f"the {dish} annoyed the {animal} because it was too {word}", noun
+        end = f"because it was too {word}"
+        for start in (
+            f"the {animal} refused the {dish}",
+            f"the {dish} annoyed the {animal}",
+        ):
+            yield Riddle(f"{start} {end}", noun, (PRONOUN[noun],))
 
 
-def chases(one: str, other: str) -> Iterator[Row]:
-    """Yield sentences about two animals, each with the noun that *it* refers to."""
-    for word in OF_HUNTERS:
-        noun = one if word in ("hungry", "angry", "wild") else other
-        yield f"the {one} chased the {other} because it was too {word}", noun
+def chases(animals: Sequence[str], questions: int = 1) -> Iterator[Riddle]:
+    """Yield sentences about three animals; answers: *it*, or who chased and *it*."""
+    hunter, hunted, third = animals
+    for noun, adjectives in zip(animals, OF_ROLES):
+        answers = (noun,) if questions == 1 else (hunter, noun)
+        for word in adjectives:
+            sentence = f"the {hunter} chased the {hunted} past the {third}"
+            yield Riddle(f"{sentence} because it was too {word}", noun, answers)
 
 
-def _numbered(sentences: list[str], words: list[str]) -> Tensor:
-    """Return the ids (n, L) of sentences of L words each."""
-    return torch.tensor([[words.index(w) for w in each.split()] for each in sentences])
+def meals() -> Task:
+    """Return the riddles about an animal and a dish.
+
+    Held out are the dog and the soup, and up to five other pairs of different genders,
+    drawn at random.
+    """
+    pairs = list(itertools.product(ANIMALS, DISHES))
+    unlike = [(a, d) for a, d in pairs if PRONOUN[a] != PRONOUN[d]]
+    held = {unlike[i] for i in torch.randperm(len(unlike))[:5]} | {("dog", "soup")}
+    rows: dict[bool, list[Riddle]] = {True: [], False: []}
+    for pair in pairs:
+        rows[pair in held] += refusals(*pair)
+    return Task(rows[False], rows[True], ["er", "sie", "es"])
 
 
-def riddle_ids(rows: list[Row], words: list[str]) -> tuple[Tensor, Tensor]:
-    """Return the ids of sentences (n, 10), and 0, 1, or 2 for er, sie, or es (n)."""
-    answers = [("er", "sie", "es").index(PRONOUN[noun]) for _, noun in rows]
-    return _numbered([row[0] for row in rows], words), torch.tensor(answers)
+def hunts(questions: int = 1) -> Task:
+    """Return the riddles about three animals, in all orders.
+
+    questions: 1 asks who *it* was, 2 also who chased. Held out are the dog, the cat,
+    and the goat, and up to eight other sets of three, drawn at random.
+    """
+    sets = list(itertools.combinations(ANIMALS, 3))
+    held = {frozenset(sets[i]) for i in torch.randperm(len(sets))[:8]}
+    held.add(frozenset(("dog", "cat", "goat")))
+    rows: dict[bool, list[Riddle]] = {True: [], False: []}
+    for animals in itertools.permutations(ANIMALS, 3):
+        rows[frozenset(animals) in held] += chases(animals, questions)
+    rows[True].sort(
+        key=lambda row: "dog chased the cat past the goat" not in row.sentence
+    )
+    return Task(rows[False], rows[True], ANIMALS)
+
+
+def _numbered(sentences: Iterable[str], words: list[str]) -> Tensor:
+    """Return the ids (n, L) of sentences; shorter ones end in words[0], a blank."""
+    numbers = {word: i for i, word in enumerate(words)}
+    rows = [[numbers[word] for word in each.split()] for each in sentences]
+    longest = max(map(len, rows))
+    return torch.tensor([row + [0] * (longest - len(row)) for row in rows])
 
 
 def clause_ids(
-    rows: list[Row], source_words: list[str], target_words: list[str]
+    rows: list[Riddle], source_words: list[str], target_words: list[str]
 ) -> tuple[Tensor, Tensor]:
-    """Return the ids of sentences (n, 10), and of their German clauses (n, 7)."""
-    targets = [clause(*row) for row in rows]
-    sources = _numbered([row[0] for row in rows], source_words)
-    return sources, _numbered(targets, target_words)
+    """Return the ids of sentences (n, L), padded with 0, and their clauses (n, 7)."""
+    sources = _numbered([row.sentence for row in rows], source_words)
+    return sources, _numbered([clause(row) for row in rows], target_words)
 
 
-def clause(sentence: str, noun: str) -> str:
+def clause(row: Riddle) -> str:
     """Return the German for the last words of a sentence, from *because* on."""
-    german = (ADJECTIVES | OF_HUNTERS)[sentence.split()[-1]]
-    return f"<s> weil {PRONOUN[noun]} zu {german} war </s>"
+    german = ADJECTIVES | OF_ROLES[0] | OF_ROLES[1] | OF_ROLES[2]
+    word = german[row.sentence.split()[-1]]
+    return f"<s> weil {PRONOUN[row.it]} zu {word} war </s>"
 
 
 def pair(

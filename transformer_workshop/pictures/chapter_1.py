@@ -30,23 +30,33 @@ if TYPE_CHECKING:
     import pandas
 
 
-def ladder_chart(steps: dict[str, tuple[float, list[float]]]) -> altair.LayerChart:
-    """Draw the score of each step: a dot for this run, a line for the stored ones."""
+def ladder_chart(
+    right: dict[str, float], ranges: dict[str, list[float]]
+) -> altair.LayerChart:
+    """Draw the score of each model: a dot for this run, a line for the stored ones."""
     alt = optional_import("altair")
     rows = [
-        {"step": step, "right": now, "low": min(runs), "high": max(runs)}
-        for step, (now, runs) in steps.items()
+        {
+            "model": name,
+            "right": now,
+            "low": min(ranges[name]),
+            "high": max(ranges[name]),
+        }
+        for name, now in right.items()
     ]
-    base = alt.Chart(alt.Data(values=rows), width=360, height=alt.Step(24)).encode(
-        alt.Y("step:N", title=None, sort=None).axis(labelLimit=280),
-        tooltip=["step:N", "right:Q", "low:Q", "high:Q"],
+    base = alt.Chart(alt.Data(values=rows), width=340, height=alt.Step(26)).encode(
+        alt.Y("model:N", title=None, sort=None).axis(labelLimit=300),
+        tooltip=["model:N", "right:Q", "low:Q", "high:Q"],
     )
     x = alt.X("low:Q", title="share of held-out sentences that are right")
-    ranges = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
+    stored = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
         x.scale(domain=(0, 1)), alt.X2("high:Q")
     )
-    dots = base.mark_point(filled=True, size=70, opacity=1).encode(alt.X("right:Q"))
-    return ranges + dots
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(alt.X("right:Q"))
+    numbers = base.mark_text(align="left", dx=9).encode(
+        alt.X("right:Q"), alt.Text("right:Q", format=".2f")
+    )
+    return stored + dots + numbers
 
 
 def looks_chart(maps: dict[str, Tensor]) -> altair.VConcatChart:
