@@ -915,7 +915,7 @@ def test_nbval_compares_outputs_except_charts_and_runs_the_modules_definitions(t
         tree, "--nbval", "--nbval-current-env", "-rf", "notebooks/01_first.ipynb"
     )
     failed = re.findall(r"^FAILED \S+::Cell (\d)", done.stdout, re.M)
-    assert failed == ["3", "5"], done.stdout
+    assert failed == ["4", "6"], done.stdout
     assert "ZeroDivisionError" in done.stdout
 
 
