@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import bisect
-import builtins
 import copyreg
 import dis
 import enum
@@ -28,6 +27,7 @@ import sysconfig
 import time
 import types
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,6 @@ _INSTALLED = tuple(
 @functools.cache
 def _is_own_file(path: str) -> bool:
     """Return whether a file is neither installed nor one of this repository's."""
-    if path.startswith("<frozen"):
-        return False
     return not path.startswith(_INSTALLED) and path not in _REPOSITORY_FILES
 
 
@@ -105,16 +103,27 @@ def _is_own_module(name: str) -> bool:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return False
-    # torch._C._nn and others have no file; their package has one.
-    module = sys.modules.get(name if top == "transformer_workshop" else top)
-    return _is_own_file(getattr(module, "__file__", None) or "")
+    # A module in C may have no file, as torch._C._nn; then its package has one.
+    names = (name, top) if top == "transformer_workshop" else (top, name)
+    files = [getattr(sys.modules.get(key), "__file__", None) for key in names]
+    return _is_own_file(files[0] or files[1] or "")
 
 
 def _is_own(function: types.FunctionType) -> bool:
+    """Return whether a function's code is somebody's own, or was made by exec."""
     path = function.__code__.co_filename
-    if path.startswith("<"):  # made by exec, as a dataclass's __init__ is
+    if path.startswith("<frozen"):
         return _is_own_module(function.__globals__.get("__name__", ""))
     return _is_own_file(path)
+
+
+def _captured(function: types.FunctionType) -> dict[str, Any]:
+    """Return the values in a function's closure; some may have none yet."""
+    values = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        with suppress(ValueError):
+            values[name] = cell.cell_contents
+    return values
 
 
 def _found(module: str, name: str) -> Any:
@@ -235,7 +244,7 @@ def _patches() -> Iterator[tuple[str, Any]]:
 
 def _is_patch(function: types.FunctionType) -> bool:
     home = function.__globals__.get("__name__", "")
-    return home in sys.modules and _is_own(function)
+    return home in sys.modules and _is_own_module(home) and _is_own(function)
 
 
 def _surroundings() -> list[Any]:
@@ -351,7 +360,9 @@ class _Reader:
         if id(thing) in _FORBIDDEN:
             raise self.uncertain(thing, f"which {_FORBIDDEN[id(thing)][1]}")
         kind = type(thing)
-        if kind in _ATOMS:
+        if thing is _UNDEFINED:
+            self.say("undefined")
+        elif kind in _ATOMS:
             self.say(kind.__name__, _ATOMS[kind](thing))
         elif kind in (tuple, frozenset):  # equal ones may or may not be one object
             self.contents(thing)
@@ -399,7 +410,7 @@ class _Reader:
             self.read(rest[0], f"an object of {kind.__qualname__}")
         for items in rest[1:3]:
             self.read(None if items is None else list(items))
-        self.read([None if r is None else r for r in rest[3:]])
+        self.read(tuple(rest[3:]))
 
     def by_name(self, thing: Any, module: str, name: str) -> None:
         """Read what an installed package has under a name."""
@@ -588,8 +599,14 @@ class _Reader:
     @contents.register(types.GetSetDescriptorType)
     @contents.register(types.MemberDescriptorType)
     def _descriptor(self, thing: Any) -> None:
+        owner = thing.__objclass__
+        slot = isinstance(
+            thing, types.MemberDescriptorType | types.GetSetDescriptorType
+        )
+        if not slot and _is_own_module(owner.__module__):
+            raise self.uncertain(thing, "which isn't written in Python")
         self.say("descriptor", thing.__name__)
-        self.read(thing.__objclass__)
+        self.read(owner)
 
     @contents.register
     def _function(self, thing: types.FunctionType) -> None:
@@ -598,18 +615,14 @@ class _Reader:
         name = code.co_name if code.co_name != "<lambda>" else "a lambda"
         if not own:
             self.by_name(thing, module, code.co_qualname)
-            is_made = code.co_filename.startswith("<")
-            if not is_made and _found(module, code.co_qualname) is thing:
+            if _found(module, code.co_qualname) is thing:
                 return
         self.say("function")
         self.read(code, name)
         self.read([thing.__defaults__, thing.__kwdefaults__], f"a default of {name}")
-        cells = dict(zip(code.co_freevars, thing.__closure__ or ()))
-        for key, cell in cells.items():
-            try:
-                self.read(cell.cell_contents, f"{key}, which {name} captures,")
-            except ValueError:  # empty: it has no value yet
-                self.say("empty")
+        for key, value in _captured(thing).items():
+            self.say(key)
+            self.read(value, f"{key}, which {name} captures,")
         self.read(vars(thing), f"an attribute of {name}")
         if own:
             self.path.append(name)
@@ -618,49 +631,36 @@ class _Reader:
 
     def named(self, function: types.FunctionType) -> None:
         """Read what a function and those inside it name: globals and imports."""
-        known = function.__globals__, function.__builtins__
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        name_of_function = self.path[-1]
         package = function.__globals__.get("__package__") or ""
         uses: set[tuple[str, tuple[str, ...]]] = set()
         attributes: set[str] = set()
         for code in _codes(function.__code__):
             uses.update(_uses(code))
             attributes.update(code.co_names)
-            for name in _FORBIDDEN_ATTRIBUTES.keys() & set(code.co_names):
-                raise Uncertain(
-                    f"{self.path[-1]} names {name}, so it may depend on"
-                    f" {_FORBIDDEN_ATTRIBUTES[name]}"
-                )
             for name, wanted in _imports(code):
-                self.say("import", name)
                 self.imported(importlib.util.resolve_name(name, package), wanted)
+        for name in sorted(_FORBIDDEN_ATTRIBUTES.keys() & attributes):
+            depends = f"so it may depend on {_FORBIDDEN_ATTRIBUTES[name]}"
+            raise Uncertain(f"{name_of_function} names {name}, {depends}")
+        values = {**function.__builtins__, **function.__globals__}
+        values |= _captured(function)
         for name, chain in sorted(uses):
             self.say(name)
-            if name in cells:
-                with_value = {"": cells[name]}
-                try:
-                    value = with_value[""].cell_contents
-                except ValueError:
-                    continue
-                if not isinstance(value, types.ModuleType):
-                    continue  # read above
-            else:
-                values = [names[name] for names in known if name in names]
-                if not values:
-                    self.say("undefined")
-                    continue
-                value = values[0]
-            chains = [chain] if chain else [(a,) for a in sorted(attributes)]
-            if isinstance(value, types.ModuleType):
-                if not chain:
-                    self.read(value, name)
-                for each in chains:
-                    self.attribute(value, each, must_be=bool(chain))
-            else:
-                self.read(value, f"{name}, which {self.path[-1]} names,")
+            value = values.get(name, _UNDEFINED)
+            if not isinstance(value, types.ModuleType):
+                self.read(value, f"{name}, which {name_of_function} names,")
+            elif chain:
+                self.attribute(value, chain)
+            else:  # it is handed on, so any attribute named here may be one of its
+                self.read(value, name)
+                for key in sorted(attributes):
+                    if hasattr(value, key):
+                        self.attribute(value, (key,))
 
     def imported(self, name: str, wanted: tuple[str, ...]) -> None:
         """Read a module that a function imports, or what it takes from there."""
+        self.say("import", name)
         try:
             module = importlib.import_module(name)
         except ImportError:
@@ -671,22 +671,19 @@ class _Reader:
         for key in wanted:
             self.attribute(module, (key,))
 
-    def attribute(self, module: Any, chain: tuple[str, ...], must_be=True) -> None:
-        """Read what a chain of names leads to, from a module on."""
-        value = module
-        for i, key in enumerate(chain):
-            if not hasattr(value, key):
-                if must_be:
-                    self.say("missing", key)
-                return
+    def attribute(self, module: types.ModuleType, chain: tuple[str, ...]) -> None:
+        """Read what attributes lead to, from a module through modules."""
+        value: Any = module
+        where = module.__name__
+        for key in chain:
             if value is torch.ops and key not in ("aten", "prims"):
                 raise Uncertain(f"the code of torch.ops.{key} can't be read")
-            value = getattr(value, key)
-            self.say(key)
+            value = getattr(value, key, _UNDEFINED)
+            where += f".{key}"
             if not isinstance(value, types.ModuleType):
                 break
-        owner = ".".join((module.__name__, *chain[: i + 1]))
-        self.read(value, f"{owner}, which {self.path[-1]} names,")
+        self.say(where)
+        self.read(value, f"{where}, which {self.path[-1]} names,")
 
     @contents.register
     def _code(self, thing: types.CodeType) -> None:
@@ -715,6 +712,7 @@ class _Reader:
                 self.say("except", start, end, target, entry.depth, entry.lasti)
 
 
+_UNDEFINED = object()  # a name without a value
 _HAS_DOCSTRING = 0x4000000  # CO_HAS_DOCSTRING, from Python 3.14 on
 _ATOMS = {
     type(None): str,
