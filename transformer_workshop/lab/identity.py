@@ -234,7 +234,8 @@ def _patches() -> Iterator[tuple[str, Any]]:
                     yield f"{name}.{key}", value
             elif issubclass(type(value), type):
                 seen.add(id(value))
-                if _is_own_module(value.__module__):
+                home = str(value.__module__)
+                if home in sys.modules and _is_own_module(home):
                     yield f"{name}.{key}", value
                     continue
                 for member, function in sorted(vars(value).items()):
@@ -336,7 +337,7 @@ def _imports(code: types.CodeType) -> Iterator[tuple[str, tuple[str, ...]]]:
 class _Reader:
     """Read things into a digest, in an order that depends on nothing but them."""
 
-    def __init__(self, path: Iterable[str] = ()) -> None:
+    def __init__(self, path: Iterable[tuple[str, Any]] = ()) -> None:
         self.hash = hashlib.sha256()
         self.path = list(path)
         # What has an identity is read once and then named by its number. It is kept
@@ -349,14 +350,22 @@ class _Reader:
             self.hash.update(b"%d:" % len(data) + data)
 
     def uncertain(self, thing: Any, why: str) -> Uncertain:
-        kind = getattr(thing, "__qualname__", None) or type(thing).__qualname__
-        where = self.path[-1] if self.path else "what was given"
-        return Uncertain(f"{where} holds {kind}, {why}")
+        """Return a sentence like "x, which f names, is a lock, whose state …"."""
+        where, whole = self.path[-1] if self.path else ("what was given", None)
+        if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType):
+            if whole is thing:
+                return Uncertain(f"{where} {why.removeprefix('which ')}")
+            what = thing.__name__
+        else:
+            kind = type(thing).__name__
+            what = f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+        verb = "is" if whole is thing else "holds"
+        return Uncertain(f"{where} {verb} {what}, {why}")
 
     def read(self, thing: Any, where: str = "") -> None:
         """Read a thing, with the values that it holds."""
         if where:
-            self.path.append(where)
+            self.path.append((where, thing))
         if id(thing) in _FORBIDDEN:
             raise self.uncertain(thing, f"which {_FORBIDDEN[id(thing)][1]}")
         kind = type(thing)
@@ -395,10 +404,8 @@ class _Reader:
         reduce = copyreg.dispatch_table.get(kind)
         try:
             state = reduce(thing) if reduce else thing.__reduce_ex__(4)
-        except Exception as error:
-            raise self.uncertain(
-                thing, f"whose state can't be read ({error})"
-            ) from None
+        except Exception:
+            raise self.uncertain(thing, "whose state can't be read") from None
         if isinstance(state, str):
             raise self.uncertain(thing, "which is known by its name alone")
         self.say("object")
@@ -514,18 +521,7 @@ class _Reader:
 
     @contents.register
     def _module(self, thing: types.ModuleType) -> None:
-        """Read a module of which it isn't known what is used."""
-        name = thing.__name__
-        self.say("module", name)
-        if name == "__main__":
-            raise self.uncertain(thing, "of which it isn't known what is used")
-        if not _is_own_module(name):
-            self.say(_versions(name.partition(".")[0]))
-            return
-        for key, value in sorted(vars(thing).items()):
-            if not key.startswith("__") or key == "__getattr__":
-                self.say(key)
-                self.read(value, f"{name}.{key}")
+        raise self.uncertain(thing, "of which it isn't known what is used")
 
     @contents.register
     def _class(self, thing: type) -> None:
@@ -625,21 +621,24 @@ class _Reader:
             self.read(value, f"{key}, which {name} captures,")
         self.read(vars(thing), f"an attribute of {name}")
         if own:
-            self.path.append(name)
+            self.path.append((name, thing))
             self.named(thing)
             self.path.pop()
 
     def named(self, function: types.FunctionType) -> None:
         """Read what a function and those inside it name: globals and imports."""
-        name_of_function = self.path[-1]
+        name_of_function, _ = self.path[-1]
         package = function.__globals__.get("__package__") or ""
         uses: set[tuple[str, tuple[str, ...]]] = set()
         attributes: set[str] = set()
-        for code in _codes(function.__code__):
+        codes = list(_codes(function.__code__))
+        for code in codes:
             uses.update(_uses(code))
             attributes.update(code.co_names)
+        for code in codes:
             for name, wanted in _imports(code):
-                self.imported(importlib.util.resolve_name(name, package), wanted)
+                name = importlib.util.resolve_name(name, package)
+                self.imported(name, wanted, attributes)
         for name in sorted(_FORBIDDEN_ATTRIBUTES.keys() & attributes):
             depends = f"so it may depend on {_FORBIDDEN_ATTRIBUTES[name]}"
             raise Uncertain(f"{name_of_function} names {name}, {depends}")
@@ -650,15 +649,10 @@ class _Reader:
             value = values.get(name, _UNDEFINED)
             if not isinstance(value, types.ModuleType):
                 self.read(value, f"{name}, which {name_of_function} names,")
-            elif chain:
-                self.attribute(value, chain)
-            else:  # it is handed on, so any attribute named here may be one of its
-                self.read(value, name)
-                for key in sorted(attributes):
-                    if hasattr(value, key):
-                        self.attribute(value, (key,))
+            else:
+                self.attribute(value, chain, attributes)
 
-    def imported(self, name: str, wanted: tuple[str, ...]) -> None:
+    def imported(self, name: str, wanted: tuple, attributes: set[str]) -> None:
         """Read a module that a function imports, or what it takes from there."""
         self.say("import", name)
         try:
@@ -666,13 +660,17 @@ class _Reader:
         except ImportError:
             self.say("missing")
             return
-        if not wanted:
-            self.read(module, name)
         for key in wanted:
-            self.attribute(module, (key,))
+            self.attribute(module, (key,), attributes)
+        if not wanted:
+            top = sys.modules[name.partition(".")[0]]  # a, after "import a.b"
+            for each in (module, top):
+                self.handed_on(each, attributes)
 
-    def attribute(self, module: types.ModuleType, chain: tuple[str, ...]) -> None:
-        """Read what attributes lead to, from a module through modules."""
+    def attribute(
+        self, module: types.ModuleType, chain: tuple[str, ...], attributes: set[str]
+    ) -> None:
+        """Read what a chain of attributes leads to, from a module through modules."""
         value: Any = module
         where = module.__name__
         for key in chain:
@@ -683,7 +681,28 @@ class _Reader:
             if not isinstance(value, types.ModuleType):
                 break
         self.say(where)
-        self.read(value, f"{where}, which {self.path[-1]} names,")
+        if isinstance(value, types.ModuleType):
+            self.handed_on(value, attributes)
+        else:
+            self.read(value, f"{where}, which {self.path[-1][0]} names,")
+
+    def handed_on(self, module: types.ModuleType, attributes: set[str]) -> None:
+        """Read a module of which any attribute that code names may be used."""
+        name = module.__name__
+        self.say("module", name)
+        key = name, tuple(sorted(attributes))
+        if key in self.numbers:
+            return
+        self.numbers[key] = len(self.numbers), module
+        if name == "__main__":
+            raise self.uncertain(module, "of which it isn't known what is used")
+        if _is_own_module(name):
+            attributes = {*attributes, *(k for k in vars(module) if k[:2] != "__")}
+        else:
+            self.say(_versions(name.partition(".")[0]))
+        for key in sorted(attributes):
+            if hasattr(module, key):
+                self.attribute(module, (key,), attributes)
 
     @contents.register
     def _code(self, thing: types.CodeType) -> None:
