@@ -482,7 +482,8 @@ class _Reader:
             self.memory(storage.data_ptr(), storage)
             plain = thing.detach().cpu().resolve_conj().resolve_neg().contiguous()
             self.say(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
-        self.read([thing.grad, thing._backward_hooks, vars(thing)], "a tensor")
+        hooks = thing._backward_hooks or None  # pickle makes None an empty one
+        self.read([thing.grad, hooks, vars(thing)])
 
     @contents.register
     def _array(self, thing: np.ndarray) -> None:
@@ -606,13 +607,12 @@ class _Reader:
 
     @contents.register
     def _function(self, thing: types.FunctionType) -> None:
-        code, own = thing.__code__, _is_own(thing)
-        module = thing.__globals__.get("__name__", "")
+        code, module = thing.__code__, thing.__globals__.get("__name__", "")
         name = code.co_name if code.co_name != "<lambda>" else "a lambda"
-        if not own:
+        # One that a package made for us, such as a decorator's, is read like our own.
+        if not _is_own(thing) and _found(module, code.co_qualname) is thing:
             self.by_name(thing, module, code.co_qualname)
-            if _found(module, code.co_qualname) is thing:
-                return
+            return
         self.say("function")
         self.read(code, name)
         self.read([thing.__defaults__, thing.__kwdefaults__], f"a default of {name}")
@@ -620,10 +620,9 @@ class _Reader:
             self.say(key)
             self.read(value, f"{key}, which {name} captures,")
         self.read(vars(thing), f"an attribute of {name}")
-        if own:
-            self.path.append((name, thing))
-            self.named(thing)
-            self.path.pop()
+        self.path.append((name, thing))
+        self.named(thing)
+        self.path.pop()
 
     def named(self, function: types.FunctionType) -> None:
         """Read what a function and those inside it name: globals and imports."""
