@@ -15,6 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import torch
 from torch import nn
 
@@ -190,7 +191,15 @@ def _variant_of(name: str, row: Any, task: Task) -> Variant:
     except Uncertain as uncertain:
         log(f"{name}: trained again at each call, because {uncertain}")
         identity = ""
-    return Variant(str(name), task, build, options, identity)
+    variant = Variant(str(name), task, build, options, identity)
+    try:
+        cloudpickle.dumps(variant)
+    except Exception as error:
+        raise TypeError(
+            f"{name!r} can't be sent to a worker ({error}): give a plain function, and"
+            " build what it uses inside it"
+        ) from None
+    return variant
 
 
 # --- what is still to do ---
@@ -336,16 +345,17 @@ class _Search:
 
     def _known(self, name: str) -> Iterator[Record]:
         """Yield the records that a search would make, as far as they are there."""
+        looked_for: set[Trial] = set()
         while True:
-            trials = self.missing(name)
-            records = {trial: self.stored(name, trial) for trial in trials}
-            found = {trial: record for trial, record in records.items() if record}
-            for trial, record in found.items():
-                by_seed = self.results[name].setdefault(trial.rate, {})
-                by_seed[trial.seed] = record
-                yield record
-            if not found:
+            trials = [trial for trial in self.missing(name) if trial not in looked_for]
+            if not trials:
                 return
+            looked_for.update(trials)
+            for trial in trials:
+                if record := self.stored(name, trial):
+                    by_seed = self.results[name].setdefault(trial.rate, {})
+                    by_seed[trial.seed] = record
+                    yield record
 
 
 def _named(record: Record) -> str:

@@ -279,7 +279,7 @@ class Experiment:
                 return f"{name} and {reference} can't be compared: {one} {trouble}."
         found = self.comparisons[name]
         assert found is not None
-        digits = _digits((found.high - found.low) / 2 or found.difference)
+        digits = _digits(found.half or found.difference)
         ours, theirs = (
             f"{statistics.fmean(self.losses(each)):.{digits}f}"
             for each in (name, reference)
@@ -289,7 +289,7 @@ class Experiment:
         if not any(self.differences(name)):
             text += "(the same from each seed, to the last digit): they are exactly"
             return f"{text} equal{self._trained}{self._costs(name)}{ends}"
-        if found.low == found.high:
+        if not found.half:
             text += f"({found.difference:+.{digits}f} from each seed): can't be judged,"
             return f"{text} as the seed changes nothing that could show chance.{ends}"
         low, high = f"{found.low:+.{digits}f}", f"{found.high:+.{digits}f}"

@@ -16,34 +16,63 @@ intervals 0.5 % wider than Šidák's, which are exact for independent comparison
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
 
 from annotated_transformer import optional_import
-
-if TYPE_CHECKING:
-    from scipy.stats import rv_continuous
 
 LEVEL = 0.95  # at which all intervals of an experiment hold
 POWER = 0.8  # with which a difference that is called detectable is told apart
 
 
-class Comparison(NamedTuple):
-    """The difference of two means, with its interval."""
+@dataclass(frozen=True)
+class Comparison:
+    """The mean of differences by seed, and what can be said of it."""
 
     difference: float
-    low: float
-    high: float
-    detectable: float  # the true difference that is told apart with probability POWER
+    error: float  # the standard error of the mean
+    freedom: int
+    tail: float  # the probability on each side of the interval
+
+    @property
+    def half(self) -> float:
+        """Half the interval's width."""
+        return self.error * self._critical
+
+    @property
+    def _critical(self) -> float:
+        return float(optional_import("scipy.stats").t.isf(self.tail, self.freedom))
+
+    @property
+    def low(self) -> float:
+        """The interval's lower end."""
+        return self.difference - self.half
+
+    @property
+    def high(self) -> float:
+        """The interval's upper end."""
+        return self.difference + self.half
 
     @property
     def is_apart(self) -> bool:
         """Whether the interval leaves zero out."""
-        return not self.low <= 0 <= self.high
+        return abs(self.difference) > self.half
+
+    @property
+    def detectable(self) -> float:
+        """The true difference that is told apart with the probability POWER."""
+        stats, optimize = map(optional_import, ("scipy.stats", "scipy.optimize"))
+        critical = self._critical
+
+        def missing(errors: float) -> float:
+            return stats.nct.sf(critical, self.freedom, errors) - POWER
+
+        return self.error * optimize.brentq(missing, 0, 4 * critical)
 
 
 def compare_pairs(differences: Sequence[float], comparisons: int = 1) -> Comparison:
-    """Return the mean of differences by seed, and its interval.
+    """Return the mean of differences by seed, with its error.
 
     comparisons: how many variants share the baseline. Raises ValueError for fewer than
     two differences, and for those that aren't finite.
@@ -51,23 +80,6 @@ def compare_pairs(differences: Sequence[float], comparisons: int = 1) -> Compari
     count = len(differences)
     if count < 2 or not all(map(math.isfinite, differences)):
         raise ValueError(f"{differences} can't be compared: give two or more numbers")
-    stats = optional_import("scipy.stats")
-    mean = math.fsum(differences) / count
-    squares = math.fsum((x - mean) ** 2 for x in differences)
-    error = math.sqrt(squares / (count - 1) / count)  # standard error of the mean
+    error = statistics.stdev(differences) / math.sqrt(count)
     tail = (1 - LEVEL) / comparisons / 2
-    half = stats.t.isf(tail, count - 1).item() * error
-    detectable = error * _noncentrality(count - 1, tail)
-    return Comparison(mean, mean - half, mean + half, detectable)
-
-
-def _noncentrality(freedom: int, tail: float) -> float:
-    """Return how many standard errors a true difference must measure."""
-    stats, optimize = map(optional_import, ("scipy.stats", "scipy.optimize"))
-    distribution: rv_continuous = stats.nct
-    critical = stats.t.isf(tail, freedom)
-
-    def missing(noncentrality: float) -> float:
-        return distribution.sf(critical, freedom, noncentrality) - POWER
-
-    return optimize.brentq(missing, 0, 4 * critical)
+    return Comparison(statistics.fmean(differences), error, count - 1, tail)

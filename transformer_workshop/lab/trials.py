@@ -36,6 +36,9 @@ class NotTheSame(RuntimeError):
     """A worker would train something else than the notebook holds."""
 
 
+_known_here: set[str] = set()  # identities that were compared in this process
+
+
 @dataclass(frozen=True)
 class Variant:
     """A model and its training, by name."""
@@ -48,20 +51,21 @@ class Variant:
 
     def check_identity(self) -> None:
         """Raise NotTheSame unless a worker was sent what the notebook holds."""
-        if not self.identity:
+        if not self.identity or self.identity in _known_here:
             return
         try:
             if identity_of(self.task, self.build, self.options) == self.identity:
+                _known_here.add(self.identity)
                 return
             why = "it is not the same there"
         except Uncertain as uncertain:
             why = f"there, {uncertain}"
         raise NotTheSame(
-            f"The variant {self.name!r} was sent to a worker, and {why}. A file that it"
-            " imports may have been edited since this program or notebook read it:"
-            " restart it. Or something was changed here after an import (a function put"
-            " into another module, a setting of torch): do that inside the function"
-            " that builds the model, or in the file itself."
+            f"The variant {self.name!r} was sent to a worker, and {why}. If a file that"
+            " it imports was edited since this program or notebook read it, restart it."
+            " If something was changed here after an import (a function put into"
+            " another module, a setting of torch), make the change in the file, or in"
+            " the model that the variant builds."
         )
 
 
