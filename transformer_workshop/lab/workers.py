@@ -7,9 +7,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, TypeVar
+from typing import Any
 
 import loky
 import torch
@@ -17,8 +17,6 @@ from tqdm import tqdm
 
 from transformer_workshop.base.files import log, write_json
 from transformer_workshop.models.speed import keep_freed_memory
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 def _begin(parent: int) -> None:
@@ -35,11 +33,11 @@ def _begin(parent: int) -> None:
 
 
 def compute(
-    wanted: Callable[[], Mapping[Key, tuple]],
+    wanted: Callable[[], Mapping[Any, tuple]],
     function: Callable[..., Any],
     workers: int | None = None,
     unit: str = "training",
-    keep: Callable[[Key, Any], str | None] = write_json,
+    keep: Callable[[Any, Any], Any] = write_json,
 ) -> None:
     """Call ``function`` for each result that is wanted, in processes of one thread.
 
@@ -52,7 +50,7 @@ def compute(
     """
     if not wanted():
         return
-    going: dict[Future, Key] = {}
+    going: dict[Future, Any] = {}
     pool = loky.ProcessPoolExecutor(
         workers or loky.cpu_count(), initializer=_begin, initargs=(os.getpid(),)
     )
