@@ -210,12 +210,13 @@ def mean_of(losses: list[float], end: int) -> float:
 def compare(seeds: list[int]) -> list[dict[str, Any]]:
     """Train GPTs of both kinds of block from each seed at each rate."""
     builders = {name: functools.partial(kind, **SIZES) for name, kind in KINDS.items()}
-    trained = experiment(
-        builders, Sentences(), updates=UPDATES, seeds=seeds, rates=RATES
-    ).results
-    rows = []
+    task, rows = Sentences(), []
+    trained = {
+        rate: experiment(builders, task, updates=UPDATES, seeds=seeds, rates=[rate])
+        for rate in RATES
+    }
     for rate, name, seed in itertools.product(RATES, KINDS, seeds):
-        record = trained[name][rate][seed]
+        record = trained[rate].results[name][rate][seed]
         nats, *shares = record["measured"].items()
         rows.append({
             "block": name, "rate": rate, "seed": seed, "weights": record["parameters"],

@@ -14,43 +14,72 @@ def compare(
     translations: Sequence[str],
     other: Sequence[str],
     references: Sequence[str],
-    metric: Any = None,
+    tokenize: str = "13a",
 ) -> dict[str, Any]:
-    """Measure how much better translations are than ``other``, on shared resamples.
+    """Measure by how many points of BLEU translations are better than ``other``.
 
-    metric: of sacreBLEU; None: BLEU. ``difference`` is in its points, ``interval`` the
-    95 % interval of the bootstrap, and ``p`` that of the paired bootstrap, as sacreBLEU
-    computes it (Koehn, 2004).
+    ``interval`` is the 95 % interval of the difference, from the bootstrap, and ``p``
+    that of sacreBLEU's paired bootstrap (Koehn, 2004).
     """
     np, sacrebleu = optional_import("numpy"), optional_import("sacrebleu")
-    metric = metric or sacrebleu.BLEU()
-    name = metric.__class__.__name__.lower()
+    metric = sacrebleu.BLEU(tokenize=tokenize)
+    (now, before), p = paired_bootstrap(translations, other, references, metric)
+    one, two = (
+        np.array([_counts(metric, *pair) for pair in zip(lines, references)])
+        for lines in (translations, other)
+    )
     draws = np.random.default_rng(SEED).choice(
         len(references), size=(RESAMPLES, len(references)), replace=True
     )
-    now, resampled = [], []
-    for lines in (translations, other):
-        counts = np.array(metric._extract_corpus_statistics(lines, [references]))
-        now.append(metric.corpus_score(lines, [references]))
-        sums = (counts[draw].sum(0) for draw in draws)
-        scores = [metric._compute_score_from_stats(s).score for s in sums]
-        resampled.append(np.array(scores))
-    difference = now[0].score - now[1].score
-    apart = np.sort(resampled[0] - resampled[1])
-    size = np.abs(apart)
-    # at least: for two that are alike, p is 1
-    by_chance = (size - size.mean() >= abs(difference)).sum().item()
+    apart = sorted(
+        _bleu(metric, one[draw].sum(0)) - _bleu(metric, two[draw].sum(0))
+        for draw in draws
+    )
     cut = RESAMPLES // 40
-    result = {
-        name: round(now[0].score, 2),
-        "difference": round(difference, 2),
-        "interval": [round(apart[i].item(), 2) for i in (cut, -cut - 1)],
-        "p": round((by_chance + 1) / (RESAMPLES + 1), 4),
+    whole = metric.corpus_score(translations, [references])
+    return {
+        "bleu": round(now, 2),
+        "difference": round(now - before, 2),
+        "interval": [round(apart[i], 2) for i in (cut, -cut - 1)],
+        "p": round(p, 4),
         "signature": str(metric.get_signature()),
+        "length": round(whole.sys_len / whole.ref_len, 4),
     }
-    if name == "bleu":
-        result["length"] = round(now[0].sys_len / now[0].ref_len, 4)
-    return result
+
+
+def paired_bootstrap(
+    translations: Sequence[str],
+    other: Sequence[str],
+    references: Sequence[str],
+    metric: Any,
+) -> tuple[tuple[float, float], float]:
+    """Return both scores in a metric of sacreBLEU, and p of its paired bootstrap."""
+    significance = optional_import("sacrebleu.significance")
+    systems = [("other", list(other)), ("translations", list(translations))]
+    test = significance.PairedTest(
+        systems, {"metric": metric}, [list(references)], "bs", RESAMPLES
+    )
+    _, found = test()
+    [name] = found.keys() - {"System"}
+    before, now = found[name]
+    if list(translations) == list(other):  # where sacreBLEU's p is the least possible
+        return (now.score, before.score), 1.0
+    return (now.score, before.score), now.p_value
+
+
+def _counts(metric: Any, line: str, reference: str) -> list[int]:
+    """Return what BLEU counts in one sentence; sums of it are those of a corpus."""
+    found = metric.corpus_score([line], [[reference]])
+    return [*found.counts, *found.totals, found.sys_len, found.ref_len]
+
+
+def _bleu(metric: Any, counts: Any) -> float:
+    """Return BLEU, in points, from sums of counts."""
+    numbers = counts.tolist()
+    found = metric.compute_bleu(
+        numbers[:4], numbers[4:8], *numbers[8:], smooth_method=metric.smooth_method
+    )
+    return found.score
 
 
 class Apart(NamedTuple):
@@ -95,19 +124,20 @@ def report(
     references = [reference for _, reference in pairs]
     lines = [f"A  {names[0]}", f"B  {names[1]}", ""]
     signatures = []
-    for metric in (sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()):
-        title = {"BLEU": "BLEU", "CHRF": "chrF"}[type(metric).__name__]
-        first = metric.corpus_score(a, [references]).score
-        compared = compare(b, a, references, metric)
-        low, high = compared["interval"]
-        is_apart = compared["p"] < 0.05
-        verdict = "told apart" if is_apart else "can't be told apart"
+    compared = compare(b, a, references, tokenize)
+    low, high = compared["interval"]
+    interval = f" ({low:+.2f} to {high:+.2f})"
+    for title, metric, more in (
+        ("BLEU", sacrebleu.BLEU(tokenize=tokenize), interval),
+        ("chrF", sacrebleu.CHRF(), ""),
+    ):
+        (now, before), p = paired_bootstrap(b, a, references, metric)
+        verdict = "told apart" if p < 0.05 else "can't be told apart"
         lines.append(
-            f"{title:4}  A {first:.2f}  B {compared[title.lower()]:.2f}  "
-            f"B - A {compared['difference']:+.2f} ({low:+.2f} to {high:+.2f}), "
-            f"p = {compared['p']:.3f}: {verdict}"
+            f"{title}  A {before:.2f}  B {now:.2f}  "
+            f"B - A {now - before:+.2f}{more}, p = {p:.3f}: {verdict}"
         )
-        signatures.append(f"{title}: {compared['signature']}")
+        signatures.append(f"{title}: {metric.get_signature()}")
     same = sum(x == y for x, y in zip(a, b, strict=True))
     lines.append(
         f"{len(pairs):,} sentences, {same:,} translated alike; paired bootstrap, 95 %"

@@ -3,367 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import itertools
 import math
+import operator
 import re
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from importlib.util import find_spec
-from numbers import Real
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import cloudpickle
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
-from annotated_transformer import count_parameters, optional_import
+from annotated_transformer import DataError
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.files import log, read_json
-from transformer_workshop.lab.tasks import TASKS, Task, Translation
+from transformer_workshop.base.files import log, read_json, write_json
+from transformer_workshop.lab.identity import Uncertain, identity_of
+from transformer_workshop.lab.record import SEARCH_SEED, Experiment
+from transformer_workshop.lab.tasks import TASKS, Task
+from transformer_workshop.lab.trials import (
+    Builder,
+    Record,
+    Trial,
+    Variant,
+    check,
+    number,
+    train,
+)
 from transformer_workshop.lab.workers import compute
 
-if TYPE_CHECKING:
-    import altair
-    import pandas
-
-Builder = Callable[..., nn.Module]
 FIRST_RATES = (0.003, 0.006)  # a search begins with these
-_FIRST_LOSSES = 3  # by which a training is recognized
-
-Record = dict[str, Any]  # of a training
-Results = dict[str, dict[float, dict[int, Record]]]  # variant -> rate -> seed -> record
-
-
-def _started(
-    task: Task, build: Builder, changed: Mapping, rate: float, updates: int, seed: int
-) -> tuple[nn.Module, Iterator[float]]:
-    """Return a fresh model, and the losses of its training, which begins with them."""
-    sizes = task.sizes()
-    torch.manual_seed(seed)
-    try:
-        model = build(*sizes)
-    except Exception as error:
-        called = f"with ({', '.join(map(str, sizes))}): see help(experiment)."
-        error.add_note(f"The task calls the variant's function {called}")
-        raise
-    if not isinstance(model, nn.Module):
-        kind = type(model).__name__
-        raise TypeError(f"the function returned {kind}, not a model (nn.Module)")
-    if type(task) is Translation and not hasattr(model, "generator"):
-        raise TypeError(
-            "the task trains translators, which have a generator, as make_model's do;"
-            f" {type(model).__name__} has none. For a GPT, use the task 'sentences'"
-        )
-    options = dict(changed)
-    train = options.pop("train", type(task).train)
-    try:
-        return model, iter(train(task, model, rate, updates, seed, **options))
-    except TypeError as error:
-        named = ", ".join(["train", *list(inspect.signature(train).parameters)[5:]])
-        where = f"help({type(task).__module__}.{type(task).__qualname__})"
-        error.add_note(f"Options of this training: {named}; see {where}.")
-        for field in options.keys() & vars(task):
-            error.add_note(f"{field} is a field of the task: see help(experiment).")
-        raise
-
-
-def _check_that_weights_are_fresh(model: nn.Module, again: nn.Module) -> None:
-    """Raise ValueError if two models share what is trained."""
-
-    def places(model: nn.Module) -> set[int]:
-        trained = (p for p in model.parameters() if p.requires_grad)
-        return {p.data_ptr() for p in trained if not is_lazy(p) and p.numel()}
-
-    if places(model) & places(again):
-        raise ValueError(
-            "the function returned the same weights twice, so the second training would"
-            " go on where the first ended: let it build a new model at each call"
-        )
-
-
-def _train(task: Task, build: Builder, changed: Mapping, settings: Record) -> Record:
-    """Train a model; return what was measured, None if it diverged."""
-    begun = time.process_time()
-    rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
-    model, steps = _started(task, build, changed, rate, updates, seed)
-    losses = list(itertools.takewhile(math.isfinite, steps))
-    spent = time.process_time() - begun
-    measured = task.judge(model) if len(losses) == updates else None
-    if measured and not math.isfinite(measured[task.unit]):
-        measured = None
-    return {
-        "settings": settings,
-        "first losses": losses[:_FIRST_LOSSES],
-        "parameters": count_parameters(model),
-        "milliseconds": round(1000 * spent / updates, 1),
-        "measured": measured,
-    }
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a function's code, and that of the functions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _described(thing: Any, seen: set[int] | None = None) -> str:
-    """Return a text that changes with a value, or with the code of a function or class.
-
-    It includes what these name in their own module, as far as that is code or plain
-    data, but not what they import.
-    """
-    seen = set() if seen is None else seen
-    if id(thing) in seen:
-        return ""
-    parts: list[Any]
-    if isinstance(thing, partial):
-        text, parts = "partial", [thing.func, thing.args, thing.keywords]
-    elif isinstance(thing, type):
-        text, parts = thing.__qualname__, [*vars(thing).values(), *thing.__bases__]
-        parts = [p for p in parts if getattr(p, "__module__", "") == thing.__module__]
-    elif isinstance(thing, FunctionType):
-        codes = list(_codes(thing.__code__))
-        text = " ".join(code.co_code.hex() for code in codes)
-        parts = [cell.cell_contents for cell in thing.__closure__ or ()]
-        parts += [thing.__defaults__, thing.__kwdefaults__]
-        for code in codes:
-            parts += [c for c in code.co_consts if not isinstance(c, CodeType)]
-            named = [thing.__globals__.get(name) for name in code.co_names]
-            parts += [
-                value
-                for value in named
-                if isinstance(value, bool | int | float | str | tuple)
-                or getattr(value, "__module__", "") == thing.__module__
-            ]
-    elif isinstance(thing, Mapping):
-        text, parts = "", list(thing.items())
-    elif isinstance(thing, list | tuple):
-        text, parts = "", list(thing)
-    else:
-        plain = isinstance(thing, bool | int | float | str | None)
-        return repr(thing) if plain else type(thing).__qualname__
-    seen.add(id(thing))
-    return f"({text} {' '.join(_described(part, seen) for part in parts)})"
-
-
-def students_t(freedom: int, share: float) -> float:
-    """Return a quantile of Student's t, within 0.3 % from 4 degrees of freedom on.
-
-    The first terms of its expansion about the normal quantile (Abramowitz and Stegun,
-    26.7.5).
-    """
-    z = statistics.NormalDist().inv_cdf(share)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
-
-
-@dataclass
-class Experiment:
-    """What was measured: of each variant at each rate from each seed.
-
-    Print it, or show ``table`` (a data frame) and ``chart()``. The first variant is the
-    baseline. Each counts at its own best rate, the one with the lowest loss from the
-    first seed. The spread between seeds is pooled over the variants, and intervals
-    cover 95 % each: of twenty ideas that change nothing, one is told apart by chance.
-    That one seed gives all variants the same batches is left out of account, which
-    makes intervals wider, not narrower. Times are those of the fastest training, and
-    still rough if the machine is busy.
-    """
-
-    unit: str
-    seeds: Sequence[int]
-    results: Results
-    updates: int = 0
-
-    def loss(self, name: str, rate: float, seed: int) -> float:
-        """Return what was measured first, infinity if the training diverged."""
-        measured = self.results[name][rate][seed]["measured"]
-        return math.inf if measured is None else measured[self.unit]
-
-    def rate(self, name: str) -> float:
-        """Return a variant's best rate."""
-        rates = sorted(self.results[name])
-        return min(rates, key=lambda rate: self.loss(name, rate, self.seeds[0]))
-
-    def losses(self, name: str) -> list[float]:
-        """Return a variant's losses at its best rate, one from each seed."""
-        return [self.loss(name, self.rate(name), seed) for seed in self.seeds]
-
-    @property
-    def spread(self) -> tuple[float, int]:
-        """The standard deviation between seeds, and its degrees of freedom."""
-        rows = [row for row in map(self.losses, self.results) if math.inf not in row]
-        squares = sum((x - statistics.mean(row)) ** 2 for row in rows for x in row)
-        freedom = sum(len(row) - 1 for row in rows)
-        return math.sqrt(squares / freedom) if rows else math.nan, freedom
-
-    def _apart(self, *shares: float) -> float:
-        """Return the sum of quantiles of a difference between two means of seeds."""
-        deviation, freedom = self.spread
-        if not freedom:
-            return math.nan
-        quantiles = sum(students_t(freedom, share) for share in shares)
-        return quantiles * deviation * math.sqrt(2 / len(self.seeds))
-
-    @property
-    def half_interval(self) -> float:
-        """Half of the 95 % interval of a difference between two variants."""
-        return self._apart(0.975)
-
-    @property
-    def detectable(self) -> float:
-        """The true difference that four of five such experiments would tell apart."""
-        return self._apart(0.975, 0.8)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each variant, at its best rate: what ``table`` shows."""
-        baseline, *_ = self.results
-        rows = []
-        for name, by_rate in self.results.items():
-            records = list(by_rate[self.rate(name)].values())
-            mean = statistics.mean(self.losses(name))
-            row = {"variant": name, "rate": self.rate(name), self.unit: mean}
-            if name != baseline:
-                difference = mean - statistics.mean(self.losses(baseline))
-                low, high = (difference + i * self.half_interval for i in (-1, 1))
-                row |= {"difference": difference, "from": low, "to": high}
-            for key in list(records[0]["measured"] or {})[1:]:
-                row[key] = statistics.mean(r["measured"][key] for r in records)
-            spent = (r["milliseconds"] for rs in by_rate.values() for r in rs.values())
-            row |= {
-                "parameters": records[0]["parameters"],
-                "ms per update": min(spent),
-            }
-            rows.append(row)
-        return rows
-
-    @property
-    def table(self) -> pandas.DataFrame:
-        """The rows as a data frame."""
-        pd = optional_import("pandas")
-        table = pd.DataFrame(self.rows).set_index("variant")
-        return table.round({name: 3 for name in table if name != "rate"})
-
-    def chart(self) -> altair.HConcatChart:
-        """Draw loss over rate, and each difference with its interval."""
-        from transformer_workshop.pictures.experiments import experiment_chart
-
-        losses = [
-            {
-                name: {
-                    rate: self.loss(name, rate, seed)
-                    for rate in sorted(rates)
-                    if seed in rates[rate]
-                }
-                for name, rates in self.results.items()
-            }
-            for seed in self.seeds
-        ]
-        return experiment_chart(losses, self.rows, self.unit)
-
-    def __repr__(self) -> str:
-        if find_spec("pandas") is None:
-            return self.in_words
-        return f"{self.table.to_string(na_rep='')}\n\n{self.in_words}"
-
-    @property
-    def in_words(self) -> str:
-        """A sentence for each variant: is it told apart from the baseline?"""
-        baseline, *others = self.rows
-        if others:
-            return "\n".join(self._sentence(row, baseline) for row in others)
-        name, loss = baseline["variant"], baseline[self.unit]
-        if not math.isfinite(loss):
-            return f"{name}: diverged."
-        text = f"{name}: {loss:.{self._digits}f} {self.unit}{self._trained}"
-        return f"{text} There is nothing to compare it with.{self._at_an_end(name)}"
-
-    @property
-    def _digits(self) -> int:
-        """How many decimals of a loss mean something."""
-        return max(2 - math.floor(math.log10(self.half_interval or 1)), 0)
-
-    @property
-    def _trained(self) -> str:
-        return f" after {self.updates} updates, from {len(self.seeds)} seeds."
-
-    def _at_an_end(self, *names: str) -> str:
-        """Say whose best rate has no worse one on both sides."""
-        text = ""
-        for name in names:
-            rates = sorted(self.results[name])
-            if len(rates) > 1 and self.rate(name) in (rates[0], rates[-1]):
-                end = "lowest" if self.rate(name) == rates[0] else "highest"
-                text += f" The best rate of {name} is the {end} that was tried."
-        return text
-
-    def _sentence(self, row: dict[str, Any], baseline: dict[str, Any]) -> str:
-        """Say whether a variant is told apart from the baseline, and what it costs."""
-        name, reference = row["variant"], baseline["variant"]
-        difference, low, high = row["difference"], row["from"], row["to"]
-        if not math.isfinite(difference):
-            worst = name if difference > 0 else reference
-            return f"{name} and {reference}: can't be compared, {worst} diverged."
-        digits = self._digits
-        before, after = (f"{r[self.unit]:.{digits}f}" for r in (baseline, row))
-        apart = f"{difference:+.{digits}f}, 95 % from {low:+.{digits}f} to"
-        text = f"{name}: {after} {self.unit}, {reference}: {before} "
-        text += f"({apart} {high:+.{digits}f}): "
-        if low <= 0 <= high:
-            text += "can't be told apart"
-        else:
-            text += f"{name} is {'worse' if difference > 0 else 'better'}"
-        text += self._trained
-        if low <= 0 <= high:
-            text += f" (A true difference of {self.detectable:.{digits}f} would be told"
-            text += " apart four times in five.)"
-        usual = baseline["ms per update"]  # 0 if a model is tiny
-        times = row["ms per update"] / usual if usual else 1.0
-        more = row["parameters"] - baseline["parameters"]
-        size = f"{more:+,} parameters" if more else "as many parameters"
-        text += f" It has {size}"
-        if not 1 / 1.5 < times < 1.5:  # less may come from what else the machine does
-            text += f", and an update takes {times:.1f} times the CPU time"
-        text += "."
-        return text + self._at_an_end(name, reference)
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        display(self.table, self.chart())
-        print(self.in_words)
-
-
-def _wanted(experiment: Experiment, name: str, given: Sequence[float]) -> list:
-    """Return the rates and seeds that a variant still needs, as far as one can tell."""
-    by_rate, seeds = experiment.results[name], experiment.seeds
-    first = seeds[0]
-
-    def missing(rates: Sequence[float], seeds: Sequence[int]) -> list:
-        pairs = itertools.product(rates, seeds)
-        return [(rate, s) for rate, s in pairs if s not in by_rate.get(rate, {})]
-
-    if given:
-        return missing(given, seeds)
-    if begun := missing(FIRST_RATES, [first]):
-        return begun
-    best = experiment.rate(name)
-    if best == max(by_rate):
-        return [(2 * best, first)]
-    if best == min(by_rate):
-        return [(best / 2, first)]
-    return missing([best], seeds)
+LOWEST_RATE, HIGHEST_RATE = FIRST_RATES[0] / 2**8, FIRST_RATES[0] * 2**12
 
 
 def experiment(
@@ -371,12 +45,13 @@ def experiment(
     task: str | Task = "captions",
     *,
     updates: int = 300,
-    seeds: int | Sequence[int] = 3,
+    seeds: int | Sequence[int] = 8,
     rates: Sequence[float] = (),
     workers: int | None = None,
+    device: str = "cpu",
     folder: str | Path | None = None,
 ) -> Experiment:
-    """Train each variant at several rates and from several seeds, and compare them.
+    """Train each variant at its best rate, from several seeds, and compare them.
 
     variants: by name, a function that returns a model with fresh weights, or such a
     function and options for the task's training, for example::
@@ -399,119 +74,52 @@ def experiment(
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)
 
-    task: one of these names, or a Task of your own.
-    seeds: how many, or which; three or more, as two can't show how they differ.
-    rates: which are tried, with all seeds. Without them, a variant is trained at 0.003,
-    at 0.006 and at twice or half of that until its best rate has one on each side;
-    then from the other seeds.
+    task: one of these names, or a Task of your own (help(transformer_workshop.lab.tasks
+    .Task), and the appendix *Test your idea*).
+    seeds: how many are compared, or which; three or more. From three, only large
+    differences can be told apart. More can be added later, if their number doesn't
+    depend on what was found.
+    rates: which are tried; if it is one, nothing is searched. Without them, a variant
+    is trained at 0.003, at 0.006 and at twice or half of that until its best rate has
+    one on each side. All this with seed 1000, which isn't compared. A training of the
+    search that has learned nothing after half of its updates ends there and counts with
+    what it has; those that are compared never end early.
     workers: trainings at a time, each with one thread; None: one for each core.
-    folder: keeps the results [runs/experiments]. What is there isn't trained again, if
-    the settings, the code of the variants, and the losses of the first updates are
-    still the same; a change of code that they import may stay unnoticed. Another
-    folder, or another name, begins anew.
+    device: where models are trained, as PyTorch names it. Only the CPU has been tried;
+    "cuda" takes a GPU, where sums may differ in their last digits from run to run.
+    folder: keeps the results [runs/experiments]. A training isn't repeated if all that
+    it depends on is the same: code, values that it uses, settings, versions. What is
+    reused is said. Where this can't be told, it is repeated, and said as well. Another
+    name begins anew.
 
-    Only validation data is looked at. Before anything is trained, each variant makes a
-    few updates here, so that mistakes show. Raises ValueError and TypeError for
-    variants, tasks, seeds, or rates that can't be used.
+    Before anything is trained, a worker makes a few updates with each variant, twice.
+    It must compute the same both times, and a translator or GPT must not look ahead. A
+    variant that raises an exception later is reported at the end; others go on. Only
+    validation data is looked at. Raises ValueError and TypeError for variants, tasks,
+    seeds, or rates that can't be used, and NotTheSame (a RuntimeError) if a worker
+    would train something else than what the program or notebook holds.
     """
     task = _task_of(task)
-    if not isinstance(variants, Mapping) or not variants:
-        raise TypeError("variants must be a dictionary: name -> function")
-    rows = {n: v if isinstance(v, tuple) else (v, {}) for n, v in variants.items()}
-    for name, (build, _) in rows.items():
-        if isinstance(build, nn.Module) or not callable(build):
-            raise TypeError(f"{name!r} must be a function that returns a model")
-    seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    if len(set(seeds)) < max(len(seeds), 3):
-        raise ValueError(f"seeds={seeds}: use three or more different ones")
-    if not isinstance(updates, int) or updates < 1:
-        raise ValueError(f"updates={updates!r}: use a whole number, 1 or more")
-    if not isinstance(rates, Sequence) or not all(
-        isinstance(rate, Real) and 0 < rate < math.inf for rate in rates
-    ):
-        raise ValueError(f"rates={rates}: use positive numbers, as in (0.003, 0.006)")
+    seeds = _seeds_of(seeds)
+    rates = _rates_of(rates)
+    updates = _count(updates, "updates")
+    device = str(torch.device(device))
+    rows = [_variant_of(name, row, task) for name, row in _items(variants)]
     folder = Path(folder or project_folder() / "runs" / "experiments")
-    done = Experiment(task.unit, seeds, {name: {} for name in rows}, updates)
-    outdated: list[Record] = []
-
-    def settings_of(name: str, rate: float, seed: int) -> Record:
-        what = f"{type(task).__qualname__} {vars(task)}"
-        code = _described([type(task), *rows[name]])
-        digest = hashlib.sha256(code.encode()).hexdigest()[:16]
-        fixed = {"task": what, "updates": updates, "code": digest}
-        return {"variant": name, **fixed, "rate": rate, "seed": seed}
-
-    def file_of(settings: Record) -> Path:
-        name = settings["variant"]
-        kind = re.sub(r"\W+", "_", name)[:40]
-        if kind != name.lower():  # another name may share it, or the case may be lost
-            kind += f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        end = f"{updates}-{settings['rate']:g}-{settings['seed']}.json"
-        return folder / f"{kind}-{end}"
-
-    def stored(name: str) -> Iterator[Record]:
-        """Yield what is known of a variant, as far as this experiment asks for it."""
-        for path in sorted(folder.glob("*.json")):
-            record = read_json(path)
-            rate, seed = record["settings"]["rate"], record["settings"]["seed"]
-            is_asked = rate in rates if rates else _is_searched(rate)
-            settings = settings_of(name, rate, seed)
-            if is_asked and seed in seeds and record["settings"] == settings:
-                if path == file_of(settings) and record not in outdated:
-                    yield record
-
-    for name, row in rows.items():
-        records = list(stored(name))
-        first = (rates or FIRST_RATES)[0], seeds[0]
-        settings = records[0]["settings"] if records else settings_of(name, *first)
-        try:
-            losses = _first_losses(task, *row, settings)
-        except Exception as error:
-            error.add_note(f"This is the variant {name!r}.")
-            raise
-        for record in records[:1]:
-            before = record["first losses"]
-            if not all(map(partial(math.isclose, rel_tol=1e-3), before, losses)):
-                log(f"{name}: trains differently than before; it is trained again")
-                outdated += records
-
-    def wanted() -> dict[Path, tuple]:
-        missing = {}
-        for name, (build, changed) in rows.items():
-            for record in stored(name):
-                settings = record["settings"]
-                by_seed = done.results[name].setdefault(settings["rate"], {})
-                by_seed[settings["seed"]] = record
-            for rate, seed in _wanted(done, name, rates):
-                settings = settings_of(name, rate, seed)
-                missing[file_of(settings)] = task, build, changed, settings
-        return missing
-
-    def line(record: Record) -> str:
-        name, rate, seed = (record["settings"][k] for k in ("variant", "rate", "seed"))
-        measured = record["measured"]
-        loss = f"{measured[task.unit]:.4f} {task.unit}" if measured else "diverged"
-        return f"{name}, rate {rate:g}, seed {seed}: {loss}"
-
-    compute(wanted, _train, workers, line=line)
-    return done
+    search = _Search(rows, seeds, rates, updates, device, folder)
+    compute(search.wanted, _work, workers, keep=search.keep)
+    for name in search.found.results:
+        for record in search.found.failures(name):
+            log(f"{_named(record)}: failed {record['error']}")
+    return search.found
 
 
-def _is_searched(rate: float) -> bool:
-    """Return whether a search can come to this rate."""
-    return math.log2(rate / FIRST_RATES[0]).is_integer()
+def _work(variant: Variant, trial: Trial, is_check: bool) -> Any:
+    """Do what a worker is asked."""
+    return check(variant, trial) if is_check else train(variant, trial)
 
 
-def _first_losses(
-    task: Task, build: Builder, changed: Mapping, settings: Record
-) -> list:
-    """Make the first updates of a training here, and return their losses."""
-    rate, updates, seed = (settings[key] for key in ("rate", "updates", "seed"))
-    with torch.random.fork_rng():
-        again, _ = _started(task, build, changed, rate, updates, seed)
-        model, losses = _started(task, build, changed, rate, updates, seed)
-        _check_that_weights_are_fresh(model, again)
-        return list(itertools.islice(losses, _FIRST_LOSSES))
+# --- what was given ---
 
 
 def _task_of(task: str | Task) -> Task:
@@ -523,3 +131,237 @@ def _task_of(task: str | Task) -> Task:
     if task not in TASKS:
         raise ValueError(f"task={task!r} is unknown: use {', '.join(TASKS)}")
     return TASKS[task]
+
+
+def _count(value: Any, name: str) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ValueError(f"{name}={value!r}: use a whole number, 1 or more")
+    return count
+
+
+def _seeds_of(seeds: Any) -> list[int]:
+    """Return seeds as Python's numbers."""
+    try:
+        chosen = list(range(operator.index(seeds)))
+    except TypeError:
+        try:
+            chosen = list(map(operator.index, seeds))
+        except TypeError:
+            raise ValueError(f"seeds={seeds!r}: use whole numbers") from None
+    if len(set(chosen)) < max(len(chosen), 3):
+        raise ValueError(f"seeds={seeds}: use three or more different ones")
+    if SEARCH_SEED in chosen:
+        raise ValueError(f"seeds: {SEARCH_SEED} chooses the rates; compare others")
+    if min(chosen) < 0 or max(chosen) >= 2**32:
+        raise ValueError(f"seeds={seeds}: use numbers from 0 to 2**32 - 1")
+    return chosen
+
+
+def _rates_of(rates: Any) -> list[float]:
+    """Return rates as Python's numbers, sorted."""
+    wrong = ValueError(f"rates={rates!r}: use positive numbers, as in (0.003, 0.006)")
+    try:
+        chosen = [number(rate, "a rate") for rate in rates]
+    except TypeError:
+        raise wrong from None
+    if not all(0 < rate < math.inf for rate in chosen):
+        raise wrong
+    return sorted(set(chosen))
+
+
+def _items(variants: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(variants, Mapping) or not variants:
+        raise TypeError("variants must be a dictionary: name -> function")
+    return variants.items()
+
+
+def _variant_of(name: str, row: Any, task: Task) -> Variant:
+    """Return a variant with its identity, if it can be told."""
+    build, options = row if isinstance(row, tuple) and len(row) == 2 else (row, {})
+    if isinstance(build, nn.Module) or not callable(build):
+        raise TypeError(f"{name!r} must be a function that returns a model")
+    if not isinstance(options, Mapping):
+        raise TypeError(f"{name!r}: {options!r} must be a dictionary of options")
+    try:
+        identity = identity_of(task, build, options)
+    except Uncertain as uncertain:
+        log(f"{name}: trained again at each call, because {uncertain}")
+        identity = ""
+    variant = Variant(str(name), task, build, options, identity)
+    try:
+        cloudpickle.dumps(variant)
+    except Exception as error:
+        raise TypeError(
+            f"{name!r} can't be sent to a worker ({error}): give a plain function, and"
+            " build what it uses inside it"
+        ) from None
+    return variant
+
+
+# --- what is still to do ---
+
+Key = tuple  # of a job: the variant's name, and its trial; a check has the name alone
+
+
+class _Search:
+    """Which trainings are missing, as far as one can tell from those that ended?"""
+
+    def __init__(
+        self,
+        variants: Sequence[Variant],
+        seeds: list[int],
+        rates: list[float],
+        updates: int,
+        device: str,
+        folder: Path,
+    ) -> None:
+        self.variants = {variant.name: variant for variant in variants}
+        self.rates, self.updates, self.device = rates, updates, device
+        self.folder = folder
+        self.results: dict[str, dict[float, dict[int, Record]]] = {
+            name: {} for name in self.variants
+        }
+        self.found = Experiment(variants[0].task.unit, seeds, self.results, updates)
+        self.problems: dict[str, str] = {}  # of each variant that was checked
+        self.unknown = uuid.uuid4().hex  # in the place of identities that aren't known
+        self._reuse()
+
+    def trial(self, rate: float, seed: int) -> Trial:
+        is_search = seed == SEARCH_SEED
+        return Trial(rate, seed, self.updates, self.device, may_end_early=is_search)
+
+    def missing(self, name: str) -> list[Trial]:
+        """Return the trainings that a variant needs next."""
+        if self.found.failures(name):
+            return []
+        rates = self._rates_to_search(name)
+        if not rates and not self._is_lost(name):
+            best = self.rates[0] if len(self.rates) == 1 else self.found.rate(name)
+            pairs = itertools.product([best], self.found.seeds)
+        else:
+            pairs = itertools.product(rates, [SEARCH_SEED])
+        return [
+            self.trial(rate, seed)
+            for rate, seed in pairs
+            if seed not in self.results[name].get(rate, {})
+        ]
+
+    def _rates_to_search(self, name: str) -> list[float]:
+        """Return the rates to try next; none if the best is known."""
+        searched = self.found.searched(name)
+        if len(self.rates) == 1:
+            return []
+        if begun := [r for r in self.rates or FIRST_RATES if r not in searched]:
+            return begun
+        if self.rates:
+            return []
+        best = self.found.rate(name)
+        if best == max(searched) and best < HIGHEST_RATE:
+            return [2 * best]
+        if best == min(searched) and best > LOWEST_RATE:
+            return [best / 2]
+        return []
+
+    def _is_lost(self, name: str) -> bool:
+        """Return whether a variant diverged at all rates that were searched."""
+        searched = self.found.searched(name)
+        return bool(searched) and all(map(math.isinf, searched.values()))
+
+    def wanted(self) -> dict[Key, tuple]:
+        """Return what workers should do: first the checks, then the trainings."""
+        missing = {name: self.missing(name) for name in self.variants}
+        unchecked = [n for n in missing if missing[n] and n not in self.problems]
+        jobs: dict[Key, tuple] = {}
+        if unchecked:
+            for name in unchecked:
+                trial = missing[name][0]
+                jobs[(name,)] = self.variants[name], trial, True
+            return jobs
+        if problems := {name: what for name, what in self.problems.items() if what}:
+            sentences = [f"{name}: {what}." for name, what in problems.items()]
+            raise ValueError("\n".join(["Nothing was trained.", *sentences]))
+        for name, trials in missing.items():
+            for trial in trials:
+                jobs[name, trial] = self.variants[name], trial, False
+        return jobs
+
+    def keep(self, key: Key, result: Any) -> str | None:
+        """Keep what a worker returned; return a line about a training."""
+        if len(key) == 1:
+            self.problems[key[0]] = result
+            return None
+        name, trial = key
+        self.results[name].setdefault(trial.rate, {})[trial.seed] = result
+        if result["ended"] != "failed":
+            write_json(self.file_of(name, trial), result)
+        loss = self.found.loss(name, trial.rate, trial.seed)
+        said = f"{loss:.4f} {self.found.unit}"
+        if result["ended"] == "early":
+            said += ", ended early, as nothing was learned"
+        elif result["ended"]:
+            said = result["ended"]  # an exception is told at the end
+        return f"{_named(result)}: {said}"
+
+    # --- what is in the folder ---
+
+    def file_of(self, name: str, trial: Trial) -> Path:
+        kind = re.sub(r"\W+", "_", name)[:40]
+        identity = self.variants[name].identity or self.unknown
+        whole = repr((name, identity, sorted(asdict(trial).items())))
+        digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
+        return self.folder / f"{kind}-{trial.rate:g}-{trial.seed}-{digest}.json"
+
+    def stored(self, name: str, trial: Trial) -> Record | None:
+        """Return the record of a training that was made before, if there is one."""
+        path, identity = self.file_of(name, trial), self.variants[name].identity
+        if not identity or not path.exists():
+            return None
+        asked = {"variant": name, "identity": identity, **asdict(trial)}
+        unit = self.found.unit
+        try:
+            record = read_json(path)
+            is_asked = all(record[key] == value for key, value in asked.items())
+            is_judged = record["ended"] == "diverged" or record["measured"][unit]
+            if is_asked and is_judged is not None:
+                return record
+        except (DataError, KeyError, TypeError):
+            pass
+        log(f"{path} is damaged; its training is repeated")
+        return None
+
+    def _reuse(self) -> None:
+        """Take what is in the folder, and say so."""
+        for name in self.variants:
+            dates: dict[str, int] = defaultdict(int)
+            for record in self._known(name):
+                dates[record["date"]] += 1
+            for day, count in sorted(dates.items()):
+                trainings = f"{count} training{'s' if count > 1 else ''}"
+                log(f"{name}: {trainings} of {_day(day)}, unchanged")
+
+    def _known(self, name: str) -> Iterator[Record]:
+        """Yield the records that a search would make, as far as they are there."""
+        looked_for: set[Trial] = set()
+        while True:
+            trials = [trial for trial in self.missing(name) if trial not in looked_for]
+            if not trials:
+                return
+            looked_for.update(trials)
+            for trial in trials:
+                if record := self.stored(name, trial):
+                    by_seed = self.results[name].setdefault(trial.rate, {})
+                    by_seed[trial.seed] = record
+                    yield record
+
+
+def _named(record: Record) -> str:
+    return f"{record['variant']}, rate {record['rate']:g}, seed {record['seed']}"
+
+
+def _day(iso: str) -> str:
+    day = date.fromisoformat(iso)
+    return f"{day.day} {day:%B %Y}"

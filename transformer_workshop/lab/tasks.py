@@ -26,6 +26,7 @@ from annotated_transformer import (
     in_mode,
     linear_rate,
     run_epoch,
+    subsequent_mask,
     token_stream,
     train_gpt,
 )
@@ -41,9 +42,17 @@ Schedule = Callable[[int, float, int], float]  # update, peak, updates -> rate
 
 
 class Task(Protocol):
-    """What is learned, and how. Write one of your own to measure something else."""
+    """What is learned, and how. Write one of your own to measure something else.
 
-    unit: str  # of what is measured first; less is better
+    Everything that varies between seeds, such as the order of the data, must come from
+    ``seed``: then all variants get the same batches from one seed, and differences by
+    seed are small. A model is on its device already; put data where its parameters
+    are. A task may also have ``check(model)``, which raises ValueError for a model that
+    can't be compared with others, such as one that sees what it should predict
+    (``check_causality``).
+    """
+
+    unit: str  # of what is compared; less is better
 
     def sizes(self) -> tuple[int, ...]:
         """Return the arguments of the functions that build a model."""
@@ -56,6 +65,33 @@ class Task(Protocol):
 
         The model comes as ``train`` left it; put it into evaluation mode if it matters.
         """
+
+
+def check_causality(outputs: Callable[[Tensor], Tensor], vocab: int) -> None:
+    """Raise ValueError if a later token changes an earlier output.
+
+    outputs: takes ids (1, length), returns (1, length, width). Weights of fresh models
+    may hide a leak, as zeros do: check after a few updates.
+    """
+    length = min(16, vocab // 2)
+    one, two = torch.randperm(vocab)[: 2 * length].view(2, 1, length)
+    before = outputs(one)
+    for start in range(1, length):
+        changed = torch.cat([one[:, :start], two[:, start:]], dim=1)
+        apart = (outputs(changed) - before)[:, :start].abs().amax(dim=-1)[0]
+        if (apart > 1e-6 * before.abs().max()).any():
+            position = int(apart.argmax()) + 1
+            raise ValueError(
+                f"it looks ahead: its output at position {position} changes with the"
+                f" tokens from position {start + 1} on, which it is to predict, so its"
+                " loss means nothing. Mask the later tokens in each self-attention that"
+                " reads them"
+            )
+
+
+def device_of(model: Any) -> torch.device:
+    """Return where a model's parameters are."""
+    return next(model.parameters()).device
 
 
 @dataclass(frozen=True)
@@ -97,8 +133,16 @@ class Translation:
         that returns the rate; without it, the rate rises to the peak in a tenth of the
         updates, and falls to zero in a straight line. optimizer: "adam" or "muon".
         """
+        if not hasattr(model, "generator"):
+            raise TypeError(
+                "the task trains translators, which have a generator, as make_model's"
+                f" do; {type(model).__name__} has none. For a GPT, use the task"
+                " 'sentences'"
+            )
         text, examples, _ = encoded(self)
-        optimize_for_cpu(model)
+        device = device_of(model)
+        if device.type == "cpu":
+            optimize_for_cpu(model)
         criterion = LeanLabelSmoothing(len(text.vocab_tgt), PAD, self.smoothing)
         loss = SimpleLossCompute(model.generator, criterion)
 
@@ -110,7 +154,7 @@ class Translation:
 
         steps = build_optimizers(model, rate_of, optimizer)
         passes = (
-            batches(examples, self.batch_tokens, epoch_rng(seed, epoch), "cpu")
+            batches(examples, self.batch_tokens, epoch_rng(seed, epoch), device)
             for epoch in itertools.count()
         )
         stream = itertools.chain.from_iterable(passes)
@@ -123,9 +167,21 @@ class Translation:
         loss = SimpleLossCompute(
             model.generator, LeanLabelSmoothing(len(text.vocab_tgt), PAD)
         )
-        stream = batches(judged, self.batch_tokens)
+        stream = batches(judged, self.batch_tokens, device=device_of(model))
         nll, state = run_epoch(stream, model, loss, None, None, "eval")
         return {self.unit: nll * state.tokens / len(judged)}
+
+    def check(self, model: Any) -> None:
+        """Raise ValueError if a decoder sees the words that it is to predict."""
+        source = torch.arange(4, 8, device=device_of(model)).unsqueeze(0)
+        seen = torch.ones(1, 1, 4, dtype=torch.bool, device=source.device)
+
+        def outputs(ids: Tensor) -> Tensor:
+            mask = subsequent_mask(ids.size(1)).to(source.device)
+            return model(source, 4 + ids.to(source.device), seen, mask)
+
+        with in_mode(model, training=False):
+            check_causality(outputs, self.sizes()[1] - 4)  # without special tokens
 
 
 @functools.cache
@@ -177,7 +233,7 @@ class Continuation:
 
         Yields each update's loss.
         """
-        stream = english_captions()[0]
+        stream = english_captions()[0].to(device_of(model))
         steps = train_gpt(
             model, stream, updates, rows=rows, length=length, peak=rate, seed=seed
         )
@@ -185,11 +241,17 @@ class Continuation:
 
     def judge(self, model: Any) -> dict[str, float]:
         """Return the loss of the validation sentences, in whole windows."""
-        ids = english_captions()[3]
+        ids = english_captions()[3].to(device_of(model))
         whole = ids[: (len(ids) - 1) // self.length * self.length + 1]
         with in_mode(model, training=False):
             logits = model(whole[:-1].view(-1, self.length)).flatten(0, 1)
         return {self.unit: F.cross_entropy(logits, whole[1:]).item()}
+
+    def check(self, model: Any) -> None:
+        """Raise ValueError if a model sees the words that it is to predict."""
+        with in_mode(model, training=False):
+            device = device_of(model)
+            check_causality(lambda ids: model(ids.to(device)), *self.sizes())
 
 
 TASKS: dict[str, Task] = {

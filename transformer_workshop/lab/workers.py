@@ -1,4 +1,4 @@
-"""How are many results computed side by side, and none of them twice?"""
+"""How are many results computed at once, and none of them twice?"""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import loky
 import torch
@@ -18,6 +17,8 @@ from tqdm import tqdm
 
 from transformer_workshop.base.files import log, write_json
 from transformer_workshop.models.speed import keep_freed_memory
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def _begin(parent: int) -> None:
@@ -34,23 +35,24 @@ def _begin(parent: int) -> None:
 
 
 def compute(
-    wanted: Callable[[], dict[Path, tuple]],
+    wanted: Callable[[], Mapping[Key, tuple]],
     function: Callable[..., Any],
     workers: int | None = None,
     unit: str = "training",
-    line: Callable[[Any], str] | None = None,
+    keep: Callable[[Key, Any], str | None] = write_json,
 ) -> None:
-    """Call ``function`` for each file that is wanted; write what it returns as JSON.
+    """Call ``function`` for each result that is wanted, in processes of one thread.
 
-    wanted: returns the missing files, each with the arguments of ``function``; it is
-    asked again after each result, which may be enough to want no more, or others.
-    workers: processes with a thread each; None: one for each core. The function may
-    come from a notebook. What is in a file outlives Ctrl-C and kills.
-    line: what to log of each result where a bar can't be seen.
+    wanted: returns what is missing: by key, the arguments of ``function``; it is asked
+    again after each result, which may be enough to want no more, or others.
+    keep: gets each key and result. Without it, keys are paths of files, to which
+    results are written as JSON. What is in a file outlives Ctrl-C and kills. A line
+    that it returns is logged where a bar can't be seen.
+    workers: processes; None: one for each core. The function may come from a notebook.
     """
     if not wanted():
         return
-    going: dict[Future, Path] = {}
+    going: dict[Future, Key] = {}
     pool = loky.ProcessPoolExecutor(
         workers or loky.cpu_count(), initializer=_begin, initargs=(os.getpid(),)
     )
@@ -59,21 +61,18 @@ def compute(
     bar = tqdm(unit=unit, leave=False, **hidden)
     try:
         while True:
-            for path, arguments in wanted().items():
-                if path not in going.values():
-                    going[pool.submit(function, *arguments)] = path
+            for key, arguments in wanted().items():
+                if key not in going.values():
+                    going[pool.submit(function, *arguments)] = key
             bar.total = bar.n + len(going)
             bar.refresh()
             if not going:
                 return
             for future in wait(going, return_when=FIRST_COMPLETED).done:
-                path = going.pop(future)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                result = future.result()
-                write_json(path, result)
+                line = keep(going.pop(future), future.result())
                 bar.update()
                 if line and not seen and not os.environ.get("TQDM_DISABLE"):
-                    log(line(result))
+                    log(line)
     except KeyboardInterrupt:
         log("Stopped; what has been computed is kept, and isn't computed again.")
         raise

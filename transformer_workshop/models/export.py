@@ -96,7 +96,7 @@ def _specification(translator: Translator) -> Any:
         specs.TransformerDecoderSpec(len(model.decoder.layers), config.h, **options),
     )
     part_of = optional_import("ctranslate2.specs.model_spec").index_spec
-    sides = (
+    sides: tuple[tuple[Any, Any, Any, str], ...] = (
         (model.encoder, spec.encoder, model.src_embed, "embeddings_0"),
         (model.decoder, spec.decoder, model.tgt_embed, "embeddings"),
     )

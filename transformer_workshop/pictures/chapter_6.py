@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
-from transformer_workshop.pictures import experiments
+from transformer_workshop.pictures import rates
 from transformer_workshop.pictures.controls import (
     BLUE,
     ORANGE,
@@ -40,7 +40,7 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
         if not row["name"].endswith(("phase", "Muon"))
     }
     title = "Twice the rate helps today's block, and hurts the old one"
-    return experiments.rates_chart(
+    return rates.rates_chart(
         losses, "nats per sentence, one run each", list(named.values())
     ).properties(title=title)
 

@@ -1,4 +1,4 @@
-"""Charts of experiments: loss over rate, and differences with their intervals."""
+"""How does loss depend on the rate, and how do variants differ at their best one?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rates_chart(
 ) -> altair.LayerChart:
     """Draw the loss over the learning rate: a line per variant, the ``named`` in color.
 
-    losses: by variant and rate; what is missing or infinite is left out.
+    losses: by variant and rate; what is None or infinite is left out.
     """
     alt = optional_import("altair")
     named = list(named or losses)
@@ -38,9 +38,10 @@ def rates_chart(
         for rate, loss in finite(by_rate).items()
     ]
     rates = sorted({row["rate"] for row in rows})
+    domain = (rates[0], rates[-1]) if rates else (0.001, 0.01)
     x = alt.X("rate:Q", title="peak learning rate (logarithmic)")
     base = alt.Chart(alt.Data(values=rows), width=width, height=320).encode(
-        x.scale(type="log", base=2, domain=(rates[0], rates[-1])).axis(values=rates),
+        x.scale(type="log", base=2, domain=domain).axis(values=rates),
         alt.Y("loss:Q", title=unit).scale(zero=False),
         alt.Detail("variant:N"),
         tooltip=["variant:N", "rate:Q", "loss:Q"],
@@ -60,34 +61,40 @@ def rates_chart(
 
 
 def experiment_chart(
-    losses: Sequence[Mapping[str, Mapping[float, float | None]]],
+    searched: Mapping[str, Mapping[float, float]],
+    compared: Mapping[str, Mapping[float, Sequence[float]]],
     rows: Sequence[Mapping[str, Any]],
+    differences: Mapping[str, Sequence[float]],
     unit: str,
 ) -> altair.HConcatChart:
     """Draw loss over rate, and each difference to the baseline with its interval.
 
-    losses: by variant and rate, from each seed. rows: those of ``Experiment.rows``, the
-    baseline first.
+    searched: losses by variant and rate. compared: those of all seeds, at the best
+    rate. rows: those of ``Experiment.rows``, the baseline first. differences: by
+    variant, one from each seed. What is infinite or not a number is left out.
     """
     alt = optional_import("altair")
-    first, *others = losses
-    left = rates_chart(first, unit, width=300)
-    more = [
+    losses = [
         {"variant": name, "rate": rate, "loss": loss}
-        for of_seed in others
-        for name, by_rate in of_seed.items()
-        for rate, loss in by_rate.items()
-        if loss is not None and math.isfinite(loss)
+        for name, by_rate in compared.items()
+        for rate, of_seeds in by_rate.items()
+        for loss in of_seeds
+        if math.isfinite(loss)
     ]
     dots = (
-        alt.Chart(alt.Data(values=more))
+        alt.Chart(alt.Data(values=losses))
         .mark_point(opacity=0.6)
         .encode(alt.X("rate:Q"), alt.Y("loss:Q"), alt.Color("variant:N", legend=None))
     )
-    title = "Lines: the first seed; circles: the others"
-    left = (left + dots).properties(title=title)
-    compared = [dict(row) for row in rows[1:] if math.isfinite(row["difference"])]
-    bars = alt.Chart(alt.Data(values=compared), width=300, height=alt.Step(40)).encode(
+    title = "Lines: the search for a rate; circles: what is compared"
+    left = (rates_chart(searched, unit, width=300) + dots).properties(title=title)
+    shown = [dict(row) for row in rows[1:] if math.isfinite(row["difference"])]
+    seeds = [
+        {"variant": name, "difference": difference}
+        for name, of_seeds in differences.items()
+        for difference in of_seeds
+    ]
+    bars = alt.Chart(alt.Data(values=shown), width=300, height=alt.Step(40)).encode(
         alt.Y("variant:N", title=None, sort=None)
     )
     across = alt.X("from:Q", title=f"{unit}, against {rows[0]['variant']}")
@@ -95,6 +102,12 @@ def experiment_chart(
     points = bars.mark_point(filled=True, size=80, opacity=1).encode(
         alt.X("difference:Q"), tooltip=["variant:N", "difference:Q", "from:Q", "to:Q"]
     )
+    pairs = (
+        alt.Chart(alt.Data(values=seeds))
+        .mark_point(opacity=0.6, size=20)
+        .encode(alt.X("difference:Q"), alt.Y("variant:N", sort=None))
+    )
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(strokeDash=[4, 3])
-    right = zero.encode(alt.X("zero:Q")) + intervals + points
-    return left | right.properties(title="Difference, with its 95 % interval")
+    right = zero.encode(alt.X("zero:Q")) + intervals + points + pairs
+    title = "Differences by seed, their mean, and its interval"
+    return left | right.properties(title=title)
