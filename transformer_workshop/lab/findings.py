@@ -19,9 +19,9 @@ def finding(
     """Print a sentence if a training came out differently from what the text says.
 
     Trainings differ between seeds and, since processors round differently, between
-    machines, so a bound lies well outside everything in results/findings.json (eight
-    seeds on four processors, written by tools/findings.py). Where the environment has
-    ANNOTATED_TRANSFORMER_STRICT, as in the tests, raise AssertionError instead.
+    machines, so a bound lies well outside everything in results/findings.json, which
+    tools/findings.py measures. Where the environment has ANNOTATED_TRANSFORMER_STRICT,
+    as in the tests, raise AssertionError instead.
     """
     value = float(value)
     seen.append(
@@ -43,11 +43,11 @@ def finding(
 
 
 def all_runs(chapter: str, what: str) -> list[float]:
-    """Return what a finding was in all stored runs; NaN where it was never measured.
+    """Return what a finding was from each seed; NaN where it was never measured.
 
-    The runs are those of results/findings.json: eight seeds on each of four processors.
+    The runs are those of results/findings.json, on one processor: what a simulated one
+    makes of the same seeds is no other run.
     """
     path = Path(__file__).resolve().parents[2] / "results/findings.json"
     stored = json.loads(path.read_text(encoding="utf-8"))
-    rows = stored.get(chapter, {}).get(what, {"values": {}})["values"].values()
-    return [value for row in rows for value in row] or [math.nan]
+    return stored.get(chapter, {}).get(what, {"values": [math.nan]})["values"]
