@@ -81,7 +81,7 @@ class OlderGPT(at.GPT):
     """A GPT of such layers: chapter 1's embeddings, with sinusoids, and its norm."""
 
     def __init__(self, vocab: int, N: int, d_model: int, h: int, **_: int):
-        super().__init__(vocab, 0, d_model, 1, h, h)
+        super().__init__(vocab, 1, d_model, 1, h, h)
         torch.nn.init.normal_(self.embed.weight, std=d_model**-0.5)
         layers = (OlderBlock(d_model, 4 * d_model, h) for _ in range(N))
         self.blocks = torch.nn.ModuleList(layers)
