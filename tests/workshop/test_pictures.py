@@ -48,7 +48,8 @@ def test_a_word_that_occurs_twice_has_an_arc_for_each():
     chart = chapter_1.arcs({sentence: weights}, query="cat")
     curves, words = tables(chart.to_dict())[:2]
     starts = {row["to"]: row["x"] for row in curves if row["step"] == 0}
-    assert list(starts.values()) == pytest.approx([row["x"] for row in words])
+    heard = [row["x"] for row in words if row["word"] != "saw"]  # no arc for nothing
+    assert list(starts.values()) == pytest.approx(heard)
     assert [row["word"] for row in words if row["asks"]] == ["cat"]
     loop = [row["x"] for row in curves if row["to"] == 4]  # from the word to itself
     assert min(loop) < starts[4] < max(loop)

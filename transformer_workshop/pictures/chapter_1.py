@@ -111,7 +111,8 @@ def _sentence_with_arcs(
         center.append(x + width / 2)
         named.append({"x": center[i], "y": 0, "word": word, "asks": i == query})
         x += width + 8
-    for i, weight in weights.items():
+    shown = {i: weight for i, weight in weights.items() if weight >= 0.01}
+    for i, weight in shown.items():
         radius = (center[query] - center[i]) / 2
         for step in range(41):
             angle = math.pi * step / 40
@@ -123,6 +124,7 @@ def _sentence_with_arcs(
             curves.append(
                 {"to": i, "weight": weight, "step": step, "x": across, "y": up}
             )
+    for i, weight in weights.items():
         numbers.append({"x": center[i], "y": 0, "weight": f"{weight:.2f}"})
 
     def marks(records: list) -> altair.Chart:
