@@ -44,7 +44,8 @@ print(json.dumps(seen))"""
 
 def only(sections: list[str], cells: list[nbformat.NotebookNode]) -> list:
     """Return the code cells of sections, the exported ones, and others' imports."""
-    kept, headings = [], {}  # by their marks: a section, and a part of it
+    kept: list[nbformat.NotebookNode] = []
+    headings: dict[str, str] = {}  # by their marks: a section, and a part of it
     for cell in cells:
         if cell.cell_type == "code":
             under = " ".join(headings.values())
