@@ -202,7 +202,7 @@ _FORBIDDEN = {
         ],
         "draws a seed by chance": [torch.seed, torch.random.seed, random.SystemRandom],
     }.items()
-    for value in values
+    for value in values  # type: ignore[attr-defined]
 }  # fmt: skip
 _READS_FILES = re.compile(
     r"(load|read|open|fetch|download)($|_)|urlopen|from_?file|from_pretrained|memmap"
@@ -372,7 +372,7 @@ class _Reader:
         if thing is _UNDEFINED:
             self.say("undefined")
         elif kind in _ATOMS:
-            self.say(kind.__name__, _ATOMS[kind](thing))
+            self.say(kind.__name__, _ATOMS[kind](thing))  # type: ignore[operator]
         elif kind in (tuple, frozenset):  # equal ones may or may not be one object
             self.contents(thing)
         elif id(thing) in self.numbers:
@@ -641,7 +641,7 @@ class _Reader:
         for name in sorted(_FORBIDDEN_ATTRIBUTES.keys() & attributes):
             depends = f"so it may depend on {_FORBIDDEN_ATTRIBUTES[name]}"
             raise Uncertain(f"{name_of_function} names {name}, {depends}")
-        values = {**function.__builtins__, **function.__globals__}
+        values = {**function.__builtins__, **function.__globals__}  # type: ignore[attr-defined]  # noqa: E501
         values |= _captured(function)
         for name, chain in sorted(uses):
             self.say(name)
@@ -699,9 +699,9 @@ class _Reader:
             attributes = {*attributes, *(k for k in vars(module) if k[:2] != "__")}
         else:
             self.say(_versions(name.partition(".")[0]))
-        for key in sorted(attributes):
-            if hasattr(module, key):
-                self.attribute(module, (key,), attributes)
+        for key in sorted(attributes):  # type: ignore[assignment]
+            if hasattr(module, key):  # type: ignore[arg-type]
+                self.attribute(module, (key,), attributes)  # type: ignore[arg-type]
 
     @contents.register
     def _code(self, thing: types.CodeType) -> None:
@@ -723,7 +723,7 @@ class _Reader:
                 self.say(number_of(instruction.argval))
             else:
                 self.say(instruction.argrepr or instruction.arg)
-        for entry in dis.Bytecode(thing).exception_entries:
+        for entry in dis.Bytecode(thing).exception_entries:  # type: ignore[attr-defined]  # noqa: E501
             start, end = number_of(entry.start), number_of(entry.end)
             if start < end:
                 target = number_of(entry.target)
