@@ -23,6 +23,7 @@ os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
+import torch  # noqa: E402
 from nbval.plugin import IPyNbCell, IPyNbFile  # noqa: E402
 
 CHART = "application/vnd.vegalite.v5+json"
@@ -60,20 +61,25 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (cells[item.path], slow[item.path]), reverse=True)
 
 
-def without_its_data(item) -> bool:
-    return item.get_closest_marker("multi30k") is not None and not DATA
+def lacks(item) -> str:
+    """Return what a test needs that isn't here, by its marks; "" if nothing."""
+    if item.get_closest_marker("multi30k") and not DATA:
+        return "Multi30k, in a folder that ANNOTATED_TRANSFORMER_DATA names"
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        return "a GPU that PyTorch can use"
+    return ""
 
 
 def pytest_runtest_setup(item):
-    if without_its_data(item):
-        pytest.skip("needs Multi30k, in a folder that ANNOTATED_TRANSFORMER_DATA names")
+    if needed := lacks(item):
+        pytest.skip(f"needs {needed}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
     # tests/book/test_text.py counts nbval-skip tags
-    if not isinstance(item, IPyNbCell) and not without_its_data(item):
+    if not isinstance(item, IPyNbCell) and not lacks(item):
         refuse_skip(report)
     return report
 

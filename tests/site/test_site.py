@@ -394,16 +394,26 @@ def test_a_field_checks_an_answer_that_needs_no_pytorch(visit):
 
 
 @pytest.mark.parametrize(
-    ("number", "answer", "said"),
-    [("1.1", ".09 .24 .67, 4.2 5.8, 0.27 0.73 0", "Right."),
-     ("1.1", "([.02, .12, .87], [4.2, 5.8], [.27, .73, 0])", "the weights: not [.02"),
-     ("1.8", "[2] [0, 1, 2, 3] [0, 1, 2, 3] [2]", "(a) is not [2]. Hint: who may"),
-     ("1.7", "(1, 1)", "number 1 is wrong"),
-     ("1.8", "2, 3 · 0, 1, 2, 3 · 0, 1, 2, 3 · 2", "Right.")],
-)  # fmt: skip
-def test_a_field_says_what_is_wrong(visit, number, answer, said):
+    ("name", "answer", "said"),
+    [
+        ("one_row", ".09 .24 .67, 4.2 5.8, 0.27 0.73 0", "Right."),
+        (
+            "one_row",
+            "([.02, .12, .87], [4.2, 5.8], [.27, .73, 0])",
+            "the weights: not [.02",
+        ),
+        (
+            "which_outputs",
+            "[2] [0, 1, 2, 3] [0, 1, 2, 3] [2]",
+            "(a) is not [2]. Hint: who may",
+        ),
+        ("wavelength", "(1, 1)", "number 1 is wrong"),
+        ("which_outputs", "2, 3 · 0, 1, 2, 3 · 0, 1, 2, 3 · 2", "Right."),
+    ],
+)
+def test_a_field_says_what_is_wrong(visit, name, answer, said):
     page = visit("notebooks/01_architecture")
-    form = page.locator(f"form.answer:has([name='{number}'])")
+    form = page.locator(f"form.answer:has([name='{name}'])")
     form.locator("input").fill(answer)
     form.locator("input").press("Enter")
     form.get_by_text(said).wait_for()

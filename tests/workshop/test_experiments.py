@@ -770,7 +770,7 @@ def test_a_record_has_milliseconds_and_no_figure_that_is_no_number(judged, kept)
     assert found["measured"] == ({Line.unit: judged} if kept else None)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 def test_a_gpu_trains_the_same():
     for name, build in (("captions", small), ("sentences", tiny_gpt)):
         variant = Variant("a", TASKS[name], build, {})
