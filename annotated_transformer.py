@@ -41,12 +41,12 @@ __version__ = "2026.3"
 # fmt: off
 _NAMES = [
     # 01_architecture
-    "subsequent_mask", "attention", "for_all_heads", "MultiHeadedAttention",
+    "subsequent_mask", "attention", "MultiHeadedAttention",
     "PositionwiseFeedForward", "LayerNorm", "SublayerConnection", "clones",
     "EncoderLayer", "Encoder", "DecoderLayer", "Decoder", "Embeddings",
     "check_length", "PositionalEncoding", "Generator", "EncoderDecoder",
     "initialize", "count_parameters", "check_sizes", "make_model",
-    "LearnedPositions",
+    "for_all_heads", "LearnedPositions",
     # 02_training
     "Batch", "SimpleLossCompute", "TrainState", "in_mode", "run_epoch", "rate",
     "linear_rate", "greedy_decode", "data_gen", "LabelSmoothing",
@@ -109,11 +109,10 @@ def attention(
     """
     scores = query @ key.mT / math.sqrt(query.size(-1))  # (…, L, S)
     if mask is not None:
-        hidden = mask == 0
-        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
     if mask is not None:
-        weights = weights.masked_fill(hidden, 0.0)  # a whole row may be hidden
+        weights = weights.masked_fill(mask == 0, 0.0)
     kept = weights if dropout is None else dropout(weights)
     return kept @ value, weights
 
@@ -121,33 +120,12 @@ def attention(
 # 1.5 Multi-head attention
 
 
-def for_all_heads(mask: Tensor | None) -> Tensor | None:
-    """Return a mask (B, 1 or L, S) as a boolean one, (B, 1, 1 or L, S).
-
-    Raises ValueError for other shapes, and for a mask to be added to the scores.
-    """
-    if mask is None:
-        return None
-    if mask.dim() != 3:
-        shape = tuple(mask.shape)
-        raise ValueError(f"the mask is {shape}; it must be (B, 1, S) or (B, L, S)")
-    # while PyTorch compiles or exports a model, there are no numbers to look at
-    if mask.is_floating_point() and not torch.compiler.is_compiling():
-        if (mask < 0).any() or not mask.any():
-            raise ValueError(
-                "the mask has nothing above 0, or numbers below it, as if it were to "
-                "be added to the scores; here, a mask is 1 (or True) where attention "
-                "is allowed, and 0 where it isn't: pass mask == 0"
-            )
-    return (mask != 0).unsqueeze(1)
-
-
 class MultiHeadedAttention(nn.Module):
     """Run h attentions side by side (paper, section 3.2.2).
 
     Raises ValueError if ``h`` doesn't divide ``d_model``. ``attn`` holds the
-    weights (B, h, L, S) of the last call, before dropout and detached; it is None
-    if ``attention_function`` doesn't compute them.
+    weights (B, h, L, S) of the last call, before dropout and detached, or None
+    if ``attention_function``, which may be exchanged, doesn't compute them.
     """
 
     def __init__(self, h: int, d_model: int, dropout: float = 0.1):
@@ -524,6 +502,27 @@ def make_model(
 
 
 # 1.14 Going deeper
+
+
+def for_all_heads(mask: Tensor | None) -> Tensor | None:
+    """Return a mask (B, 1 or L, S) as a boolean one, (B, 1, 1 or L, S).
+
+    Raises ValueError for other shapes, and for a mask to be added to the scores.
+    """
+    if mask is None:
+        return None
+    if mask.dim() != 3:
+        shape = tuple(mask.shape)
+        raise ValueError(f"the mask is {shape}; it must be (B, 1, S) or (B, L, S)")
+    # while PyTorch compiles or exports a model, there are no numbers to look at
+    if mask.is_floating_point() and not torch.compiler.is_compiling():
+        if (mask < 0).any() or not mask.any():
+            raise ValueError(
+                "the mask has nothing above 0, or numbers below it, as if it were to "
+                "be added to the scores; here, a mask is 1 (or True) where attention "
+                "is allowed, and 0 where it isn't: pass mask == 0"
+            )
+    return (mask != 0).unsqueeze(1)
 
 
 class LearnedPositions(nn.Module):
