@@ -10,6 +10,7 @@ touches other text or a line. The chapters say which section builds what.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -273,37 +274,60 @@ def sublayer(f, middle, y, name, below, fill, side) -> int:
 
 
 def attention() -> Figure:
-    """Draw scaled dot-product attention: three matrices become one."""
-    f = Figure("attention", 256, "Scaled dot-product attention as matrices")
-    f.text(360, 28, "Attention(Q, K, V) = softmax(Q K^{T} / √d_{k}) V", 17, bold=True)
-    middle, cell = 136, 16
-    weights = [[0.7, 0.1, 0.1, 0.1, None], [0.1, 0.2, 0.6, 0.1, None]]
-    weights.append([0.25, 0.25, 0.1, 0.4, None])
-    shades = [[HIDDEN if w is None else shade(w) for w in row] for row in weights]
-    matrices = (
-        (20, 3, 4, "Q", "query\n(L, d_k)", FILL["embed"]),
-        (112, 4, 5, "K, transposed", "key\n(d_k, S)", FILL["embed"]),
-        (222, 3, 5, "scores", "(L, S)", FILL["plain"]),
-        (412, 3, 5, "weights", "(L, S)", shades),
-        (520, 5, 4, "V", "value\n(S, d_v)", FILL["embed"]),
-        (632, 3, 4, "output", "(L, d_v)", FILL["output"]),
-    )
-    for x, rows, columns, name, below, fill in matrices:
-        colors = fill if isinstance(fill, list) else [[fill] * columns] * rows
-        f.grid(x, middle - rows * cell / 2, colors, cell)
-        center = x + columns * cell / 2
-        f.text(center, 78, name, 13, bold=True)
-        for i, words in enumerate(below.split("\n")):
-            f.text(center, 196 + 18 * i, words, 13)
-    for x, sign in ((98, "·"), (207, "="), (506, "·"), (608, "=")):
-        f.text(x, middle, sign, 20, bold=True)
-    f.line((308, middle), (406, middle))
-    for y, words in ((middle - 14, "÷ √d_k"), (middle + 14, "mask")):
-        f.text(356, y, words, 13)
-    f.text(356, middle + 32, "softmax", 13)
-    f.text(
-        340, 240, "each row of weights sums to 1; gray: a hidden key", 13, color=LINE
-    )
+    """Draw scaled dot-product attention with the numbers of section 1.1."""
+    f = Figure("attention", 424, "Scaled dot-product attention, in numbers")
+    f.text(360, 26, "Attention(Q, K, V) = softmax(Q K^{T} / √d_{k}) V", 18, bold=True)
+    words, asks = ("dog", "soup", "child", "cooked"), ("too hot", "too full")
+    queries, keys = [(1.5, -1.0), (-0.5, 1.5)], [(0.1, 1.6), (1.6, -0.4)]
+    keys += [(0.2, 0.7), (0.9, 0.1)]
+    scores = [[a * c + b * d for c, d in keys] for a, b in queries]
+    powers = [[math.exp(score / 2**0.5) for score in row] for row in scores]
+    weights = [[each / sum(row) for each in row] for row in powers]
+    output = [row[:3] for row in weights]  # each value votes for one pronoun
+    votes = [[int(i == j) for j in range(3)] for i in range(4)]
+    plain, embed = FILL["plain"], FILL["embed"]
+
+    def matrix(x, y, rows, name, shape, digits=2, fill=plain):
+        """Draw numbers in cells, with a name and a shape above them."""
+        width, height = (48, 34) if digits else (40, 30)
+        for i, row in enumerate(rows):
+            for j, value in enumerate(row):
+                color = shade(value) if fill is None else fill
+                left, top = x + j * width, y + i * height
+                f.part("rect", x=left, y=top, width=width, height=height, fill=color,
+                       stroke=LINE)  # fmt: skip
+                ink = PAPER if fill is None and value > 0.5 else INK
+                number = f"{value:.{digits}f}".replace("-", "−")
+                middle = left + width / 2, top + height / 2
+                f.text(*middle, number, 15, color=ink, ground=True)
+        f.text(x + len(rows[0]) * width / 2, y - 44, name, 15, bold=True)
+        f.text(x + len(rows[0]) * width / 2, y - 25, shape, 13, color=LINE)
+
+    def heads(x, y, names, width=48):
+        for j, name in enumerate(names):
+            f.text(x + (j + 0.5) * width, y, name, 13)
+
+    for y in (112, 318):
+        for i, name in enumerate(asks):
+            f.text(76, y + 17 + 34 * i, name, 14, "end")
+    matrix(84, 112, queries, "Q", "(L, d_k)", 1, embed)
+    f.text(197, 146, "·", 20, bold=True)
+    matrix(212, 112, list(zip(*keys)), "K, transposed", "(d_k, S)", 1, embed)
+    f.text(424, 146, "=", 20, bold=True)
+    matrix(444, 112, scores, "scores", "(L, S)")
+    for x in (212, 444):
+        heads(x, 102, words)
+    f.line((540, 184), (540, 222), (180, 222), (180, 258))
+    f.text(360, 206, "÷ √d_k, then a softmax in each row", 15)
+    matrix(84, 318, weights, "weights", "(L, S)", 2, None)
+    heads(84, 308, words)
+    f.text(294, 352, "·", 20, bold=True)
+    matrix(360, 292, votes, "V", "(S, d_v)", 0, embed)
+    for i, name in enumerate(words):
+        f.text(352, 307 + 30 * i, name, 13, "end")
+    f.text(500, 352, "=", 20, bold=True)
+    matrix(520, 318, output, "output", "(L, d_v)", 2, FILL["output"])
+    heads(520, 308, ("er", "sie", "es"))
     return f
 
 

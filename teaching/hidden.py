@@ -17,6 +17,11 @@ from transformer_workshop.exercises.checking import (
     show,
     whole,
 )
+from transformer_workshop.exercises.empty_file import (
+    judge_attention,
+    judge_heads,
+    judge_layer,
+)
 
 
 def masks(answer):
@@ -26,6 +31,15 @@ def masks(answer):
         rows = [[s < n for s in range(size)] for n in lengths.tolist()]
         given = f"for lengths {lengths.tolist()} and size {size}"
         agree(answer(lengths, size), torch.tensor(rows).unsqueeze(1), given)
+
+
+def empty_file(answer):
+    attention, heads, layer = answer
+    for _ in range(3):
+        d_k, h = whole(2, 6), whole(2, 5)
+        judge_attention(attention)
+        judge_heads(heads, d_k, h)
+        judge_layer(layer, d_k, h)
 
 
 def perplexity(answer):
@@ -137,6 +151,7 @@ HIDDEN = {
     judge.__name__: judge
     for judge in (
         masks,
+        empty_file,
         perplexity,
         half_cosine,
         faulty_collate,

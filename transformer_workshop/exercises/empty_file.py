@@ -146,9 +146,9 @@ def judge_heads(heads: Any, d_k: int = 3, h: int = 4) -> None:
     ):  # fmt: skip
         count = sum(same(each, wrong) for each in changed)
         assert count == times, (
-            f"{name}: if its four maps are doubled one by one, {count} of them change "
-            f"{what}; it should be {times}. Hint: two go into the scores, one makes the "
-            "values, and one reads the joined heads."
+            f"{name}: if its four maps are doubled one by one, {what} changes in "
+            f"{count} cases; it should be {times}. Hint: two maps go into the scores, "
+            "one makes the values, and one reads the joined heads."
         )
     for shape in ((2, 1, 5), (2, 3, 5)):
         mask = some_mask(*shape)
@@ -210,12 +210,10 @@ def judge_layer(layer: Any, d_k: int = 3, h: int = 4) -> None:
         return norm(y) if fault == "last" else y
 
     given = f"{name}: with identities as matrices"
-    found = layer.ask(
-        with_identities, sizes, None, x, memory, src_mask, tgt_mask
-    )
+    found = layer.ask(with_identities, sizes, None, x, memory, src_mask, tgt_mask)
     for fault, hint in (
-        ("post", "the norm comes after the sum. Asked for is pre-norm: what a sub-layer "
-         "reads is normalized, and x itself never is."),
+        ("post", "the norm comes after the sum. Asked for is pre-norm: what a "
+         "sub-layer reads is normalized, and x itself never is."),
         ("replaced", "each sub-layer replaces x. Hint: which arrow goes around it?"),
         ("stream", "x itself is replaced by its norm, so nothing passes by unchanged."),
         ("bare", "the sub-layers read x without a norm."),
