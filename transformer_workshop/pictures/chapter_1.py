@@ -31,69 +31,52 @@ if TYPE_CHECKING:
 
 
 def ladder_chart(
-    right: dict[str, float], ranges: dict[str, list[float]]
+    right: dict[str, float],
+    ranges: dict[str, list[float]],
+    guess: float,
+    new: int | None = None,
 ) -> altair.LayerChart:
-    """Draw the score of each model: a dot for this run, a line for the stored ones."""
+    """Draw the score of each model: a dot for this run, a line for the stored ones.
+
+    A dashed line is at the score of a guess. Models before the last ``new`` ones,
+    which a reader has seen before, are gray.
+    """
     alt = optional_import("altair")
+    names = list(right)
+    seen = set(names[:-new] if new else [])
     rows = [
         {
             "model": name,
-            "right": now,
+            "right": round(now, 4),
             "low": min(ranges[name]),
             "high": max(ranges[name]),
+            "seen": name in seen,
         }
         for name, now in right.items()
     ]
-    base = alt.Chart(alt.Data(values=rows), width=340, height=alt.Step(26)).encode(
-        alt.Y("model:N", title=None, sort=None).axis(labelLimit=300),
+    base = alt.Chart(alt.Data(values=rows), width=300, height=alt.Step(28)).encode(
+        alt.Y("model:N", title=None, sort=names).axis(
+            labelLimit=300, labelFontSize=13, ticks=False, domain=False
+        ),
+        color=alt.condition("datum.seen", alt.value("#8c8c8c"), alt.value(BLUE)),
         tooltip=["model:N", "right:Q", "low:Q", "high:Q"],
     )
-    x = alt.X("low:Q", title="share of held-out sentences that are right")
-    stored = base.mark_rule(strokeWidth=6, opacity=0.35, strokeCap="round").encode(
-        x.scale(domain=(0, 1)), alt.X2("high:Q")
+    title = "share of held-out sentences that are right"
+    x = alt.X("low:Q", title=title).scale(domain=(0, 1))
+    x = x.axis(labelFontSize=13, titleFontSize=13, values=[0, 0.2, 0.4, 0.6, 0.8, 1])
+    stored = base.mark_rule(strokeWidth=7, opacity=0.4, strokeCap="round").encode(
+        x, alt.X2("high:Q")
     )
-    dots = base.mark_point(filled=True, size=90, opacity=1).encode(alt.X("right:Q"))
-    numbers = base.mark_text(align="left", dx=9).encode(
-        alt.X("right:Q"), alt.Text("right:Q", format=".2f")
+    dots = base.mark_point(filled=True, size=110, opacity=1).encode(alt.X("right:Q"))
+    numbers = base.mark_text(align="left", dx=9, fontSize=13).encode(
+        alt.X("right:Q"),
+        alt.Text("right:Q", format=".2f"),
+        color=alt.condition("datum.seen", alt.value("#595959"), alt.value("black")),
     )
-    return stored + dots + numbers
-
-
-def looks_chart(maps: dict[str, Tensor]) -> altair.VConcatChart:
-    """Draw where models look in sentences: weights (models, words) by sentence."""
-    alt = optional_import("altair")
-    panels = []
-    for sentence, weights in maps.items():
-        words = sentence.split()
-        cells = [
-            {
-                "model": i + 1,
-                "place": j,
-                "word": word,
-                "weight": round(row[j].item(), 2),
-            }
-            for i, row in enumerate(weights)
-            for j, word in enumerate(words)
-        ]
-        names = " : ".join(f"datum.value == {j} ? '{w}'" for j, w in enumerate(words))
-        base = alt.Chart(alt.Data(values=cells), width=620, height=90).encode(
-            alt.X("place:O", title=None).axis(labelExpr=f"{names} : ''", labelAngle=0),
-            alt.Y("model:O", title="model"),
-        )
-        color = alt.Color("weight:Q").scale(domain=(0, 1))
-        tooltip = ["model:O", "word:N", "weight:Q"]
-        numbers = (
-            base.transform_filter("datum.weight >= 0.1")
-            .mark_text()
-            .encode(
-                text=alt.Text("weight:Q", format=".2f"),
-                color=alt.condition(
-                    "datum.weight > 0.5", alt.value("white"), alt.value("black")
-                ),
-            )
-        )
-        panels.append(base.mark_rect().encode(color, tooltip=tooltip) + numbers)
-    return alt.vconcat(*panels)
+    at = {"x": alt.datum(guess)}
+    line = one_record().mark_rule(strokeDash=[4, 4], color=ORANGE).encode(**at)
+    named = one_record().mark_text(text="a guess", fontSize=13, color="#a34700", dy=-8)
+    return stored + line + named.encode(y=alt.value(0), **at) + dots + numbers
 
 
 def _sentence_with_arcs(
@@ -111,7 +94,7 @@ def _sentence_with_arcs(
         center.append(x + width / 2)
         named.append({"x": center[i], "y": 0, "word": word, "asks": i == query})
         x += width + 8
-    shown = {i: weight for i, weight in weights.items() if weight >= 0.01}
+    shown = {i: weight for i, weight in weights.items() if weight >= 0.03}
     for i, weight in shown.items():
         radius = (center[query] - center[i]) / 2
         for step in range(41):
@@ -125,7 +108,9 @@ def _sentence_with_arcs(
                 {"to": i, "weight": weight, "step": step, "x": across, "y": up}
             )
     for i, weight in weights.items():
-        numbers.append({"x": center[i], "y": 0, "weight": f"{weight:.2f}"})
+        numbers.append(
+            {"x": center[i], "y": 0, "weight": f"{weight:.2f}", "small": i not in shown}
+        )
 
     def marks(records: list) -> altair.Chart:
         return alt.Chart(alt.Data(values=records), width=620, height=140).encode(
@@ -149,7 +134,12 @@ def _sentence_with_arcs(
     return alt.layer(
         lines,
         text,
-        values.encode(text="weight:N"),
+        values.encode(
+            text="weight:N",
+            color=alt.condition(
+                "datum.small", alt.value("#9a9a9a"), alt.value("black")
+            ),
+        ),
         view=alt.ViewBackground(stroke=None),
     )
 
