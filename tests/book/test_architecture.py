@@ -185,6 +185,29 @@ def test_masked_attention_in_half_precision_is_finite(dtype):
     assert out.isfinite().all() and (weights[0, 0, 1:] == 0).all()
 
 
+ADDED = torch.zeros(1, 3, 3).masked_fill(~at.subsequent_mask(3), -math.inf)
+
+
+@pytest.mark.parametrize(
+    "mask, says",
+    [
+        (ADDED, "pass mask == 0"),
+        (torch.zeros(1, 1, 3), "pass mask == 0"),
+        (torch.ones(3, 3), r"the mask is \(3, 3\); it must be"),
+        (torch.ones(1, 1, 3, 3), r"the mask is \(1, 1, 3, 3\); it must be"),
+    ],
+)
+def test_a_mask_of_another_kind_is_refused_wherever_it_comes_in(mask, says):
+    """Take one to be added to the scores: as one of ours, it hides the wrong words."""
+    x = torch.randn(1, 3, WIDTH)
+    with pytest.raises(ValueError, match=says):
+        at.MultiHeadedAttention(HEADS, WIDTH)(x, x, x, mask)
+    with pytest.raises(ValueError, match=says):
+        our_model(True).encode(torch.tensor([[3, 4, 5]]), mask)
+    allowed = at.for_all_heads(ADDED == 0)
+    assert torch.equal(allowed[:, 0], at.subsequent_mask(3))
+
+
 def test_kept_weights_are_detached_and_from_before_dropout():
     model = our_model(True).train()
     for m in model.modules():
