@@ -22,7 +22,7 @@ import nbformat
 import pytest
 import questions
 from chapters import ROOT, chapters
-from exercises import by_number
+from exercises import by_number, exercises
 from hidden import HIDDEN
 from wrong_answers import wrong_answers
 
@@ -66,6 +66,7 @@ def course_of(*numbers, **given):
         "exercises": [
             {
                 "number": number,
+                "name": EXERCISES[number].name,
                 "points": 2,
                 "answer": EXERCISES[number].answer,
                 "numbers": {"": given},
@@ -140,7 +141,7 @@ def test_an_optional_exercise_is_chosen_by_its_number_only():
     def chosen(*named):
         return [each.number for each in homework.chosen_exercises(*named)]
 
-    assert chosen("1", "") == [f"1.{n}" for n in range(1, 9)]
+    assert chosen("1", "") == [f"1.{n}" for n in range(1, 10)]
     assert chosen("7", "1.9") == ["1.9", "7.1", "7.2", "7.3"]
 
 
@@ -243,6 +244,17 @@ SOLUTIONS = {
 @pytest.mark.parametrize("number", SOLUTIONS)
 def test_a_right_answer_gets_all_points(points, number):
     assert points(number, SOLUTIONS[number]) == (2, "right.")
+
+
+def test_classes_are_judged_where_they_run(points):
+    """Hand in the published solution: a function and two classes."""
+    published = exercises(ROOT / "notebooks" / "solutions" / "01_architecture.md")
+    [code] = [each.code for each in published if each.number == "1.9"]
+    code = code.replace('check("empty_file", ', "answer = (")
+    code = f"import math\nfrom torch import nn\n\n{code}"
+    assert points("1.9", code) == (2, "right.")
+    half = f"{code}\nanswer = (attention, Heads, None)"
+    assert points("1.9", half)[0] == 0 and "2 of 3" in points("1.9", half)[1]
 
 
 def test_helpers_and_lost_checks_do_no_harm(points):
