@@ -1,7 +1,7 @@
 """The riddles of chapter 1 as a script, for the page in which a model learns them.
 
-A sentence is a row of bytes: the words that differ from sentence to sentence, the answers,
-and the set of animals that it is about. `learner.js` unpacks it.
+A sentence is a row of bytes: the words that differ from sentence to sentence, the
+answers, and the set of animals that it is about. `learner.js` unpacks it.
 """
 
 import base64
