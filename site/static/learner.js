@@ -261,7 +261,12 @@ function makeLearner() {
   // the sentence sees the whole sentence, a word of the answer also what stands before it.
   const DEFAULTS = {
     exam: "read", attention: true, positions: true, layers: 2, heads: 4, residual: true, norm: true,
-    network: true, divide: true, mask: true, width: 32, batch: 32, rate: 0.003, seed: 0,
+    network: true, divide: true, mask: true, width: 32, rate: 0.005, seed: 0,
+  };
+  // What is different when a part is taken away.
+  const PARTS_AWAY = {
+    whole: {}, positions: { positions: false }, attention: { attention: false }, second: { layers: 1 },
+    residuals: { residual: false }, mask: { mask: false },
   };
 
   const sizes = task => ({
@@ -351,7 +356,7 @@ function makeLearner() {
   }
 
   function makeRun(settings, task) {
-    settings = { ...DEFAULTS, ...settings };
+    settings = { ...DEFAULTS, batch: task.exam === "write" ? 16 : 32, ...settings };
     const { weights, parts } = makeWeights(settings, task), { write, scores, read } = sizes(task), { learned, held } = split(task, settings.seed);
     const random = makeRandom(settings.seed + 2000), { batch } = settings;
     const model = makeModel(settings, task, parts, batch, task.answers), models = new Map();
@@ -461,6 +466,6 @@ function makeLearner() {
     };
   }
 
-  return { DEFAULTS, makeRandom, makeRun, split, unpack, serve };
+  return { DEFAULTS, PARTS_AWAY, makeRandom, makeRun, split, unpack, serve };
 }
 if (typeof module !== "undefined") module.exports = makeLearner;

@@ -39,13 +39,7 @@ def page():
     with chromium() as browser:
         page = browser.new_page()
         page.set_default_timeout(0)
-        page.add_script_tag(path=str(ROOT / "site/static/learner.js"))
-        page.add_script_tag(content=riddles.script())
-        page.evaluate("""() => {
-            window.learner = makeLearner();
-            window.tasks = Object.fromEntries(["read", "write"].map(
-                exam => [exam, learner.unpack(RIDDLES[exam])]));
-        }""")
+        riddles.open_exams(page)
         yield page
 
 
