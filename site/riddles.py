@@ -22,7 +22,7 @@ STORED = SITE / "riddles.json"
 HELD_OUT = 9  # sets of three animals, as in chapter 1
 SEEDS, EVERY, UPDATES = 8, 25, 300  # a test after every 25 updates
 PARTS = {
-    "read": ["whole", "positions", "attention", "second", "residuals"],
+    "read": ["whole", "positions", "attention", "residuals"],
     "write": ["whole", "mask", "positions"],
 }
 

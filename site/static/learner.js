@@ -265,7 +265,7 @@ function makeLearner() {
   };
   // What is different when a part is taken away.
   const PARTS_AWAY = {
-    whole: {}, positions: { positions: false }, attention: { attention: false }, second: { layers: 1 },
+    whole: {}, positions: { positions: false }, attention: { attention: false },
     residuals: { residual: false }, mask: { mask: false },
   };
 

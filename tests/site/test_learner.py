@@ -235,3 +235,30 @@ def test_the_exams_are_those_of_chapter_1(page):
         assert not groups[0] & groups[1]
         assert len(groups[1]) == 9
         assert 0 in groups[1]
+
+
+LESSONS = {  # the shares of right answers that the page's sentences speak of
+    "read whole": (0.95, 1),
+    "read positions": (0, 0.15),
+    "read attention": (0.2, 0.7),
+    "read residuals": (0.2, 0.9),
+    "write whole": (0.95, 1),
+    "write mask": (0, 0.6),
+    "write positions": (0, 0.7),
+}
+
+
+def test_each_part_is_missed_with_every_seed():
+    runs = json.loads(riddles.STORED.read_text(encoding="utf-8"))["runs"]
+    assert set(runs) == {"every", *LESSONS}
+    for name, (least, most) in LESSONS.items():
+        assert len(runs[name]) == riddles.SEEDS
+        assert all(least <= run[-1] <= most for run in runs[name]), name
+
+
+@pytest.mark.parametrize("name", ["read residuals", "write mask"])
+def test_the_stored_runs_are_those_of_this_model(page, name):
+    runs = json.loads(riddles.STORED.read_text(encoding="utf-8"))["runs"]
+    every = runs["every"]
+    shares = page.evaluate(riddles.MEASURE, [*name.split(), 1, every, every])
+    assert shares == pytest.approx(runs[name][1][:2], abs=0.03)
