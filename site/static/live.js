@@ -326,8 +326,8 @@
     const language = element("p", { className: "live-status live-doubt" });
     language.setAttribute("role", "status");
     // the address holds the sentence, to be sent on
-    const address = () => location.hash.startsWith("#say=") && decodeURIComponent(location.hash.slice(5));
-    if (address()) kept["live translate"] = address();
+    const said = new URLSearchParams(location.hash.slice(1)).get("say");
+    if (said) kept["live translate"] = said;
     const known = [...examples, ...JSON.parse(kept["live report"] ?? "[]")];
     let now, playing;
     const show = (report, done) => {
@@ -362,7 +362,7 @@
     figure.append(language, text, sure, trust, links, tree, element("p", { className: "live-note", textContent: WORDS.columns }), ...note);
     const { input } = box(figure, { label: WORDS.german, examples, known, size: 6, load: translator, answer, stored: play });
     if (figure.dataset.weights === "no") input.readOnly = true;
-    input.addEventListener("input", () => history.replaceState(null, "", `#say=${encodeURIComponent(input.value)}`));
+    input.addEventListener("input", () => history.replaceState(null, "", `#${new URLSearchParams({ say: input.value })}`));
     let width = 0;
     new ResizeObserver(() => {
       if (width !== (width = links.clientWidth) && now?.looks.length) ribbons(links, now);
