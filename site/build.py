@@ -29,6 +29,7 @@ import api
 import drawings
 import live
 import nbformat
+import riddles
 import style
 import vl_convert
 from nbformat import NotebookNode
@@ -377,6 +378,10 @@ def gather(
     programs(static, edition)
     if language == "en":  # Chinese pages use it, too
         live.place(static / "live", with_translator)
+        (static / "riddles.js").write_text(riddles.script(), encoding="utf-8")
+        page = (SITE / "learn.md").read_text(encoding="utf-8")
+        page = page.replace("@LEARN@", riddles.figure("_static/"))
+        (source / "take-a-part-away.md").write_text(page, encoding="utf-8")
     figures = drawings.page(edition, language, static)
     (source / "figures.md").write_text(figures, encoding="utf-8")
     arcs = json.loads((SITE / "front_page_map.json").read_text(encoding="utf-8"))
@@ -391,6 +396,7 @@ def gather(
     times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
+        "LEARN": riddles.figure("_static/", "front"),
         "LIVE": live.figure("translate", language, "_static/", with_translator),
         "HAND": figure(hand, None, static / "charts", "_static/charts/"),
         "READING": str(hours[0]),

@@ -7,6 +7,7 @@
       rely: why => `don't rely on this translation (${why})`, faults: {},
       load: size => `Load the model (${size} MB)`, loading: "Loading the model …",
       failed: "The model didn't load.",
+      english: "This looks like English. The model reads German: tap an example, or write “Ein Hund schläft.”",
       ribbons: "Where the model looked when it wrote each word",
       threads: "Threads show where the model looked as it wrote each word: point at a word, or tap it, to see its own. The longer an underline, the surer the word; red is below the notch.",
       beam: "The beam: what each step of the search keeps, best first",
@@ -306,6 +307,14 @@
   }
   const gauge = () => element("div", { className: "live-sure" }, element("i"), element("span"));
 
+  // Common words that only one of the two languages has.
+  const ENGLISH = new Set("the a is are was and of with on at to his her this that i you it he they we my what how hello who".split(" "));
+  const GERMAN = new Set("der die das ein eine einen einem einer ist sind und mit auf im den dem des er sie es ich wir zu von nicht".split(" "));
+  const looksEnglish = line => {
+    const words = line.toLowerCase().match(/\p{L}+/gu) ?? [], count = known => words.filter(word => known.has(word)).length;
+    return count(ENGLISH) > count(GERMAN);
+  };
+
   // --- the front page: write, and it is translated ---
   function translate(figure) {
     const { examples, threshold } = LIVE.stored;
@@ -314,12 +323,18 @@
     const links = element("div", { className: "live-ribbons" }), tree = element("div", { className: "live-beam", tabIndex: 0 });
     tree.setAttribute("role", "group");
     tree.setAttribute("aria-label", WORDS.beam);
+    const language = element("p", { className: "live-status live-doubt" });
+    language.setAttribute("role", "status");
+    // the address holds the sentence, to be sent on
+    const said = new URLSearchParams(location.hash.slice(1)).get("say");
+    if (said) kept["live translate"] = said;
     const known = [...examples, ...JSON.parse(kept["live report"] ?? "[]")];
     let now, playing;
     const show = (report, done) => {
       if (report.line !== input.value) return; // one has written on
       now = report;
       figure.classList.remove("live-waits");
+      language.textContent = looksEnglish(report.line) ? WORDS.english : "";
       for (const part of [text, sure, links, tree]) part.setAttribute("aria-busy", !done);
       text.replaceChildren(...done ? marked(report) : [report.text || "\u00a0"]);
       if (report.steps.length) beam(tree, report);
@@ -344,9 +359,10 @@
       if (line.trim()) ask(line, {}, show);
     };
     const [trust, ...note] = figure.querySelectorAll(".live-note");
-    figure.append(text, sure, trust, links, tree, element("p", { className: "live-note", textContent: WORDS.columns }), ...note);
+    figure.append(language, text, sure, trust, links, tree, element("p", { className: "live-note", textContent: WORDS.columns }), ...note);
     const { input } = box(figure, { label: WORDS.german, examples, known, size: 6, load: translator, answer, stored: play });
     if (figure.dataset.weights === "no") input.readOnly = true;
+    input.addEventListener("input", () => history.replaceState(null, "", `#${new URLSearchParams({ say: input.value })}`));
     let width = 0;
     new ResizeObserver(() => {
       if (width !== (width = links.clientWidth) && now?.looks.length) ribbons(links, now);

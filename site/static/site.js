@@ -200,6 +200,16 @@ if (live)
     document.head.append(Object.assign(document.createElement("script"), { src }));
   });
 
+// The figure in which a model learns, likewise; each of its scripts needs those before it.
+const learn = document.querySelector(".learn");
+if (learn)
+  addEventListener("load", () => {
+    for (const name of ["learner.js", "riddles.js", "learn.js"]) {
+      const src = learn.dataset.home + name;
+      document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
+    }
+  });
+
 // Figures open as wide as the screen; a click there shows the place closer.
 const large = document.createElement("dialog");
 large.id = "large";

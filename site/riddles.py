@@ -1,0 +1,146 @@
+"""The riddles of chapter 1 for the page in which a model learns, and eight seeds of it.
+
+    python site/riddles.py [--measure]
+
+writes site/riddles.json, which the site's build copies. With --measure, the model also
+learns in Chromium with eight seeds, whole and with each part taken away: that takes a
+quarter of an hour. A sentence is a row of bytes: the words that differ from sentence
+to sentence, the answers, and the set of animals that it is about. `learner.js` unpacks
+these rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent
+STORED = SITE / "riddles.json"
+HELD_OUT = 9  # sets of three animals, as in chapter 1
+SEEDS, EVERY, UPDATES = 8, 25, 300  # a test after every 25 updates
+PARTS = {
+    "read": ["whole", "positions", "attention", "residuals"],
+    "write": ["whole", "mask", "positions"],
+}
+
+
+def packed(exam: str) -> dict[str, object]:
+    """Return all riddles of two questions, with numbers for words.
+
+    exam: "read", which asks for two of the ``choices``, or "write", which asks for the
+    words of the German clause. The dog, the cat, and the goat are group 0.
+    """
+    from transformer_workshop.lab.riddles import ANIMALS, clause, hunts
+
+    def animals(row) -> frozenset[str]:
+        return frozenset(row.sentence.split()).intersection(ANIMALS)
+
+    task = hunts(questions=2)
+    rows = task.held_out + task.learned
+    rows.sort(key=lambda row: (animals(row) != {"dog", "cat", "goat"}, row.sentence))
+    sentences = [row.sentence.split() for row in rows]
+    words, choices, start = list(task.words), list(task.choices), None
+    if exam == "write":
+        clauses = [clause(row).split()[1:-1] for row in rows]
+        words += sorted({word for each in clauses for word in each})
+        start, choices = words.index(clauses[0][0]), []
+        answers = [[words.index(word) for word in each[1:]] for each in clauses]
+    else:
+        answers = [[choices.index(noun) for noun in row.answers] for row in rows]
+    columns = [set(column) for column in zip(*sentences)]
+    frame = [words.index(*each) if len(each) == 1 else -1 for each in columns]
+    groups: dict[frozenset[str], int] = {}
+    data = bytearray()
+    for row, sentence, answer in zip(rows, sentences, answers):
+        data += bytes(words.index(w) for w, f in zip(sentence, frame) if f < 0)
+        data += bytes([*answer, groups.setdefault(animals(row), len(groups))])
+    return {
+        "exam": exam, "words": words, "frame": frame, "choices": choices,
+        "answers": len(answers[0]), "asking": sentences[0].index("it"), "start": start,
+        "held": HELD_OUT, "bytes": base64.b64encode(data).decode(),
+    }  # fmt: skip
+
+
+def exams() -> dict[str, object]:
+    """Return both exams, and the adjectives of each role."""
+    from transformer_workshop.lab.riddles import OF_ROLES
+
+    roles = [list(each) for each in OF_ROLES]
+    return {"read": packed("read"), "write": packed("write"), "roles": roles}
+
+
+def measure(page) -> dict[str, object]:
+    """Return each model's shares of right answers: a row for each seed."""
+    runs: dict[str, object] = {"every": EVERY}
+    for exam, parts in PARTS.items():
+        for part in parts:
+            runs[f"{exam} {part}"] = [
+                page.evaluate(MEASURE, [exam, part, seed, EVERY, UPDATES])
+                for seed in range(SEEDS)
+            ]
+            print(exam, part, [run[-1] for run in runs[f"{exam} {part}"]], flush=True)
+    return runs
+
+
+MEASURE = """([exam, part, seed, every, updates]) => {
+    const settings = { ...PARTS_AWAY[part], exam, seed };
+    const run = learner.makeRun(settings, tasks[exam]), shares = [run.test()];
+    while (run.step < updates) {
+        run.learn();
+        if (run.step % every === 0) shares.push(run.test());
+    }
+    return shares.map(share => +share.toFixed(3));
+}"""
+
+
+def script() -> str:
+    """Return a script that stores the exams and what was measured."""
+    return f"const RIDDLES = {STORED.read_text(encoding='utf-8').strip()};\n"
+
+
+def figure(up: str, kind: str = "") -> str:
+    """Return the HTML of the figure; ``up`` leads to _static/."""
+    return f'<div class="learn" data-home="{up}" data-kind="{kind}"></div>'
+
+
+def main() -> None:
+    sys.path.append(str(SITE.parent))
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    held = {**exams(), "runs": stored.get("runs", {"every": EVERY})}
+
+    def store() -> None:
+        text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
+        STORED.write_text(text + "\n", encoding="utf-8")
+
+    store()
+    if "--measure" in sys.argv[1:]:
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
+            page = browser.new_page()
+            page.set_default_timeout(0)
+            open_exams(page)
+            held["runs"] = measure(page)
+        store()
+
+
+def open_exams(page) -> None:
+    """Give an empty page the learner and both exams."""
+    page.add_script_tag(path=str(SITE / "static/learner.js"))
+    page.add_script_tag(content=script())
+    page.evaluate("""() => {
+        window.learner = makeLearner();
+        window.PARTS_AWAY = learner.PARTS_AWAY;
+        window.tasks = Object.fromEntries(["read", "write"].map(
+            exam => [exam, learner.unpack(RIDDLES[exam])]));
+    }""")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,293 @@
+// The figure in which a model learns. learner.js computes in a worker; this file asks and draws.
+// The figure is a <div class="learn"> that site/build.py has placed. Its state is the address.
+(() => {
+  const { DEFAULTS: BASE, PARTS_AWAY: without, unpack } = makeLearner(), RUNS = RIDDLES.runs;
+  const UPDATES = 300;
+  const STEPS = { layers: [1, 2, 3, 4], heads: [1, 2, 4], rate: [0.0005, 0.005, 0.05], seed: [0, 1, 2, 3, 4, 5, 6, 7] };
+
+  // The parts that one can take away, in each exam, and what is measured without it. A sentence
+  // stands here only if eight seeds agree; tests/site/test_learner.py holds them to it.
+  const EXAMS = {
+    read: {
+      title: "Who chased, and who was “it”?",
+      question: "The vector of “it” answers both questions.",
+      off: {
+        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it: it guesses the hunter, and with it the rest."],
+        attention: ["attention", "Every word hears the same average of the sentence. It knows who is named, but hardly who is who."],
+        residuals: ["the sums", "Each part now replaces what it was given, instead of adding to it. Some of the sentence is lost at each, and so is some of the gradient on its way back: with as many updates, none of eight seeds gets there."],
+      },
+    },
+    write: {
+      title: "Write it in German",
+      question: "It goes on in German, word by word: er, sie or es?",
+      off: {
+        mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, the loss falls to nearly nothing, and when it has to write, there is nothing to copy."],
+        positions: ["positions", "A bag of words, once more: it guesses the pronoun."],
+      },
+    },
+  };
+
+  // --- elements ---
+  const element = (tag, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  };
+  const drawn = (tag, attributes = {}, ...children) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
+  const percent = share => `${Math.round(100 * share)} %`;
+
+  // --- the code of this model, in the chapters' classes ---
+  function code(settings) {
+    const lines = [], heads = settings.heads, blocks = settings.residual && settings.norm && settings.network;
+    if (settings.exam === "write") {
+      lines.push("mask = subsequent_mask(length)        # a word sees what stands before it");
+      if (!settings.mask) lines[0] = "mask = torch.ones(1, length, length)  # a word sees what it has to write";
+      lines.push("mask[:, :, :13] = 1                   # and the whole English sentence");
+    }
+    if (!settings.attention) lines.push("attend = Average()");
+    else lines.push(`attend = MultiHeadedAttention(h=${heads}, d_model=32, dropout=0.0)`);
+    if (settings.attention && !settings.divide) lines.push("# scores not divided by sqrt(d_k)");
+    if (blocks) {
+      lines.push("network = PositionwiseFeedForward(32, 128, dropout=0.0)");
+      lines.push("layer = EncoderLayer(32, attend, network, dropout=0.0)");
+      lines.push(`encoder = Encoder(layer, N=${settings.layers})`);
+    }
+    lines.push("", "x = embed(ids)                        # (sentences, words, 32)");
+    if (settings.positions) lines.push("x = x + places.weight                 # what stands where");
+    lines.push(settings.exam === "write" ? "x = encoder(x, mask)" : "x = encoder(x, None)");
+    lines.push(settings.exam === "write" ? "scores = out(x[:, 13:])                # of every word, at each place" : "scores = out(x[:, 9])                 # “it” is word 9");
+    return lines.join("\n");
+  }
+
+  // --- the address: what differs from the whole model, and nothing that can't be ---
+  function readAddress(first) {
+    const settings = { ...BASE, ...first }, given = new URLSearchParams(location.hash.startsWith("#learn?") ? location.hash.slice(7) : "");
+    if (given.get("exam") in EXAMS) settings.exam = given.get("exam");
+    for (const part of (given.get("without") ?? "").split(" ")) if (part in EXAMS[settings.exam].off) Object.assign(settings, without[part]);
+    for (const [key, allowed] of Object.entries(STEPS)) if (given.has(key) && allowed.includes(+given.get(key))) settings[key] = +given.get(key);
+    return settings;
+  }
+  const isOff = (settings, part) => Object.entries(without[part]).every(([key, value]) => settings[key] === value);
+  const missing = settings => Object.keys(EXAMS[settings.exam].off).filter(part => isOff(settings, part));
+  function address(settings) {
+    const said = new URLSearchParams();
+    if (settings.exam !== "read") said.set("exam", settings.exam);
+    if (missing(settings).length) said.set("without", missing(settings).join(" "));
+    for (const key of Object.keys(STEPS)) if (settings[key] !== BASE[key]) said.set(key, settings[key]);
+    return `#learn?${said}`;
+  }
+  // Seeds were measured for the whole model and for each part taken away alone.
+  const measured = settings => {
+    const off = missing(settings), plain = { ...BASE, exam: settings.exam, seed: settings.seed, ...(off.length === 1 ? without[off[0]] : {}) };
+    return off.length < 2 && Object.keys(plain).every(key => plain[key] === settings[key]) ? `${settings.exam} ${off[0] ?? "whole"}` : null;
+  };
+
+  function figure(place) {
+    const tasks = { read: unpack(RIDDLES.read), write: unpack(RIDDLES.write) };
+    let settings = readAddress(place.dataset.without ? without[place.dataset.without] : {}), worker, number = 0, guess = null, now = null, before = null;
+    const task = () => tasks[settings.exam];
+    const part = (tag, className, properties = {}) => element(tag, { className, ...properties });
+    const tabs = part("div", "learn-tabs"), ask = part("p", "learn-ask"), look = part("div", "learn-look"), says = part("p", "learn-says");
+    const parts = part("div", "learn-parts"), guesses = part("div", "learn-guesses"), chart = part("div", "learn-chart");
+    const state = part("p", "learn-state"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
+    const listing = part("pre", "learn-code");
+    verdict.setAttribute("aria-live", "polite");
+    place.replaceChildren(tabs, parts, guesses, chart, state, verdict, bar, ask, look, says, more);
+    more.append(element("summary", { textContent: "The code of this model, and its dials" }), listing);
+    const dials = part("div", "learn-dials");
+    more.append(dials);
+
+    // --- the sentence that one chooses ---
+    const open = () => RIDDLES.read.frame.flatMap((id, at) => (id < 0 ? [at] : []));
+    const chosen = { 1: "dog", 4: "cat", 7: "goat", 12: "hungry" };
+    const animals = RIDDLES.read.choices;
+    const sentence = () => RIDDLES.read.frame.map((id, at) => (id < 0 ? chosen[at] : RIDDLES.read.words[id]));
+    const roles = RIDDLES.roles; // the adjectives of the hunter, the hunted, the third
+    function truth() {
+      const role = roles.findIndex(each => each.includes(chosen[12])), it = chosen[[1, 4, 7][role]];
+      if (settings.exam === "read") return [chosen[1], it];
+      const row = task().rows.find(({ ids }) => ids.every((id, at) => task().words[id] === sentence()[at]));
+      return row?.answers.map(id => task().words[id]);
+    }
+    function drawAsk() {
+      ask.replaceChildren(...sentence().flatMap((word, at) => {
+        if (!open().includes(at)) return [`${word} `];
+        const options = at === 12 ? roles.flat() : animals;
+        const select = element("select", { ariaLabel: at === 12 ? "adjective" : "animal" },
+          ...options.map(name => element("option", { textContent: name, selected: name === word })));
+        select.onchange = () => {
+          const twin = Object.keys(chosen).find(key => +key !== at && chosen[key] === select.value);
+          if (twin) chosen[twin] = chosen[at]; // three different animals
+          chosen[at] = select.value;
+          drawAsk();
+          tell({ sentence: ids() });
+        };
+        return [select, " "];
+      }));
+    }
+    const ids = () => sentence().map(word => task().words.indexOf(word));
+
+    // --- the worker ---
+    const tell = message => worker?.postMessage(message);
+    function start(train) {
+      if (!worker) {
+        const program = new Blob([`(${makeLearner})().serve();`], { type: "text/javascript" });
+        worker = new Worker(URL.createObjectURL(program));
+        worker.onmessage = ({ data }) => data.number === number && heard(data);
+      }
+      if (now?.curve.length > 1) before = now;
+      now = { settings: { ...settings }, curve: [], guess, trained: train };
+      tell({ number: ++number, task: RIDDLES[settings.exam], settings, sentence: ids(), until: train ? UPDATES : 0 });
+      history.replaceState(null, "", address(settings));
+      draw();
+    }
+    function heard(data) {
+      now.last = data;
+      if (now.curve.at(-1)?.[0] !== data.tested.step) now.curve.push([data.tested.step, data.tested.right]);
+      if (data.losses.length) now.loss = data.losses.at(-1);
+      now.done = now.trained && data.done;
+      drawChart();
+      drawLook();
+      drawState();
+    }
+
+    // --- drawing ---
+    function draw() {
+      tabs.replaceChildren(...Object.entries(EXAMS).map(([exam, { title }]) => Object.assign(element("button", {
+        type: "button", textContent: title, onclick() {
+          settings = { ...BASE, exam, seed: settings.seed };
+          guess = before = null;
+          start(false);
+        },
+      }), { ariaPressed: String(exam === settings.exam) })));
+      parts.replaceChildren(element("span", { textContent: "Take a part away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => Object.assign(element("button", {
+        type: "button", textContent: label, onclick() {
+          const off = isOff(settings, name);
+          for (const [key, value] of Object.entries(without[name])) settings[key] = off ? BASE[key] : value;
+          guess = null;
+          start(false);
+        },
+      }), { ariaPressed: String(!isOff(settings, name)) })));
+      guesses.replaceChildren(element("span", { textContent: `Your guess: how many of the sentences that it never saw will be right after ${UPDATES} updates?` }),
+        ...[["one in ten", 0.1], ["a third", 0.33], ["two thirds", 0.67], ["all", 1]].map(([label, share]) => Object.assign(element("button", {
+          type: "button", textContent: label, onclick() {
+            guess = share;
+            start(true);
+          },
+        }), { ariaPressed: String(guess === share) })));
+      listing.textContent = code(settings);
+      dials.replaceChildren(...Object.entries(STEPS).map(([key, values]) => {
+        const select = element("select", {}, ...values.map(value => element("option", { textContent: value, selected: settings[key] === value })));
+        select.onchange = () => {
+          settings[key] = +select.value;
+          guess = null;
+          start(false);
+        };
+        return element("label", {}, `${key === "rate" ? "learning rate" : key} `, select);
+      }));
+      drawAsk();
+      drawChart();
+      drawState();
+    }
+
+    function drawChart() {
+      const W = Math.max(280, Math.min(place.clientWidth || 640, 720)), H = 230, left = 42, right = 12, top = 12, low = 30;
+      const x = step => left + (W - left - right) * step / UPDATES, y = share => top + (H - top - low) * (1 - share);
+      const line = curve => `M${curve.map(([step, share]) => `${x(step).toFixed(1)},${y(share).toFixed(1)}`).join("L")}`;
+      const svg = drawn("svg", { viewBox: `0 0 ${W} ${H}`, width: W, height: H, role: "img" });
+      for (const share of [0, 0.5, 1]) svg.append(drawn("path", { class: "learn-grid", d: `M${left},${y(share)}H${W - right}` }),
+        drawn("text", { x: left - 6, y: y(share) + 5, "text-anchor": "end" }, percent(share)));
+      svg.append(drawn("text", { x: W - right, y: H - 6, "text-anchor": "end" }, `${UPDATES} updates`), drawn("text", { x: left, y: H - 6 }, "0"));
+      const name = measured(settings), stored = name && RUNS[name], whole = RUNS[`${settings.exam} whole`];
+      const band = (runs, kind) => {
+        if (!runs) return;
+        const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
+        svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
+      };
+      if (now?.done) {
+        if (stored !== whole) band(whole, "learn-whole");
+        band(stored, "learn-stored");
+      }
+      if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
+        drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
+      if (before?.curve.length > 1 && before.settings.exam === settings.exam) svg.append(drawn("path", { class: "learn-before", d: line(before.curve) }));
+      if (now?.curve.length > 1) {
+        const [step, share] = now.curve.at(-1);
+        svg.append(drawn("path", { class: "learn-now", d: line(now.curve) }), drawn("circle", { class: "learn-now", cx: x(step), cy: y(share), r: 5 }),
+          drawn("text", { class: "learn-now", x: x(step) - 8, y: y(share) + (share > 0.85 ? 24 : -12), "text-anchor": step > 40 ? "end" : "start" }, percent(share)));
+      }
+      svg.setAttribute("aria-label", now?.curve.length ? `Right, of sentences it never saw: ${percent(now.curve.at(-1)[1])} after ${now.curve.at(-1)[0]} updates.` : "Share of right answers, by updates.");
+      chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg);
+    }
+
+    function drawState() {
+      const off = missing(settings), last = now?.last, share = now?.curve.at(-1)?.[1];
+      state.textContent = !last ? "" : now.trained
+        ? `${last.step} updates, ${last.seconds.toFixed(1)} s. Loss ${now.loss?.toFixed(now.loss < 0.1 ? 4 : 2) ?? "–"}. It learns ${last.count.toLocaleString("en")} numbers.`
+        : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
+      const name = measured(settings);
+      verdict.textContent = !now?.done ? "" : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
+        : name ? "Everything is right, or nearly. Now take a part away." : "This model has no measured seeds: what you see is one run.";
+      bar.replaceChildren(...[
+        now?.trained && !now.done && ["Stop", () => { tell({ until: 0 }); }],
+        now?.done && ["Again, with another seed", () => { settings.seed = (settings.seed + 1) % 8; start(true); }],
+        (off.length > 0 || !measured(settings)) && ["The whole model", () => { settings = { ...BASE, exam: settings.exam, seed: settings.seed }; guess = null; start(false); }],
+        now?.done && ["Copy a link to this", async event => { await navigator.clipboard.writeText(location.href); event.target.textContent = "Copied"; }],
+      ].filter(Boolean).map(([textContent, onclick]) => element("button", { type: "button", textContent, onclick })));
+    }
+
+    // The sentence, what it answers, and where the asking word looks, in the last layer
+    function drawLook() {
+      const { looks, length, said } = now.last, words = sentence(), right = truth(), layers = looks.length, heads = settings.heads;
+      const W = Math.max(280, Math.min(place.clientWidth || 640, 720)), narrow = W < 560;
+      const { weights, asks } = looks[layers - 1], asking = settings.exam === "read" ? 9 : 13;
+      const at = asks.indexOf(asking), mean = words.map((_, j) => {
+        let sum = 0;
+        for (let h = 0; h < heads; h++) sum += weights[(h * asks.length + at) * length + j] / heads;
+        return sum;
+      });
+      const rows = narrow ? [words.slice(0, 8), words.slice(8)] : [words], svgH = 100 * rows.length;
+      const svg = drawn("svg", { viewBox: `0 0 ${W} ${svgH}`, width: W, height: svgH, role: "img", "aria-label": `Weights of “${words[asking] ?? "weil"}”: ${words.map((word, j) => `${word} ${mean[j].toFixed(2)}`).join(", ")}` });
+      let n = 0;
+      rows.forEach((row, r) => {
+        const widths = row.map(word => word.length * 8.2 + 6), gap = Math.max(0, (W - widths.reduce((a, b) => a + b)) / row.length);
+        let x = 0;
+        row.forEach((word, i) => {
+          const j = n++, center = x + widths[i] / 2, base = 100 * r + 78, high = Math.sqrt(mean[j]) * 52;
+          if (mean[j] > 0.005) svg.append(drawn("rect", { class: "learn-weight", x: center - 9, y: base - 18 - high, width: 18, height: high, rx: 3 }));
+          if (mean[j] > 0.045) svg.append(drawn("text", { class: "learn-share", x: center, y: base - 22 - high, "text-anchor": "middle" }, mean[j].toFixed(2).replace(/^0/, "")));
+          svg.append(drawn("text", { x: center, y: base, "text-anchor": "middle", class: j === asking ? "learn-asking" : "" }, word));
+          x += widths[i] + gap;
+        });
+      });
+      look.replaceChildren(element("b", { textContent: settings.exam === "read" ? "Where “it” looks, in the last layer" : "Where it looks before it writes the pronoun" }), svg);
+      const names = settings.exam === "read" ? said.map(id => task().choices[id]) : said.map(id => task().words[id]);
+      const marked = (name, i) => element("strong", { className: right && name !== right[i] ? "learn-wrong" : "learn-right", textContent: name });
+      says.replaceChildren(...(settings.exam === "read"
+        ? ["It says: the ", marked(names[0], 0), " chased, and it was the ", marked(names[1], 1), "."]
+        : ["It writes: weil ", ...names.flatMap((name, i) => [marked(name, i), " "])]),
+      ...(right && names.some((name, i) => name !== right[i]) ? [` Right would be: ${right.join(settings.exam === "read" ? ", " : " ")}.`] : []));
+    }
+
+    addEventListener("hashchange", () => {
+      if (!location.hash.startsWith("#learn?")) return;
+      settings = readAddress({});
+      guess = null;
+      start(false);
+    });
+    new ResizeObserver(() => { drawChart(); if (now?.last) drawLook(); }).observe(place);
+    draw();
+    // learn nothing before the figure is seen
+    new IntersectionObserver((seen, watcher) => {
+      if (!seen.some(each => each.isIntersecting)) return;
+      watcher.disconnect();
+      start(false);
+    }).observe(place);
+  }
+  for (const place of document.querySelectorAll(".learn")) figure(place);
+})();
