@@ -52,15 +52,13 @@ def identity_of(*things: object) -> str:
     where a line stands. Random numbers that nobody seeded, and the order in which a set
     is iterated, are outside the promise. Raises Uncertain if anything can't be read.
     """
-    reader = _Reader()
+    program = _At("the program", _surroundings())
     try:
-        reader.read(_At("the program", _surroundings()))
-        reader.read(_At("what was given", list(things)))
+        return _digest([program, _At("what was given", things)])
     except Uncertain:
         raise
     except Exception as error:  # it is nested too deeply, or imports what isn't there
         raise Uncertain(f"it can't be read ({error})") from None
-    return reader.hash.hexdigest()
 
 
 # --- where does code come from? ---
@@ -71,13 +69,8 @@ _REPOSITORY = [
     *map(str, sorted(_WORKSHOP.rglob("*.py"))),
 ]
 _SITES = {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+_PACKAGES = set(importlib.metadata.packages_distributions())  # that have a version
 _INSTALLED = tuple(str(p) + os.sep for s in _SITES for p in (s, Path(s).resolve()))
-
-
-@functools.cache
-def _packages() -> set[str]:
-    """Return the modules of packages that have a version."""
-    return set(importlib.metadata.packages_distributions())
 
 
 @functools.cache
@@ -93,22 +86,22 @@ def _is_own_module(name: str) -> bool:
     if top in sys.stdlib_module_names:
         return False
     path = getattr(sys.modules.get(top), "__file__", None) or ""
-    return _is_own_file(path) or (path not in _REPOSITORY and top not in _packages())
+    return _is_own_file(path) or (path not in _REPOSITORY and top not in _PACKAGES)
 
 
 def _is_own(thing: Any) -> bool:
     """Return whether a function or class is somebody's own, or was made by exec."""
     if isinstance(thing, types.FunctionType):
-        path = thing.__code__.co_filename
-        if not path.startswith("<frozen"):
-            return _is_own_file(path)
-    return _is_own_module(thing.__module__ or "")
+        return _is_own_file(thing.__code__.co_filename)
+    return _is_own_module(thing.__module__)
 
 
 def _installed_name(thing: Any) -> tuple[str, str] | None:
     """Return the module and name under which a package has a thing, if one has it."""
     module, name = (getattr(thing, key, None) for key in ("__module__", "__qualname__"))
-    if not isinstance(module, str) or not isinstance(name, str) or _is_own(thing):
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    if _is_own_module(module) or _is_own(thing):  # a decorator gives names to its code
         return None
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -169,7 +162,7 @@ def _is_patch(thing: Any) -> bool:
         home = thing.__module__
     else:
         return False
-    return home in sys.modules and _is_own_module(home) and _is_own(thing)
+    return home in sys.modules and _is_own_module(home)
 
 
 # --- what may be another at each call ---
@@ -257,6 +250,12 @@ class _Reader:
         self.say(")")
 
 
+def _digest(thing: Any) -> str:
+    reader = _Reader()
+    reader.read(thing)
+    return reader.hash.hexdigest()
+
+
 def _parts(thing: Any) -> Iterable[Any]:
     """Return what a thing consists of: together, its parts tell all about it."""
     if any(thing is shared for shared in _SHARED_GENERATORS):
@@ -274,14 +273,8 @@ def _parts(thing: Any) -> Iterable[Any]:
     if isinstance(thing, Tensor):
         return _of_tensor(thing)
     if isinstance(thing, set | frozenset):
-        return [object.__getstate__(thing), *sorted(thing, key=_alone)]
+        return [object.__getstate__(thing), *sorted(thing, key=_digest)]
     return _PARTS.get(type(thing), _of_object)(thing)
-
-
-def _alone(thing: Any) -> str:
-    reader = _Reader()
-    reader.read(thing)
-    return reader.hash.hexdigest()
 
 
 def _of_object(thing: Any) -> list[Any]:
@@ -362,65 +355,54 @@ def _of_code(code: types.CodeType) -> Iterator[Any]:
     yield code.co_exceptiontable
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a function's code, and that of the functions inside it."""
-    yield code
-    for instruction in _instructions(code):
-        if isinstance(instruction.argval, types.CodeType):
-            yield from _codes(instruction.argval)
-
-
 def _of_function(function: types.FunctionType) -> Iterator[Any]:
     """Yield code and values: defaults, what is captured, and what is named."""
     code = function.__code__
     name = code.co_name if code.co_name != "<lambda>" else "a lambda"
-    for inner in _codes(code):
-        for key in sorted(_CHANGING_ATTRIBUTES & set(inner.co_names)):
-            raise _Unreadable(f"{name}, which names {key}: what that gives may change")
     defaults = [function.__defaults__, function.__kwdefaults__]
     yield from (code, _At(f"a default of {name}", defaults))
     for key, cell in zip(code.co_freevars, function.__closure__ or ()):
-        try:
+        with suppress(ValueError):  # it has no value yet
             yield from (key, _At(f"{key}, which {name} captures,", cell.cell_contents))
-        except ValueError:
-            yield f"{key} has no value yet"
     yield _At(f"an attribute of {name}", vars(function))
-    for inner in _codes(code):
-        for path, value in _uses(inner, function.__globals__):
-            yield from (path, _At(f"{path}, which {name} names,", value))
+    for path, value in _uses(code, function.__globals__):
+        yield from (path, _At(f"{path}, which {name} names,", value))
 
 
 def _uses(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what code names, as a.b.c if a and a.b are modules, and what that is."""
+    for key in sorted(_CHANGING_ATTRIBUTES & set(code.co_names)):
+        raise _Unreadable(f"code with {key}, and what that gives may change")
     instructions = _instructions(code)
-    for i, instruction in enumerate(instructions):
-        path = instruction.argval
-        if instruction.opname in _LOADS_A_NAME:
+    for i, (opname, path) in enumerate((x.opname, x.argval) for x in instructions):
+        if isinstance(path, types.CodeType):  # a function in this one
+            yield from _uses(path, known)
+        elif opname in _LOADS_A_NAME:
             value = known.get(path, vars(builtins).get(path, _NO_VALUE))
-            loads = takewhile(
-                lambda x: x.opname in _LOADS_AN_ATTRIBUTE, instructions[i + 1 :]
+            rest = takewhile(
+                lambda x: x.opname in _LOADS_ATTRIBUTES, instructions[i + 1 :]
             )
-            yield _followed(path, value, [load.argval for load in loads])
-        elif instruction.opname == "IMPORT_NAME":
+            yield _followed(path, value, *(load.argval for load in rest))
+        elif opname == "IMPORT_NAME":
             level, wanted = instructions[i - 2].argval, instructions[i - 1].argval
             module = importlib.import_module(
                 "." * level + path, known.get("__package__")
             )
-            for attributes in [[name] for name in wanted or ()] or [[]]:
-                yield _followed(path, module, attributes)
+            yield from (_followed(path, module, name) for name in wanted or ())
+            if not wanted:
+                yield path, module
 
 
-def _followed(path: str, value: Any, attributes: list[str]) -> tuple[str, Any]:
+def _followed(path: str, value: Any, *attributes: str) -> tuple[str, Any]:
     """Follow attributes from a module on, through modules, to something else."""
     for key in attributes:
-        if not isinstance(value, types.ModuleType) or value is torch.ops:
-            break
-        path, value = f"{path}.{key}", getattr(value, key, _NO_VALUE)
+        if isinstance(value, types.ModuleType) and value is not torch.ops:
+            path, value = f"{path}.{key}", getattr(value, key, _NO_VALUE)
     return path, value
 
 
 _LOADS_A_NAME = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-_LOADS_AN_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
+_LOADS_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _NO_VALUE = ("no value",)  # of a name
 _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     list: lambda items: items,
