@@ -27,7 +27,7 @@ import annotated_transformer as at
 from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.text_files import read_lines
-from transformer_workshop.lab import experiments, identity, tasks, trials
+from transformer_workshop.lab import experiments, tasks, trials
 from transformer_workshop.lab.comparison import compare, most_different, report
 from transformer_workshop.lab.experiments import _Search, experiment
 from transformer_workshop.lab.identity import Uncertain
@@ -104,8 +104,6 @@ def here(wanted, function, workers=None, unit="training", keep=write_json):
 def run(tmp_path, monkeypatch):
     """Run an experiment without processes; its folder stays the same in a test."""
     monkeypatch.setattr(experiments, "compute", here)
-    # what all computations depend on is slow to read, and the same in this process
-    monkeypatch.setattr(identity, "_surroundings", list)
 
     def call(variants, task=None, **options):
         usual = {"updates": 40, "rates": (0.2,), "seeds": 3, "folder": tmp_path}
