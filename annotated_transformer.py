@@ -1173,12 +1173,14 @@ def score(
         sacrebleu.CHRF(word_order=n).corpus_score(hypotheses, [references]).score
         for n in (0, 2)
     )
-    # The mean of the resampled scores and half the interval's width. sacreBLEU keeps
-    # them in private attributes; its public interface only prints them.
-    bounds = (bleu._mean - bleu._ci, bleu._mean + bleu._ci)
+    signature = str(metric.get_signature())
+    shown = json.loads(bleu.format(width=6, signature=signature, is_json=True))
+    # of the resampled scores; sacreBLEU leaves them out if all are 0
+    center, half = shown.get("confidence_mean", 0.0), shown.get("confidence_var", 0.0)
+    bounds = (center - half, center + half)
     return {
         "bleu": round(bleu.score, 2),
-        "signature": str(metric.get_signature()),
+        "signature": signature,
         "interval": [round(min(max(bound, 0), 100), 2) for bound in bounds],
         "chrf": round(chrf, 2),
         "chrf++": round(plus, 2),

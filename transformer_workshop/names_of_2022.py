@@ -18,6 +18,7 @@ from annotated_transformer import (
     END,
     PAD,
     START,
+    UNK,
     Batch,
     BytePairEncoding,
     EncoderDecoder,
@@ -230,8 +231,12 @@ def collate_batch(
     if cut := sum(len(body) > room for body in src + tgt):
         warnings.warn(f"{cut} sentences shortened to {max_padding} ids", stacklevel=2)
 
+    def whole(body: list[int]) -> list[int]:
+        # what is spelled like a special token is an unknown word, as in Text.encode
+        return [START, *(max(word, UNK) for word in body[:room]), END]
+
     def ids(side: list[list[int]]) -> Tensor:
-        return padded([[START, *body[:room], END] for body in side], pad_id).to(device)
+        return padded([whole(body) for body in side], pad_id).to(device)
 
     return ids(src), ids(tgt)
 

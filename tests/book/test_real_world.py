@@ -692,6 +692,13 @@ def test_collate_keeps_the_end_of_a_sentence_it_shortens():
     assert src[0].tolist() == [0, *range(4, 12), 1]
 
 
+def test_a_word_spelled_like_a_special_token_is_unknown_to_collate():
+    vocab = at.Vocabulary([*at.SPECIALS, *"ab"])
+    batch = [("a </s> b", "<s> b </s>")]
+    src, tgt = collate_batch(batch, str.split, str.split, vocab, vocab, "cpu")
+    assert src.tolist() == [[0, 4, 3, 5, 1]] and tgt.tolist() == [[0, 3, 5, 3, 1]]
+
+
 def test_loaders_shuffle_training_only(text):
     train, valid = create_dataloaders("cpu", *text, batch_size=40)
     assert len(train) == math.ceil(len(CAPTIONS) / 40)
