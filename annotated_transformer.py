@@ -49,8 +49,8 @@ _NAMES = [
     "LearnedPositions",
     # 02_training
     "Batch", "SimpleLossCompute", "rate", "linear_rate", "build_optimizer",
-    "LossCompute", "update", "in_mode", "loss_per_word", "train_epoch",
-    "mean_loss", "greedy_decode", "LabelSmoothing",
+    "LossCompute", "update", "in_mode", "loss_per_word", "mean_loss",
+    "train_epoch", "greedy_decode", "LabelSmoothing",
     # 03_real_world_example
     "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Tokenizer", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
@@ -686,6 +686,20 @@ def loss_per_word(loss_sum: float, words: int) -> float:
     return loss_sum / words
 
 
+def mean_loss(
+    batches: Iterable[Batch], model: nn.Module, loss_compute: LossCompute
+) -> float:
+    """Return the loss per target word, in evaluation mode and without gradients."""
+    loss_sum, words = 0.0, 0
+    with in_mode(model, training=False):
+        for batch in batches:
+            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            total, _ = loss_compute(out, batch.tgt_y, batch.ntokens)
+            loss_sum += total
+            words += batch.ntokens
+    return loss_per_word(loss_sum, words)
+
+
 def train_epoch(
     batches: Iterable[Batch],
     model: nn.Module,
@@ -701,20 +715,6 @@ def train_epoch(
             loss_sum += update(
                 [batch], model, loss_compute, optimizer, scheduler, max_norm
             )
-            words += batch.ntokens
-    return loss_per_word(loss_sum, words)
-
-
-def mean_loss(
-    batches: Iterable[Batch], model: nn.Module, loss_compute: LossCompute
-) -> float:
-    """Return the loss per target word, in evaluation mode and without gradients."""
-    loss_sum, words = 0.0, 0
-    with in_mode(model, training=False):
-        for batch in batches:
-            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-            total, _ = loss_compute(out, batch.tgt_y, batch.ntokens)
-            loss_sum += total
             words += batch.ntokens
     return loss_per_word(loss_sum, words)
 
