@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from annotated_transformer import optional_import
 
@@ -21,23 +21,23 @@ def learning_chart(
     """
     alt = optional_import("altair")
 
-    def lines(columns: list[str], colors: list[str], hero: str, y: Any) -> altair.Chart:
+    def lines(
+        columns: list[str], colors: list[str], hero: str, y: altair.Y
+    ) -> altair.LayerChart:
         table = history.melt("update", columns, var_name="line", value_name="value")
         color = alt.Color("line:N", title=None, sort=columns).legend(orient="top")
-        thick = alt.when(alt.datum.line == hero).then(alt.value(4))
-        return (
-            alt.Chart(table, width=270, height=210)
-            .mark_line()
-            .encode(
-                alt.X("update:Q").scale(nice=False).axis(tickCount=5),
-                y,
-                color.scale(domain=columns, range=colors),
-                strokeWidth=thick.otherwise(alt.value(1.5)),
-            )
+        base = alt.Chart(table, width=270, height=210).encode(
+            alt.X("update:Q").scale(nice=False).axis(tickCount=5),
+            y,
+            color.scale(domain=columns, range=colors),
         )
+        others = base.transform_filter(alt.datum.line != hero).mark_line(strokeWidth=2)
+        ours = base.transform_filter(alt.datum.line == hero).mark_line(strokeWidth=4)
+        return others + ours
 
     [(words_of_mark, height)] = mark.items()
     y = alt.Y("value:Q", title="loss (logarithmic axis)").scale(type="log")
+    y = y.axis(values=[0.003, 0.01, 0.03, 0.1, 0.3, 1, 3], format="~g")
     losses = lines(["training", "validation"], ["#8a8a8a", "#0072b2"], "validation", y)
     data = alt.Data(values=[{"value": height, "words": words_of_mark}])
     rule = (
@@ -57,7 +57,7 @@ def learning_chart(
         alt.Y("value:Q", title="share of held-out sentences").scale(domain=(0, 1)),
     )
     both = (losses + rule + label) | shares
-    return both.resolve_scale(color="independent", strokeWidth="independent")
+    return both.resolve_scale(color="independent")
 
 
 def padding_chart(orders: dict[str, list[int]], size: int) -> altair.HConcatChart:
