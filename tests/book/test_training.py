@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import annotated_transformer as at
 from transformer_workshop.models.speed import LeanLabelSmoothing
+from transformer_workshop.names_of_2022 import data_gen
+from transformer_workshop.training.epochs import TrainState, run_epoch
 from transformer_workshop.training.processes import check_gradients
 
 PAD = 2
@@ -200,7 +202,7 @@ def weights_after(batches, accum_iter, make=torch.optim.SGD, stale=None, **optio
             p.grad = torch.full_like(p, stale)
     optimizer = make(model.parameters(), lr=0.1)
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
-    result = at.run_epoch(
+    result = run_epoch(
         batches, model, compute, optimizer, constant(optimizer),
         accum_iter=accum_iter, **options,
     )  # fmt: skip
@@ -215,6 +217,29 @@ def joined(batches):
     src = column(lambda b: b.src)
     tgt = column(lambda b: torch.cat([b.tgt[:, :1], b.tgt_y], dim=1))
     return at.Batch(src, tgt)
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.05])
+def test_the_loop_of_the_chapter_is_the_loop_of_2022(max_norm):
+    expected, loss, _ = weights_after(fixed_batches(), 1, max_norm=max_norm)
+    model = tiny().eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD, 0.1))
+    steps = optimizer, constant(optimizer)
+    clip = () if max_norm is None else (max_norm,)
+    mean = at.train_epoch(iter(fixed_batches()), model, compute, *steps, *clip)
+    found = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert torch.equal(found, expected) and math.isclose(mean, loss)
+    assert not model.training  # as it was
+
+
+def test_no_batches_are_refused():
+    model = tiny()
+    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
+    for measure in (at.mean_loss, run_epoch):
+        steps = (None, None) if measure is run_epoch else ()
+        with pytest.raises(ValueError, match="there are no batches"):
+            measure(iter([]), model, compute, *steps)
 
 
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
@@ -233,7 +258,7 @@ def test_accumulation_is_one_large_batch(make, max_norm):
 
 def test_the_callback_gets_the_state_after_each_update():
     """Hand a state over, which counts on from one epoch to the next."""
-    seen, state = [], at.TrainState()
+    seen, state = [], TrainState()
     for _ in range(2):
         *_, returned = weights_after(
             fixed_batches(), 2, train_state=state,
@@ -262,7 +287,7 @@ def test_schedule_moves_with_the_optimizer():
         lambda opt, *_: used.append(opt.param_groups[0]["lr"])
     )
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
-    at.run_epoch(fixed_batches(), model, compute, optimizer, scheduler, accum_iter=2)
+    run_epoch(fixed_batches(), model, compute, optimizer, scheduler, accum_iter=2)
     assert used == [at.rate(step, 8, 1.0, 4) for step in (1, 2, 3)]
 
 
@@ -275,12 +300,12 @@ def test_clipping_bounds_the_step():
 
 def test_unknown_mode_is_refused():
     with pytest.raises(ValueError, match="mode='test' is neither"):
-        at.run_epoch([], tiny(), None, None, None, mode="test")
+        run_epoch([], tiny(), None, None, None, mode="test")
 
 
 def test_an_update_of_no_batches_is_refused():
     with pytest.raises(ValueError, match="accum_iter=0: an update needs 1 batch"):
-        at.run_epoch([], None, None, None, None, accum_iter=0)
+        run_epoch([], None, None, None, None, accum_iter=0)
 
 
 def test_evaluation_changes_nothing_and_reports_nll():
@@ -288,7 +313,7 @@ def test_evaluation_changes_nothing_and_reports_nll():
     before = {k: v.clone() for k, v in model.state_dict().items()}
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(12, PAD))
     runs = [
-        at.run_epoch(fixed_batches(), model, compute, None, None, mode="eval")
+        run_epoch(fixed_batches(), model, compute, None, None, mode="eval")
         for _ in range(2)
     ]
     assert runs[0][0] == runs[1][0]  # dropout is off
@@ -316,10 +341,10 @@ def test_an_infinite_gradient_stops_before_any_weight_is_touched(max_norm):
         good.extend(p.detach().clone() for p in model.parameters())
         model.generator.proj.bias.register_hook(lambda gradient: gradient / 0)
 
-    state = at.TrainState()
+    state = TrainState()
     check_gradients(optimizer, state)
     with pytest.raises(FloatingPointError, match="gradient's norm is .* at update 2;"):
-        at.run_epoch(fixed_batches(), model, compute, optimizer, constant(optimizer),
+        run_epoch(fixed_batches(), model, compute, optimizer, constant(optimizer),
                      train_state=state, max_norm=max_norm, callback=spoil)  # fmt: skip
     assert all(map(torch.equal, good, model.parameters()))
 
@@ -392,7 +417,7 @@ def test_the_search_ends_when_every_row_has_ended():
 
 
 def test_copy_data_starts_with_1_and_never_pads():
-    for batch in at.data_gen(11, 30, 3):
+    for batch in data_gen(11, 30, 3):
         assert batch.src.shape == (30, 10)
         assert (batch.src[:, 0] == 1).all() and (batch.src != 0).all()
         assert torch.equal(batch.src[:, 1:], batch.tgt_y)
@@ -411,7 +436,7 @@ def test_the_copy_task_is_learned_with_post_norm_too():
         optimizer, lambda step: at.linear_rate(step + 1, 0.012, 50, 300)
     )
     compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
-    at.run_epoch(at.data_gen(11, 20, 300), model, compute, optimizer, scheduler)
-    fresh = next(at.data_gen(11, 200, 1))
+    run_epoch(data_gen(11, 20, 300), model, compute, optimizer, scheduler)
+    fresh = next(data_gen(11, 200, 1))
     out = at.greedy_decode(model, fresh.src, fresh.src_mask, 10, 1)
     assert (out == fresh.src).all(-1).float().mean() >= 0.95

@@ -4,6 +4,7 @@ import argparse
 import csv
 import dataclasses
 import datetime
+import inspect
 import json
 import math
 import random
@@ -24,7 +25,7 @@ import questions
 from chapters import ROOT, chapters
 from exercises import by_number, exercises
 from hidden import HIDDEN
-from wrong_answers import wrong_answers
+from wrong_answers import how_sure, wrong_answers
 
 from transformer_workshop.exercises.checking import (
     UNANSWERED,
@@ -293,8 +294,9 @@ def test_a_cell_that_stops_is_named_when_the_answer_needs_it(points):
 
 
 def test_a_training_in_another_cell_is_not_run(points):
-    stub = "answer = ['b', 'c', 'f']"
-    found = points("2.9", stub, "raise RuntimeError", answers={"2.9": stub})
+    models = "answer = (['b', 'c', 'f'], Teller(0.998), Teller(0.6))"
+    own = f"{inspect.getsource(how_sure.Teller)}\n{models}"
+    found = points("2.9", own, "raise RuntimeError", answers={"2.9": own})
     assert found == (2, "right.")
 
 

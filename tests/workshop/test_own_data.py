@@ -398,7 +398,7 @@ def test_wrong_calls_are_answered_in_words(small):
         (lambda: small.translate(["Ein Hund."], 0), ValueError, "beam_size=0"),
         (lambda: at.Batch(ids, ids[:1]), ValueError, "2 source rows for 1 target"),
         (lambda: at.LabelSmoothing(12, 2, 1.5), ValueError, "smoothing=1.5"),
-        (lambda: at.run_epoch(*epoch), ValueError, "data_iter is empty"),
+        (lambda: at.run_epoch(*epoch), ValueError, "there are no batches"),
     ):
         with pytest.raises(error, match=words):
             call()

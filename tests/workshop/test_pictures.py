@@ -79,28 +79,25 @@ def test_rows_are_filled_up_to_the_longest_of_their_batch():
 
 def test_a_learning_model_is_drawn_as_losses_and_as_shares():
     columns = {"update": [0, 9], "training": [4, 1], "validation": [5, 2], "it": [0, 1]}
-    chart = chapter_2.learning_chart(pd.DataFrame(columns), ["it"]).to_dict()
+    mark = {"a guess costs": 0.05}
+    chart = chapter_2.learning_chart(pd.DataFrame(columns), ["it"], mark).to_dict()
     drawn = {
         (row["line"], row["update"]): row["value"]
         for table in chart["datasets"].values()
         for row in table
+        if "line" in row
     }
     assert drawn["validation", 9] == 2 and drawn["it", 9] == 1 and len(drawn) == 6
+    assert {"value": 0.05, "words": "a guess costs"} in (
+        row for table in tables(chart) for row in table
+    )
 
 
-def test_each_stored_run_and_this_one_are_drawn():
-    stored = {("complete", "at the end"): [1.0, 0.9], ("both", "at the end"): [0.0]}
-    here = {("complete", "at the end"): 0.95, ("both", "at the end"): 0.1}
-    [rows] = tables(chapter_2.schedules_chart(stored, here).to_dict())
-    drawn = [(row["run"], row["share"]) for row in rows if row["whose"] == "here"]
-    assert drawn == [("complete", 0.95), ("both", 0.1)] and len(rows) == 5
-
-
-def test_a_row_of_the_diagonal_predicts_the_position_after_the_one_it_reads():
-    attention = pd.Series({3: torch.eye(9, 10)})
+def test_a_row_of_the_diagonal_predicts_its_own_symbol_and_the_end_is_left_out():
+    attention = pd.Series({3: torch.eye(11, 10)})
     [cells] = tables(chapter_2.diagonal_chart(attention, [3]).to_dict())
     hits = [(cell["target"], cell["source"]) for cell in cells if cell["weight"]]
-    assert hits == [(row + 2, row + 1) for row in range(9)]
+    assert hits == [(row + 1, row + 1) for row in range(10)] and len(cells) == 100
 
 
 def test_batches_are_padded_to_their_own_longest_row_and_do_not_overlap():

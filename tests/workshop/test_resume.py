@@ -25,7 +25,7 @@ from small_runs import (
 )
 
 import annotated_transformer as at
-from annotated_transformer import DataError, TrainState
+from annotated_transformer import DataError
 from transformer_workshop.base import files
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import load_tensors, load_with_notes, save_tensors
@@ -35,6 +35,7 @@ from transformer_workshop.text.store import load_examples
 from transformer_workshop.training import checkpoints, inputs, interruptions, processes
 from transformer_workshop.training import loop as runs
 from transformer_workshop.training.checkpoints import Run
+from transformer_workshop.training.epochs import TrainState
 from transformer_workshop.training.interruptions import Stopped, raise_on_signal
 from transformer_workshop.training.run_folder import (
     claim_folder,

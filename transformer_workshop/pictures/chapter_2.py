@@ -11,31 +11,53 @@ if TYPE_CHECKING:
     import pandas
 
 
-def learning_chart(history: pandas.DataFrame, words: list[str]) -> altair.HConcatChart:
+def learning_chart(
+    history: pandas.DataFrame, words: list[str], mark: dict[str, float]
+) -> altair.HConcatChart:
     """Draw losses, and the share of right words, while a model learns.
 
-    Columns: update, training, validation (losses), and a share for each of ``words``.
+    Columns: update, training, validation (losses), and a share for each of ``words``,
+    the hero first. ``mark`` names a height of the loss, which a dashed line shows.
     """
     alt = optional_import("altair")
 
-    def lines(columns: list[str], title: str) -> altair.Chart:
+    def lines(
+        columns: list[str], colors: list[str], hero: str, y: altair.Y
+    ) -> altair.LayerChart:
         table = history.melt("update", columns, var_name="line", value_name="value")
-        x = alt.X("update:Q").scale(nice=False).axis(tickCount=5)
-        return (
-            alt.Chart(table, width=270, height=210)
-            .mark_line()
-            .encode(
-                x,
-                alt.Y("value:Q", title=title),
-                alt.Color("line:N", title=None, sort=columns).legend(orient="top"),
-                alt.StrokeDash("line:N", sort=columns, legend=None),
-            )
+        color = alt.Color("line:N", title=None, sort=columns).legend(orient="top")
+        base = alt.Chart(table, width=270, height=210).encode(
+            alt.X("update:Q").scale(nice=False).axis(tickCount=5),
+            y,
+            color.scale(domain=columns, range=colors),
         )
+        others = base.transform_filter(alt.datum.line != hero).mark_line(strokeWidth=2)
+        ours = base.transform_filter(alt.datum.line == hero).mark_line(strokeWidth=4)
+        return others + ours
 
-    losses = lines(["training", "validation"], "loss")
-    shares = lines(words, "share of held-out sentences")
-    both = losses | shares
-    return both.resolve_scale(color="independent", strokeDash="independent")
+    [(words_of_mark, height)] = mark.items()
+    y = alt.Y("value:Q", title="loss (logarithmic axis)").scale(type="log")
+    y = y.axis(values=[0.003, 0.01, 0.03, 0.1, 0.3, 1, 3], format="~g")
+    losses = lines(["training", "validation"], ["#8a8a8a", "#0072b2"], "validation", y)
+    data = alt.Data(values=[{"value": height, "words": words_of_mark}])
+    rule = (
+        alt.Chart(data)
+        .mark_rule(strokeDash=[6, 4], color="#d55e00")
+        .encode(y="value:Q")
+    )
+    label = (
+        alt.Chart(data)
+        .mark_text(align="left", dy=-7, color="#d55e00", fontSize=12)
+        .encode(alt.X(value=6), alt.Y("value:Q"), alt.Text("words:N"))
+    )
+    shares = lines(
+        words,
+        ["#d55e00", "#0072b2", "#56b4e9", "#8a8a8a"],
+        words[0],
+        alt.Y("value:Q", title="share of held-out sentences").scale(domain=(0, 1)),
+    )
+    both = (losses + rule + label) | shares
+    return both.resolve_scale(color="independent")
 
 
 def padding_chart(orders: dict[str, list[int]], size: int) -> altair.HConcatChart:
@@ -73,48 +95,14 @@ def padding_chart(orders: dict[str, list[int]], size: int) -> altair.HConcatChar
     return alt.hconcat(*charts)
 
 
-def schedules_chart(
-    stored: dict[tuple[str, str], list[float]], here: dict[tuple[str, str], float]
-) -> altair.FacetChart:
-    """Draw shares of strings copied: a dot for each stored run, a ring for this one.
-
-    The keys are pairs, the name of a run and the moment that is drawn.
-    """
-    alt = optional_import("altair")
-    rows = [
-        {"run": run, "moment": moment, "share": share, "whose": whose}
-        for whose, shares in (
-            ("stored", stored),
-            ("here", {key: [value] for key, value in here.items()}),
-        )
-        for (run, moment), values in shares.items()
-        for share in values
-    ]
-    runs = list(dict.fromkeys(run for run, _ in here))
-    base = alt.Chart(width=240, height=alt.Step(30)).encode(
-        alt.X("share:Q", title="share of strings copied").axis(format="%"),
-        alt.Y("run:N", title=None, sort=runs),
-        tooltip=["run:N", alt.Tooltip("share:Q", format=".1%")],
-    )
-    dots = base.transform_filter("datum.whose == 'stored'").mark_tick(
-        thickness=2, size=16, opacity=0.4
-    )
-    rings = base.transform_filter("datum.whose == 'here'").mark_point(
-        size=110, opacity=1, color="#d55e00"
-    )
-    moments = list(dict.fromkeys(moment for _, moment in here))
-    chart = alt.layer(dots, rings, data=alt.Data(values=rows))
-    return chart.facet(alt.Column("moment:N", title=None, sort=moments))
-
-
 def diagonal_chart(attention: pandas.Series, epochs: list[int]) -> altair.FacetChart:
-    """Draw the cross-attention (9, 10) of some epochs, predicted position by source."""
+    """Draw the cross-attention (11, 10) of some epochs, without the end's row."""
     alt = optional_import("altair")
     pd = optional_import("pandas")
     cells = pd.DataFrame(
-        {"epoch": epoch, "target": t + 2, "source": s + 1, "weight": weight}
+        {"epoch": epoch, "target": t + 1, "source": s + 1, "weight": weight}
         for epoch in epochs
-        for t, row in enumerate(attention[epoch].tolist())
+        for t, row in enumerate(attention[epoch][:-1].tolist())
         for s, weight in enumerate(row)
     )
     maps = alt.Chart(cells, width=165, height=145).mark_rect()
