@@ -209,10 +209,10 @@ def stage(
         check = CHECK.search(cell.source)
         if "exercise" not in cell.metadata.get("tags", []) or not check:
             continue
-        number, answer = solved[check[1]]
-        field = answers.field(check[1], answer, source, section, language)
+        field = answers.field(check[1], source, section, language)
         cells.append(new_markdown_cell(field))
         if with_solutions:
+            number, answer = solved[check[1]]
             summary = f"<summary>{WORDS[language][0]} {number}</summary>"
             opening = f'<details class="solution">{summary}'
             cells += [
