@@ -330,11 +330,15 @@ for (const link of document.querySelectorAll(".chapters a")) {
   }
 }
 
-// Links from outside stay right when numbers move: what counts is the heading's words.
+// Links from outside stay right when numbers move: what counts is the heading's words. Where
+// those have changed, the page says what they are now (moved.json).
 const words = (id) => id.replace(/\d+\.\d+/, "");
+const moved = JSON.parse(document.querySelector("#moved")?.textContent ?? "{}");
 function findFormer() {
   const spot = decodeURIComponent(location.hash.slice(1));
   if (!spot || document.getElementById(spot)) return;
+  const given = moved[words(spot)];
+  if (given) return location.replace(given);
   const all = [...document.querySelectorAll("article [id]")];
   const now = /\d+\.\d+/.test(spot) && all.find(({ id }) => words(id) === words(spot));
   if (now) location.replace("#" + now.id);
