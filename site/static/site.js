@@ -239,35 +239,36 @@ for (const figure of document.querySelectorAll(".drawing")) {
   figure.after(button);
 }
 
-// A field checks an answer that needs no PyTorch, by digests of its parts, and says what the
-// exercise's own check says of the first that is wrong.
-const digest = async tokens => {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(tokens.join(" ")));
-  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 16);
+// A field checks an answer that needs no PyTorch, by fingerprints of its parts, and says what
+// the exercise's own check says of the first that is wrong.
+const sealed = async (name, tokens) => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${name}: ${tokens.join(" ")}`));
+  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 12);
 };
 const NUMBER = /-?\d*\.?\d+/g;
 const tokens = text => text.match(NUMBER) ?? text.replace(/\band\b/g, "").match(/[a-z]/g) ?? [];
+async function fits(given, { name, n, seal, mixed, hidden, within }) {
+  if (!hidden) return await sealed(name, mixed ? [...given].sort() : given) === seal;
+  const right = JSON.parse(atob(hidden)); // decimals may be rounded
+  return given.length === n && right.every((x, k) => Math.abs(x - given[k]) <= within);
+}
 async function verdict(text, held) {
   const all = tokens(text);
-  for (const each of [all, [...all].sort()]) {
-    const key = await digest(each);
-    if (key === held.digest) return held.right;
-    if (held.letters && key in held.letters) return held.says[held.letters[key]];
+  if (held.true) {
+    for (const [letter, says] of Object.entries(held.says))
+      if (all.includes(letter) !== held.true.includes(await sealed(held.name, [letter]))) return says;
+    return held.right;
   }
-  if (!held.parts) return held.wrong;
   let parts = [...text.matchAll(/[([{]([^()[\]{}]*)[)\]}]|-?\d*\.?\d+/g)].map(([part]) => tokens(part));
   if (parts.length !== held.parts.length) { // without brackets
     let at = 0;
     parts = held.parts.map(({ n }) => all.slice(at, at += n));
-    if (at !== all.length) return held.shape.replace("{}", all.length);
+    if (at !== all.length) return held.asked;
   }
-  for (const [i, { n, digest: right, says, size, hidden, near }] of held.parts.entries()) {
-    const exact = hidden && JSON.parse(atob(hidden)); // decimals may be rounded
-    if (exact?.length === parts[i].length && exact.every((x, k) => Math.abs(x - parts[i][k]) <= near)) continue;
-    if (await digest(parts[i]) === right) continue;
-    const said = (parts[i].length !== n && size) || says;
-    const own = n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
-    return said.includes("{}") ? said.replace("{}", own) : `${held.part.replace("{}", i + 1)} ${said}`;
+  for (const [i, part] of held.parts.entries()) {
+    if (await fits(parts[i], part)) continue;
+    const own = part.n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
+    return part.says.replace("{}", own);
   }
   return held.right;
 }
@@ -339,11 +340,15 @@ for (const link of document.querySelectorAll(".chapters a")) {
   }
 }
 
-// Links from outside stay right when numbers move: what counts is the heading's words.
+// Links from outside stay right when numbers move: what counts is the heading's words. Where
+// those have changed, the page says what they are now (moved.json).
 const words = (id) => id.replace(/\d+\.\d+/, "");
+const moved = JSON.parse(document.querySelector("#moved")?.textContent ?? "{}");
 function findFormer() {
   const spot = decodeURIComponent(location.hash.slice(1));
   if (!spot || document.getElementById(spot)) return;
+  const given = moved[words(spot)];
+  if (given) return location.replace(given);
   const all = [...document.querySelectorAll("article [id]")];
   const now = /\d+\.\d+/.test(spot) && all.find(({ id }) => words(id) === words(spot));
   if (now) location.replace("#" + now.id);

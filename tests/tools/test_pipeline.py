@@ -860,7 +860,7 @@ def test_make_exercise_writes_what_only_needs_to_be_filled_in(tree):
         assert done.status == 1 and says in done.stderr
 
 
-# nbval, skipped tests, the Makefile
+# nbval, the Makefile
 
 
 def pytest_in(tree: Path, *arguments: str, **environment: str):
@@ -917,53 +917,6 @@ def test_nbval_compares_outputs_except_charts_and_runs_the_modules_definitions(t
     failed = re.findall(r"^FAILED \S+::Cell (\d)", done.stdout, re.M)
     assert failed == ["4", "6"], done.stdout
     assert "ZeroDivisionError" in done.stdout
-
-
-SKIPPED = """\
-import pytest
-
-
-def test_that_skips():
-    pytest.skip("no data, one")
-
-
-@pytest.mark.skip(reason="no data, two")
-def test_skipped():
-    pass
-
-
-@pytest.mark.multi30k
-def test_of_the_data():
-    raise AssertionError
-
-
-@pytest.mark.xfail
-def test_known_to_fail():
-    raise AssertionError
-"""
-NOT_COLLECTED = (
-    "import pytest\n\npytest.importorskip('nowhere', reason='no data, three')\n"
-)
-
-
-@pytest.mark.slow
-def test_a_skip_fails_where_everything_is(tree):
-    (tree / "tests").mkdir()
-    (tree / "tests/test_skipped.py").write_text(SKIPPED)
-    (tree / "tests/test_not_collected.py").write_text(NOT_COLLECTED)
-    arguments = ["tests", "--continue-on-collection-errors"]
-    assert pytest_in(tree, *arguments).returncode == 0
-    for variable in ("CI", "ANNOTATED_TRANSFORMER_DATA"):
-        done = pytest_in(tree, *arguments, **{variable: "1"})
-        assert done.returncode == 1
-        for number in ("one", "two", "three"):
-            reason = f"nothing may be skipped here: Skipped: no data, {number}"
-            assert reason in done.stdout
-        with_data = variable != "CI"
-        assert ("1 skipped" in done.stdout) != with_data
-        failed = 2 if with_data else 1  # the test of the data itself
-        assert f"{failed} failed" in done.stdout
-        assert "1 xfailed" in done.stdout and "2 errors" in done.stdout
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:

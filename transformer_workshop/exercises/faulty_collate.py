@@ -10,7 +10,7 @@ def judge(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     ids = {
         word: [at.START, *vocab(list(word)), at.END]
-        for word in ("abc", "f", "gh", "abcdef")  # noqa: E501
+        for word in ("abc", "f", "gh", "abcdef")
     }
 
     def rows(pairs, limit):
