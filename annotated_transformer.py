@@ -48,14 +48,14 @@ _NAMES = [
     "initialize", "count_parameters", "check_sizes", "make_model",
     "LearnedPositions",
     # 02_training
-    "Batch", "SimpleLossCompute", "TrainState", "in_mode", "run_epoch", "rate",
-    "linear_rate", "greedy_decode", "data_gen", "LabelSmoothing",
+    "Batch", "SimpleLossCompute", "rate", "linear_rate", "build_optimizer",
+    "LossCompute", "update", "in_mode", "loss_per_word", "train_epoch",
+    "mean_loss", "greedy_decode", "LabelSmoothing",
     # 03_real_world_example
     "SPECIALS", "START", "END", "PAD", "UNK", "Example", "Tokenizer", "Text",
     "encode_pairs", "lengths_of", "token_budget_batches", "padded", "Settings",
-    "epoch_rng", "shuffled_groups", "build_optimizer", "train", "DataError",
-    "optional_import", "WordTokenizer", "Vocabulary", "make_batch", "batches",
-    "score",
+    "epoch_rng", "shuffled_groups", "train", "DataError", "optional_import",
+    "WordTokenizer", "Vocabulary", "make_batch", "batches", "score",
     # 04_additional_components
     "BytePairEncoding", "tie_weights", "remembering", "decode_step",
     "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
@@ -601,97 +601,6 @@ class SimpleLossCompute:
         return total.item(), total / norm
 
 
-# 2.4 A whole epoch
-
-
-@dataclass
-class TrainState:
-    """Count what a training run has seen."""
-
-    step: int = 0  # batches
-    accum_step: int = 0  # updates of the weights
-    samples: int = 0  # sentence pairs
-    tokens: int = 0  # target tokens, padding not counted
-
-    def add(self, batch: Batch) -> None:
-        """Count one batch."""
-        self.step += 1
-        self.samples += len(batch.src)
-        self.tokens += batch.ntokens
-
-
-@contextmanager
-def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """Train with gradients or evaluate without; restore the mode afterward.
-
-    Threads that share a model share its mode: call ``model.eval()`` before they start.
-    """
-    before = model.training
-    model.train(training)
-    try:
-        with torch.set_grad_enabled(training):
-            yield
-    finally:
-        model.train(before)
-
-
-def run_epoch(
-    data_iter: Iterable[Batch],
-    model: nn.Module,
-    loss_compute: Callable[[Tensor, Tensor, float], tuple[float, Tensor]],
-    optimizer: Any,
-    scheduler: Any,
-    mode: str = "train",
-    accum_iter: int = 1,
-    train_state: TrainState | None = None,
-    *,
-    max_norm: float | None = None,
-    callback: Callable[[TrainState], None] | None = None,
-) -> tuple[float, TrainState]:
-    """Pass over the batches once, with an update after each ``accum_iter`` of them.
-
-    Return the loss per target token, and the state. ``mode`` is "train", "train+log"
-    (which prints the loss so far every 40 updates) or "eval" (which needs neither
-    optimizer nor scheduler). ``max_norm`` clips the gradient's norm before each
-    update, and ``callback`` receives the state after it. Raises ValueError for another
-    mode, for ``accum_iter`` below 1, and if there are no batches.
-    """
-    if accum_iter < 1:
-        raise ValueError(f"accum_iter={accum_iter}: an update needs 1 batch or more")
-    if mode not in ("train", "train+log", "eval"):
-        raise ValueError(f"mode={mode!r} is neither 'train', 'train+log', nor 'eval'")
-    training = mode != "eval"
-    state = TrainState() if train_state is None else train_state
-    loss_sum, tokens = 0.0, 0
-    stream = iter(data_iter)
-    with in_mode(model, training):
-        while window := list(itertools.islice(stream, accum_iter)):
-            norm = sum(batch.ntokens for batch in window)
-            if training:
-                optimizer.zero_grad()
-            for batch in window:
-                out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
-                total, loss = loss_compute(out, batch.tgt_y, norm)
-                if training:
-                    loss.backward()
-                loss_sum += total
-                tokens += batch.ntokens
-                state.add(batch)
-            if training:
-                if max_norm is not None:
-                    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-                optimizer.step()
-                scheduler.step()
-                state.accum_step += 1
-                if mode == "train+log" and state.accum_step % 40 == 0:
-                    print(f"update {state.accum_step:5}  loss {loss_sum / tokens:.2f}")
-                if callback is not None:
-                    callback(state)
-    if not tokens:
-        raise ValueError("data_iter is empty; if it was used up, create a new one")
-    return loss_sum / tokens, state
-
-
 # 2.5 Optimizer and schedule
 
 
@@ -712,6 +621,102 @@ def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
     up = step / max(warmup, 1)
     down = (total + 1 - step) / max(total + 1 - warmup, 1)
     return peak * max(min(up, down, 1.0), 0.0)
+
+
+def build_optimizer(
+    model: nn.Module, schedule: Callable[[int], float]
+) -> tuple[torch.optim.Adam, torch.optim.lr_scheduler.LambdaLR]:
+    """Return the paper's Adam, and a scheduler that sets its learning rate.
+
+    ``schedule`` returns the rate of an update, counted from 1.
+    """
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
+    )
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: schedule(step + 1)
+    )
+
+
+LossCompute = Callable[[Tensor, Tensor, float], tuple[float, Tensor]]
+
+
+def update(
+    window: Sequence[Batch],
+    model: nn.Module,
+    loss_compute: LossCompute,
+    optimizer: Any,
+    scheduler: Any,
+    max_norm: float = math.inf,
+) -> float:
+    """Change the weights once, by the gradient of a window's loss per word.
+
+    Return the summed loss of the window, which usually is a single batch.
+    """
+    words = sum(batch.ntokens for batch in window)
+    loss_sum = 0.0
+    optimizer.zero_grad()
+    for batch in window:
+        out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        total, loss = loss_compute(out, batch.tgt_y, words)
+        loss.backward()
+        loss_sum += total
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    scheduler.step()
+    return loss_sum
+
+
+@contextmanager
+def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """Train with gradients or evaluate without; restore the mode afterward."""
+    before = model.training
+    model.train(training)
+    try:
+        with torch.set_grad_enabled(training):
+            yield
+    finally:
+        model.train(before)
+
+
+def loss_per_word(loss_sum: float, words: int) -> float:
+    """Return a mean; raise ValueError if there were no words."""
+    if not words:
+        raise ValueError("there are no batches; if they were used up, make new ones")
+    return loss_sum / words
+
+
+def train_epoch(
+    batches: Iterable[Batch],
+    model: nn.Module,
+    loss_compute: LossCompute,
+    optimizer: Any,
+    scheduler: Any,
+    max_norm: float = math.inf,
+) -> float:
+    """Update a model after each batch; return the loss per target word."""
+    loss_sum, words = 0.0, 0
+    with in_mode(model, training=True):
+        for batch in batches:
+            loss_sum += update(
+                [batch], model, loss_compute, optimizer, scheduler, max_norm
+            )
+            words += batch.ntokens
+    return loss_per_word(loss_sum, words)
+
+
+def mean_loss(
+    batches: Iterable[Batch], model: nn.Module, loss_compute: LossCompute
+) -> float:
+    """Return the loss per target word, in evaluation mode and without gradients."""
+    loss_sum, words = 0.0, 0
+    with in_mode(model, training=False):
+        for batch in batches:
+            out = model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+            total, _ = loss_compute(out, batch.tgt_y, batch.ntokens)
+            loss_sum += total
+            words += batch.ntokens
+    return loss_per_word(loss_sum, words)
 
 
 # 2.6 Greedy decoding
@@ -748,20 +753,6 @@ def greedy_decode(
             # no word equals None, so without an end symbol all rows go on
             running = running & (word != end_symbol)
     return ys
-
-
-# 2.7 The copy task
-
-
-def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
-    """Yield batches of random strings, ten symbols from 1 to V - 1, to be copied.
-
-    Each string starts with 1; 0 is padding; there is no end symbol.
-    """
-    for _ in range(nbatches):
-        data = torch.randint(1, V, (batch_size, 10))
-        data[:, 0] = 1
-        yield Batch(data, data.clone(), pad=0)
 
 
 # 2.9 Label smoothing
@@ -937,22 +928,6 @@ def shuffled_groups(
     return rng.sample(groups, len(groups))
 
 
-def build_optimizer(
-    model: nn.Module, schedule: Callable[[int], float]
-) -> tuple[torch.optim.Adam, torch.optim.lr_scheduler.LambdaLR]:
-    """Return the paper's Adam, and a scheduler that sets its learning rate.
-
-    ``schedule`` returns the rate of an update, counted from 1.
-    """
-    # LambdaLR multiplies lr, hence 1.0, by its function, and counts from zero.
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
-    )
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: schedule(step + 1)
-    )
-
-
 def train(
     model: EncoderDecoder,
     train_data: Sequence[Example],
@@ -991,11 +966,11 @@ def train(
     lowest, best = math.inf, model.state_dict()
     for begin in range(0, updates, every):
         some = itertools.islice(stream, every)
-        loss, _ = run_epoch(
-            some, model, train_loss, optimizer, scheduler, max_norm=settings.max_norm
+        loss = train_epoch(
+            some, model, train_loss, optimizer, scheduler, settings.max_norm
         )
         held_out = batches(valid_data, budget, device=device)
-        nll, _ = run_epoch(held_out, model, valid_loss, None, None, "eval")
+        nll = mean_loss(held_out, model, valid_loss)
         done = min(begin + every, updates)
         history.append({"updates": done, "train": loss, "valid": nll})
         print(f"updates {done:5}   train {loss:.2f}   valid {nll:.2f}")

@@ -40,6 +40,7 @@ from transformer_workshop.base.shipped_models import CAPTIONS_MODEL, default_mod
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import word_vocabularies
+from transformer_workshop.training.epochs import TrainState, run_epoch
 from transformer_workshop.training.loop import train_run
 from transformer_workshop.training.processes import number_process
 
@@ -48,9 +49,9 @@ if TYPE_CHECKING:
 
 # fmt: off
 __all__ = [  # what annotated_transformer finds here
-    "is_interactive_notebook", "show_example", "execute_example", "DummyOptimizer",
-    "DummyScheduler", "load_tokenizers", "tokenize", "build_vocabulary", "load_vocab",
-    "yield_tokens", "collate_batch",
+    "TrainState", "run_epoch", "data_gen", "is_interactive_notebook", "show_example",
+    "execute_example", "DummyOptimizer", "DummyScheduler", "load_tokenizers",
+    "tokenize", "build_vocabulary", "load_vocab", "yield_tokens", "collate_batch",
     "create_dataloaders", "check_outputs", "load_trained_model",
     "run_model_example", "load_old_weights", "translate_sentence", "calculate_bleu",
     "viz_encoder_self", "viz_decoder_self", "viz_decoder_src", "train_worker",
@@ -100,6 +101,17 @@ def train_distributed_model(
     """Train in several processes on this machine: one per GPU, or two without GPUs."""
     config = dataclasses.replace(TrainingConfig.of(config), distributed=True)
     train_run(config, Text(vocab_src, vocab_tgt, spacy_de, spacy_en))
+
+
+def data_gen(V: int, batch_size: int, nbatches: int) -> Iterator[Batch]:
+    """Yield batches of random strings, ten symbols from 1 to V - 1, to be copied.
+
+    Each string starts with 1; 0 is padding; there is no end symbol.
+    """
+    for _ in range(nbatches):
+        data = torch.randint(1, V, (batch_size, 10))
+        data[:, 0] = 1
+        yield Batch(data, data.clone(), pad=0)
 
 
 def _view(getter_fn: Callable, rows: int, columns: int) -> altair.VConcatChart:

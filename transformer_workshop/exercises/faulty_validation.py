@@ -44,8 +44,8 @@ def judge(answer):
     batches = [
         at.Batch(at.padded(two, 0), at.padded(two, 0), pad=0) for two in uneven_rows()
     ]
-    whole, _ = at.run_epoch(batches, model, compute, None, None, mode="eval")
-    one, _ = at.run_epoch(batches[:1], model, compute, None, None, mode="eval")
+    whole = at.mean_loss(batches, model, compute)
+    one = at.mean_loss(batches[:1], model, compute)
     alone, *_ = answer.ask(validated, False, model, batches[:1], compute)
     assert is_number(alone), f"a plain number is needed, not {kind(alone)}."
     assert near(alone, one), (

@@ -25,9 +25,10 @@ from annotated_transformer import (
     epoch_rng,
     in_mode,
     linear_rate,
-    run_epoch,
+    mean_loss,
     subsequent_mask,
     token_stream,
+    train_epoch,
     train_gpt,
 )
 from transformer_workshop.base.config import TrainingConfig
@@ -159,7 +160,7 @@ class Translation:
         )
         stream = itertools.chain.from_iterable(passes)
         for batch in itertools.islice(stream, updates):
-            yield run_epoch([batch], model, loss, *steps, max_norm=self.max_norm)[0]
+            yield train_epoch([batch], model, loss, *steps, self.max_norm)
 
     def judge(self, model: Any) -> dict[str, float]:
         """Return the loss of the validation sentences, without smoothing."""
@@ -168,8 +169,9 @@ class Translation:
             model.generator, LeanLabelSmoothing(len(text.vocab_tgt), PAD)
         )
         stream = batches(judged, self.batch_tokens, device=device_of(model))
-        nll, state = run_epoch(stream, model, loss, None, None, "eval")
-        return {self.unit: nll * state.tokens / len(judged)}
+        nll = mean_loss(stream, model, loss)
+        words = sum(len(tgt) - 1 for _, tgt in judged)
+        return {self.unit: nll * words / len(judged)}
 
     def check(self, model: Any) -> None:
         """Raise ValueError if a decoder sees the words that it is to predict."""

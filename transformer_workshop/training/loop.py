@@ -16,11 +16,10 @@ from annotated_transformer import (
     Example,
     SimpleLossCompute,
     Text,
-    TrainState,
     epoch_rng,
     lengths_of,
+    mean_loss,
     rate,
-    run_epoch,
     shuffled_groups,
     token_budget_batches,
 )
@@ -40,6 +39,7 @@ from transformer_workshop.models.translator import Translator
 from transformer_workshop.text.encoding import pack_text
 from transformer_workshop.text.fingerprints import fingerprint_of_ids
 from transformer_workshop.training.checkpoints import Run
+from transformer_workshop.training.epochs import TrainState, run_epoch
 from transformer_workshop.training.inputs import RunInputs, first_model, read_inputs
 from transformer_workshop.training.interruptions import explain_errors
 from transformer_workshop.training.meter import Meter
@@ -197,7 +197,7 @@ def _train(
     run.finish()
     if report and rank == 0:
         alone = own_batches(valid_examples, valid_groups, (device, 0, 1))
-        nats, _ = run_epoch(alone, model, valid_loss, None, None, "eval")
+        nats = mean_loss(alone, model, valid_loss)
         translator = Translator(model, text, config)
         records = read_metrics(run.folder)
         report_worth(translator, examples, valid_examples, _perplexity(nats), records)

@@ -22,9 +22,9 @@ from annotated_transformer import (
     DataError,
     Example,
     SimpleLossCompute,
-    TrainState,
     make_batch,
 )
+from transformer_workshop.training.epochs import TrainState
 
 
 def is_main_process() -> bool:
