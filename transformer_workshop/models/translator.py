@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import itertools
 import math
 import operator
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from itertools import islice
@@ -22,6 +23,7 @@ from annotated_transformer import (
     END,
     PAD,
     START,
+    UNK,
     DataError,
     EncoderDecoder,
     Text,
@@ -37,6 +39,7 @@ from transformer_workshop.base.config import TrainingConfig, load_config
 from transformer_workshop.base.files import (
     load_state,
     load_tensors,
+    log,
     read_json,
     reported,
     save_tensors,
@@ -191,22 +194,40 @@ class Translator:
             raise DataError("line", what, "Delete it, or read the text again.")
         return [self.encode(sentence) for sentence in self.sentences(line)]
 
+    def unknown_words(self, line: str) -> list[str]:
+        """Return the tokens of a line that the model reads as <unk>."""
+        vocab, tokenizer = self.text.vocab_src, self.text.tokenizer_src
+        tokens = map(tokenizer.tokenize, self.sentences(line))
+        return [t for t in itertools.chain(*tokens) if vocab[t] == UNK]
+
     def translate(
         self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[str]:  # fmt: skip
         """Return a translation for each line, in order; a blank one stays blank.
 
+        Notes on standard error which not to rely on, as the command `translate` does.
         Raises DataError if a sentence is too long (see ``encode``).
         """
-        translations = self.translations(lines, beam_size, length_penalty)
+        encoded = self._encode_lines(lines)
+        translations = self.translate_ids(encoded, beam_size, length_penalty)
+        notes = Notes(self)
+        for number, (line, rows) in enumerate(zip(lines, encoded, strict=True), 1):
+            notes.add_unknown(number, line, rows)
+        notes.add(translations)
+        notes.close()
         return [translation.text for translation in translations]
 
     def translations(
         self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[Translation]:  # fmt: skip
-        """Return what ``translate`` does, with confidences and faults."""
+        """Return what ``translate`` does, with confidences and faults, and no notes."""
+        encoded = self._encode_lines(lines)
+        return self.translate_ids(encoded, beam_size, length_penalty)
+
+    def _encode_lines(self, lines: Sequence[str]) -> list[list[list[int]]]:
+        """Return the ids of each line's sentences; an error names the line."""
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
         encoded = []
@@ -218,7 +239,7 @@ class Translator:
                 encoded.append(self.encode_line(line))
             except DataError as error:
                 raise DataError(f"line {number}", error.what, error.do) from error
-        return self.translate_ids(encoded, beam_size, length_penalty)
+        return encoded
 
     def sentences(self, line: str) -> list[str]:
         """Return what the model reads of a line: its sentences, as it knows them.
@@ -361,6 +382,46 @@ class Translator:
             mean = rating / length_normalized(n, n, length_penalty)
             decoded.append((ids, math.exp(mean)))
         return decoded
+
+
+class Notes:
+    """Says on standard error which lines have unknown words or can't be relied on.
+
+    The first ten of either kind are named, and more are only counted.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.lines = self.doubtful = self.strange = 0
+
+    def add_unknown(self, number: int, line: str, rows: list[list[int]]) -> None:
+        """Note a line's unknown words; ``rows`` are the ids of its sentences."""
+        if any(UNK in ids for ids in rows):
+            self.strange += 1
+            if self.strange <= _NAMED:
+                words = map(repr, self.translator.unknown_words(line))
+                log(f"input, line {number}: unknown words: {', '.join(words)}")
+
+    def add(self, translations: Iterable[Translation]) -> None:
+        """Note which of the next lines not to rely on."""
+        for translation in translations:
+            self.lines += 1
+            doubt = self.translator.doubt(translation.confidence, translation.fault)
+            if doubt:
+                self.doubtful += 1
+                if self.doubtful <= _NAMED:
+                    log(f"input, line {self.lines}: {doubt}")
+
+    def close(self) -> None:
+        """Say how many lines of the whole text they are, if not all were named."""
+        if self.strange > _NAMED:
+            log(f"input: {self.strange} lines have unknown words")
+        if self.doubtful > _NAMED:
+            count = f"{self.doubtful} of {self.lines} lines"
+            log(f"input: don't rely on the translations of {count}")
+
+
+_NAMED = 10  # lines with a note; then they are only counted
 
 
 def _check_ids(rows: Sequence[Sequence[int]], known: int) -> None:
