@@ -29,6 +29,7 @@ from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import log, read_json, write_atomically, write_json
 from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.lab.repair import Lesson, lessons, tally
+from transformer_workshop.models.speed import optimize_for_cpu
 from transformer_workshop.models.translator import Translator, load_translator
 from transformer_workshop.text.corpora import load_pairs
 
@@ -119,9 +120,9 @@ def fine_tune(how: str, seed: int) -> Translator:
     examples, _ = at.encode_pairs(pairs, translator.text, max_tokens=128)
     settings = at.Settings(**{**vars(SETTINGS), "seed": seed})
     torch.manual_seed(seed)  # dropout
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()):  # it validates only at the end
         at.train(translator.model, examples, examples[:20], settings)
-    translator.model.eval()
+    optimize_for_cpu(translator.model.eval())
     return translator
 
 
