@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
 
@@ -145,3 +145,51 @@ def ngram_chart(
         )
     title = "A wrong word breaks every n-gram that contains it"
     return alt.vconcat(*rows, spacing=8, title=title).configure_view(stroke=None)
+
+
+def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
+    """Draw what becomes of the minimal pairs before and after fine-tuning.
+
+    Columns: kind (a panel), run, outcome, share. ``runs`` are those of
+    results/repair.json: the model as it was, and three of either training.
+    """
+    alt, pd = optional_import("altair"), optional_import("pandas")
+    colors = {
+        "right": "#0072b2", "roles swapped": "#d55e00", "said twice": "#e6ab02",
+        "another fault": "#d0d0d0",
+    }  # fmt: skip
+    names = {"before": "before", "usual": "control", "changed": "fine-tuned"}
+    order = [*names]
+    bars: list[dict[str, object]] = []
+    rows: list[str] = []
+    for run in sorted(runs, key=lambda run: order.index(run["trained on"])):
+        how = run["trained on"]
+        row = f"{names[how]}, seed {run['seed']}" if how != "before" else "before"
+        rows.append(row)
+        for kind, outcomes in run["outcomes"].items():
+            start, total = 0.0, sum(outcomes.values())
+            for outcome in colors:
+                end = start + outcomes.get(outcome, 0) / total
+                bars.append({
+                    "kind": kind, "run": row, "outcome": outcome, "from": start,
+                    "to": end, "sentences": outcomes.get(outcome, 0),
+                })  # fmt: skip
+                start = end
+    kinds = ["usual order", "place first", "object first", "negated"]
+    title = "With the place in front, fine-tuning mends most; the control, nothing"
+    return (
+        alt.Chart(pd.DataFrame(bars), width=130, height=150, title=title)
+        .mark_bar()
+        .encode(
+            alt.X("from:Q", title="share of sentences").axis(
+                format="%", values=[0, 0.5, 1]
+            ),
+            alt.X2("to"),
+            alt.Y("run:N", title=None, sort=rows),
+            alt.Color("outcome:N", title=None)
+            .scale(domain=[*colors], range=[*colors.values()])
+            .legend(orient="top"),
+            alt.Column("kind:N", title=None, sort=kinds),
+            tooltip=["run", "kind", "outcome", "sentences"],
+        )
+    )
