@@ -160,6 +160,21 @@ _NEGATIVES_IN_ENGLISH = re.compile(
 )
 
 
+# German numbers, and what can stand for them in English
+_NUMBERS = {
+    german: re.compile(rf"\b({english}|{number})\b", re.I)
+    for number, (german, english) in enumerate({
+        "zwei": "two|both|couple|pair|second", "drei": "three|third",
+        "vier": "four|fourth", "fünf": "five|fifth", "sechs": "six", "sieben": "seven",
+        "acht": "eight", "neun": "nine", "zehn": "ten", "elf": "eleven",
+        "zwölf": "twelve|dozen", "dreizehn": "thirteen", "vierzehn": "fourteen",
+        "fünfzehn": "fifteen", "sechzehn": "sixteen", "siebzehn": "seventeen",
+        "achtzehn": "eighteen", "neunzehn": "nineteen", "zwanzig": "twenty",
+    }.items(), start=2)
+}  # fmt: skip
+_NUMBERS_IN_GERMAN = re.compile(rf"\b({'|'.join(_NUMBERS)})\b", re.I)
+
+
 @dataclasses.dataclass
 class Translator:
     """A model and its text: sentences in, translations out."""
@@ -296,20 +311,40 @@ class Translator:
             return f"its source has {len(src) - 2} tokens, {usual}"
         if self.loses_negation(src, output):
             return "a negation of the source is missing from it"
+        if self.loses_number(src, output):
+            return "a number of the source is missing from it"
         return ""
+
+    @property
+    def from_german(self) -> bool:
+        """Whether the model translates German into English, as ours do."""
+        return self.config.dataset != "files" and self.language == "de"
 
     def loses_negation(self, src: Sequence[int], output: Sequence[int]) -> bool:
         """Return whether the German src has a negative word, the English output none.
 
         False for a model of other languages, or of unknown ones.
         """
-        if self.config.dataset == "files" or self.language != "de":
-            return False
-        tokens = self.text.vocab_src.tokens(src)
-        source = self.text.tokenizer_src.detokenize(tokens)
-        if not _NEGATIVES.search(source):
+        if not self.from_german or not _NEGATIVES.search(self._source(src)):
             return False
         return not _NEGATIVES_IN_ENGLISH.search(self.text.decode(output))
+
+    def loses_number(self, src: Sequence[int], output: Sequence[int]) -> bool:
+        """Return whether the German src has a number from 2 to 20, the output not.
+
+        False for a model of other languages, or of unknown ones.
+        """
+        if not self.from_german:
+            return False
+        english = self.text.decode(output)
+        return any(
+            not _NUMBERS[found[0].lower()].search(english)
+            for found in _NUMBERS_IN_GERMAN.finditer(self._source(src))
+        )
+
+    def _source(self, src: Sequence[int]) -> str:
+        """Return the sentence that source ids stand for."""
+        return self.text.tokenizer_src.detokenize(self.text.vocab_src.tokens(src))
 
     def doubt(self, confidence: float, fault: str = "") -> str | None:
         """Return why not to rely on a translation, or None if there is no reason."""
