@@ -53,7 +53,9 @@ def judge(answer: Any) -> None:
 
 def pairs_of(answer: Any, name: str) -> list[tuple[str, str]]:
     """Return a list of pairs of strings, or complain."""
-    assert isinstance(answer, list | tuple), f"{name}: {kind(answer)} instead of a list of pairs."
+    assert isinstance(answer, list | tuple), (
+        f"{name}: {kind(answer)} instead of a list of pairs."
+    )
     for i, pair in enumerate(answer):
         assert (
             isinstance(pair, tuple | list)
