@@ -4,8 +4,8 @@
 
 Translates the sentences and scenes of data/trust and Multi30k's validation split as
 `translate` does, and compares the confidence of each translation with its label and
-with the threshold in the model's confidence.json; of test_2016, which had no part in choosing
-the threshold, it only counts what is flagged. A translation is flagged if it is
+with the threshold in the model's confidence.json. Of test_2016, which had no part in
+choosing it, the program only counts what is flagged. A translation is flagged if it is
 below the threshold or has a fault. The labels belong to one model's outputs: if
 an output has changed, the program says so and stops. Intervals are 95 % Wilson
 intervals.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -193,3 +194,53 @@ def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
             tooltip=["run", "kind", "outcome", "sentences"],
         )
     )
+
+
+def lost_words_chart(
+    source: Sequence[str],
+    output: Sequence[str],
+    reference: Sequence[str],
+    alignment: Sequence[tuple[int, int]],
+) -> altair.LayerChart:
+    """Draw a source above its translation, with lines between what belongs together.
+
+    Columns: x, y, word, color. ``alignment`` has places of the source with those of the
+    reference; a source word is orange if no word that the reference has for it is in
+    the output.
+    """
+    alt, pd = optional_import("altair"), optional_import("pandas")
+
+    def middles(words: Sequence[str]) -> list[float]:
+        ends = list(itertools.accumulate(len(word) + 1.5 for word in words))
+        return [end - (len(word) + 1.5) / 2 for end, word in zip(ends, words)]
+
+    above, below = middles(source), middles(output)
+    wide = max(above[-1] + len(source[-1]), below[-1] + len(output[-1]))
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(output):
+        places.setdefault(word, []).append(place)
+    # the first "a" of the reference is the first "a" of the output, and so on
+    said = [places[word].pop(0) if places.get(word) else None for word in reference]
+    lines: list[dict[str, object]] = []
+    for i, j in alignment:
+        if (place := said[j]) is not None:
+            lines.append({"x": above[i], "y": 0.86, "x2": below[place], "y2": 0.14})
+    aligned = {i for i, _ in alignment}
+    kept = {i for i, j in alignment if said[j] is not None}
+    words: list[dict[str, object]] = []
+    for i, word in enumerate(source):
+        color = "#d55e00" if i in aligned - kept else "#0072b2"
+        words.append({"x": above[i], "y": 1, "word": word, "color": color})
+    for place, word in enumerate(output):
+        words.append({"x": below[place], "y": 0, "word": word, "color": "#777777"})
+    across = alt.X("x:Q").axis(None).scale(domain=[0, wide], nice=False)
+    down = alt.Y("y:Q").axis(None).scale(domain=[-0.15, 1.15])
+    base = alt.Chart(pd.DataFrame(lines), width=680, height=110)
+    rules = base.mark_rule(color="#b0b0b0").encode(across, down, x2="x2", y2="y2")
+    texts = (
+        alt.Chart(pd.DataFrame(words))
+        .mark_text(fontSize=12)
+        .encode(across, down, text="word", color=alt.Color("color:N", scale=None))
+    )
+    title = "Orange: what the reference has for it isn't in the translation"
+    return alt.layer(rules, texts, title=title).configure_view(stroke=None)
