@@ -217,8 +217,8 @@ def lost_words_chart(
     above, below = middles(source), middles(output)
     wide = max(above[-1] + len(source[-1]), below[-1] + len(output[-1]))
     places: dict[str, list[int]] = {}
-    for place, word in enumerate(output):
-        places.setdefault(word, []).append(place)
+    for at, word in enumerate(output):
+        places.setdefault(word, []).append(at)
     # the first "a" of the reference is the first "a" of the output, and so on
     said = [places[word].pop(0) if places.get(word) else None for word in reference]
     lines: list[dict[str, object]] = []
@@ -231,8 +231,8 @@ def lost_words_chart(
     for i, word in enumerate(source):
         color = "#d55e00" if i in aligned - kept else "#0072b2"
         words.append({"x": above[i], "y": 1, "word": word, "color": color})
-    for place, word in enumerate(output):
-        words.append({"x": below[place], "y": 0, "word": word, "color": "#777777"})
+    for at, word in enumerate(output):
+        words.append({"x": below[at], "y": 0, "word": word, "color": "#777777"})
     across = alt.X("x:Q").axis(None).scale(domain=[0, wide], nice=False)
     down = alt.Y("y:Q").axis(None).scale(domain=[-0.15, 1.15])
     base = alt.Chart(pd.DataFrame(lines), width=680, height=110)
