@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import itertools
 import json
 import math
 import random
@@ -946,35 +945,31 @@ def train(
     train_loss = SimpleLossCompute(model.generator, smoothed)
     valid_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD))
     budget = settings.batch_tokens
+    held_out = list(batches(valid_data, budget, device=device))
     per_epoch = len(token_budget_batches(lengths_of(train_data), budget))
-    updates = settings.epochs * per_epoch
     every = math.ceil(per_epoch / settings.valid_per_epoch)
 
     def schedule(step: int) -> float:
-        return linear_rate(step, settings.base_lr, settings.warmup, updates)
+        total = settings.epochs * per_epoch
+        return linear_rate(step, settings.base_lr, settings.warmup, total)
 
     optimizer, scheduler = build_optimizer(model, schedule)
-    stream = (
-        batch
-        for epoch in range(settings.epochs)
-        for batch in batches(
-            train_data, budget, epoch_rng(settings.seed, epoch), device
-        )
-    )
     history: list[dict[str, float]] = []
-    lowest, best = math.inf, model.state_dict()
-    for begin in range(0, updates, every):
-        some = itertools.islice(stream, every)
-        loss = train_epoch(
-            some, model, train_loss, optimizer, scheduler, settings.max_norm
-        )
-        held_out = batches(valid_data, budget, device=device)
-        nll = mean_loss(held_out, model, valid_loss)
-        done = min(begin + every, updates)
-        history.append({"updates": done, "train": loss, "valid": nll})
-        print(f"updates {done:5}   train {loss:.2f}   valid {nll:.2f}")
-        if nll < lowest:
-            lowest, best = nll, copy.deepcopy(model.state_dict())
+    updates, lowest, best = 0, math.inf, model.state_dict()
+    for epoch in range(settings.epochs):
+        rng = epoch_rng(settings.seed, epoch)
+        shuffled = list(batches(train_data, budget, rng, device))
+        for begin in range(0, per_epoch, every):
+            part = shuffled[begin : begin + every]
+            loss = train_epoch(
+                part, model, train_loss, optimizer, scheduler, settings.max_norm
+            )
+            nll = mean_loss(held_out, model, valid_loss)
+            updates += len(part)
+            history.append({"updates": updates, "train": loss, "valid": nll})
+            print(f"updates {updates:5}   train {loss:.2f}   valid {nll:.2f}")
+            if nll < lowest:
+                lowest, best = nll, copy.deepcopy(model.state_dict())
     model.load_state_dict(best)
     return history
 

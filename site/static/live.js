@@ -27,6 +27,7 @@
       faults: {
         "it repeats itself": "译文在重复", "much of the source is missing": "原文大半没有译出",
         "a negation of the source is missing from it": "漏译了原文的否定",
+        "a number of the source is missing from it": "漏译了原文的数字",
         "it was cut after": "译文太长，只保留", "it has": "句子有",
         " tokens, the model takes": " 个词元，模型的上限是", " tokens": " 个词元",
         "confidence": "置信度", ", below": "，低于",

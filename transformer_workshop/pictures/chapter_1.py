@@ -38,8 +38,8 @@ def ladder_chart(
 ) -> altair.LayerChart:
     """Draw the score of each model: a dot for this run, a line for the stored ones.
 
-    A dashed line is at the score of a guess, if one is given. Models before the last ``new`` ones,
-    which a reader has seen before, are gray.
+    A dashed line is at the score of a guess, if one is given. Models before the last
+    ``new`` ones, which a reader has seen before, are gray.
     """
     alt = optional_import("altair")
     names = list(right)
