@@ -146,8 +146,8 @@ def step_by_step(model, src, mask, tgt):
     """Return log-probabilities (B, L, vocab), computed with the cache."""
     memory = model.encode(src, mask)
     read = [tgt[:, : t + 1] for t in range(tgt.size(1))]
-    with at.remembering(model.decoder):
-        steps = [at.decode_step(model, memory, mask, ys) for ys in read]
+    cache = at.Cache(model.decoder, memory, mask, tgt.size(1))
+    steps = [at.decode_step(model, cache, ys) for ys in read]
     return torch.stack(steps, dim=1)
 
 
@@ -178,12 +178,11 @@ def test_rows_can_change_places_and_leave():
     tgt = torch.randint(0, 12, (3, 5))
     memory = model.encode(src, mask)
     rows = [2, 0, 2]
-    with at.remembering(model.decoder) as stored:
-        for t in range(4):
-            at.decode_step(model, memory, mask, tgt[:, : t + 1])
-        for linear in stored:
-            stored[linear] = stored[linear][rows]
-        got = at.decode_step(model, memory[rows], mask[rows], tgt[rows])
+    cache = at.Cache(model.decoder, memory, mask, 5)
+    for t in range(4):
+        at.decode_step(model, cache, tgt[:, : t + 1])
+    cache.select(torch.tensor(rows))
+    got = at.decode_step(model, cache, tgt[rows])
     whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
     assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
 
@@ -226,14 +225,30 @@ def test_threads_that_decode_with_one_model_do_not_meet():
     with ThreadPoolExecutor(3) as pool:
         jobs = [pool.submit(search, model, src, mask) for _ in range(12)]
     assert all(job.result() == expected for job in jobs)
-    assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_a_layer_that_is_used_twice_is_refused():
-    model = some_model()
+@torch.no_grad()
+def test_a_layer_that_is_used_twice_has_two_caches():
+    model, (src, mask) = some_model(), some_source()
     model.decoder.layers[1] = model.decoder.layers[0]
-    with pytest.raises(ValueError, match="used twice"):
-        search(model, *some_source())
+    tgt = torch.randint(0, 12, (4, 6))
+    whole = model.generator(model(src, tgt, mask, at.subsequent_mask(6)))
+    assert torch.allclose(step_by_step(model, src, mask, tgt), whole, atol=1e-9)
+
+
+@torch.no_grad()
+def test_a_cache_leaves_its_model_alone():
+    model, (src, mask) = some_model(), some_source()
+    before = {name: type(module) for name, module in model.named_modules()}
+    cache = at.Cache(model.decoder, model.encode(src, mask), mask, 9, rows=8)
+    at.decode_step(model, cache, torch.zeros(4, 1, dtype=torch.long))
+    assert before == {name: type(module) for name, module in model.named_modules()}
+    own = {id(p) for p in model.decoder.parameters()}
+    assert own == {id(p) for p in cache.decoder.parameters()}
+    assert [tuple(kept.shape) for kept in cache.kept] == 2 * [
+        (8, 9, 16), (8, 9, 16), (8, 9, 16), (8, 9, 16)
+    ]  # fmt: skip
+    assert cache.filled == [1, 1, 7, 7, 1, 1, 7, 7]
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones(1, 1, 7), torch.ones(4, 1, 7)])
@@ -382,8 +397,8 @@ class Planted:
         self.rule, self.batches = rule, []
         monkeypatch.setattr(at, "decode_step", self.step)
 
-    def step(self, model, memory, mask, ys):
-        sentences = memory.flatten().tolist()
+    def step(self, model, cache, ys):
+        sentences = cache.memory.flatten().tolist()
         self.batches.append(len(set(sentences)))
         read = zip(ys[:, 1:].tolist(), sentences, strict=True)
         rows = torch.tensor([self.rule(past, sentence) for past, sentence in read])
@@ -497,9 +512,9 @@ def test_an_output_without_end_is_cut_and_competes(monkeypatch):
 def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
-    def noted(model, memory, mask, ys):
+    def noted(model, cache, ys):
         widths.append(len(ys) // 4)
-        return step(model, memory, mask, ys)
+        return step(model, cache, ys)
 
     monkeypatch.setattr(at, "decode_step", noted)
     search(some_model(vocab=5), *some_source(), 4, beam_size=64)
