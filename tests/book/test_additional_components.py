@@ -122,6 +122,45 @@ def test_broken_bytes_become_replacement_characters(bpe):
     assert bpe.detokenize([]) == ""
 
 
+FEW = st.text(st.sampled_from("ab c.1ä"), max_size=25)  # many ties
+ANY = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=25)
+
+
+@given(
+    texts=st.lists(FEW | ANY, min_size=1, max_size=5),
+    others=st.lists(FEW | ANY, max_size=4),
+    more=st.integers(0, 40),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_is_written_is_what_the_library_does(texts, others, more):
+    written = at.Subwords.train(texts, 260 + more)
+    library = at.BytePairEncoding.train(texts, 260 + more)
+    merges = json.loads(library.to_json())["model"]["merges"]
+    assert list(written.order) == [tuple(pair) for pair in merges]
+    for text in texts + others:
+        tokens = written.tokenize(text)
+        assert tokens == library.tokenize(text)
+        assert written.detokenize(tokens) == text
+
+
+def test_what_is_written_splits_as_a_shipped_model_does(bpe):
+    folder = project_folder() / "models" / "multi30k"
+    shipped = read_json(folder / "vocabulary.json")["merges"]
+    library = at.BytePairEncoding.from_json(json.dumps(shipped))
+    written = at.Subwords(tuple(pair) for pair in shipped["model"]["merges"])
+    for text in TEXTS + ODD:
+        assert written.tokenize(text) == library.tokenize(text)
+    for tokens in (["Ġ", "Ã"], ["ð", "Ł", "a"], []):
+        assert written.detokenize(tokens) == bpe.detokenize(tokens)
+
+
+def test_learning_ends_when_nothing_is_left_to_merge():
+    text = "der hund und der ball und der handball und die hand und der hund"
+    *_, (_, _, words) = at.learn([text])
+    assert all(len(word) == 1 for word in words)
+    assert [pair for pair, _, _ in at.learn(["a"])] == [("Ġ", "a")]
+
+
 # --- decoding with a cache ---------------------------------------------------
 
 
@@ -691,9 +730,21 @@ def test_what_the_chapter_says_of_the_ladder_holds_for_what_is_stored():
     assert left == pytest.approx(0.45, abs=0.005)
 
 
-def test_the_ladders_chart_has_a_dot_for_each_seed():
-    row = {"rung": "a", "bleu": [1.0, 2.0], "milliseconds a sentence": 3}
-    chart = chapter_4.ladder_chart([row]).to_dict()
+def test_the_ladders_chart_has_a_line_for_each_seed():
+    rungs = [
+        {"rung": "a", "bleu": [1.0, 2.0], "milliseconds a sentence": 3},
+        {"rung": "b", "bleu": [3.0, 1.5], "milliseconds a sentence": 4},
+    ]
+    chart = chapter_4.ladder_chart(rungs).to_dict()
     tables = sorted(chart["datasets"].values(), key=len)
-    assert [len(table) for table in tables] == [1, 2]
-    assert {dot["BLEU"] for dot in tables[1]} == {1.0, 2.0}
+    assert [len(table) for table in tables] == [2, 4]
+    of_seed = {(dot["seed"], dot["rung"]): dot["BLEU"] for dot in tables[1]}
+    assert of_seed == {(0, "a"): 1.0, (1, "a"): 2.0, (0, "b"): 3.0, (1, "b"): 1.5}
+
+
+def test_merges_can_be_stepped_through():
+    chart = chapter_4.merge_chart(itertools.islice(at.learn(["aa aa"]), 2)).to_dict()
+    [param] = chart["params"]
+    assert param["name"] == "merges" and param["bind"]["max"] == param["value"] == 2
+    [symbols] = chart["datasets"].values()
+    assert [s["symbol"] for s in symbols if s["new"]] == ["aa", "Ġaa"]
