@@ -61,7 +61,7 @@ def merge_chart(
     boxes = chart.mark_bar(stroke="white", strokeWidth=2, height=21).encode(
         alt.X("left", title="the words of the sentence")
         .axis(labels=False, ticks=False, grid=False)
-        .scale(domain=(0, int(symbols.right.max()))),
+        .scale(domain=(0, int(symbols.right.max())), nice=False),
         alt.X2("right"),
         alt.Color("new", legend=None).scale(range=["#d7e8f3", "#f2b48a"]),
     )
@@ -118,13 +118,12 @@ def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
     names = list(dict.fromkeys(data["decoder"]))
     base = alt.Chart(data, width=250, height=170).mark_line(point=True)
     panels = []
+    of_words = alt.X("words").title("words of the output").scale(type="log", nice=False)
+    of_words = of_words.axis(values=sorted(set(data["words"])))
     for field in columns[2:]:
         panel = base.encode(
-            alt.X("words")
-            .title("words of the output")
-            .scale(type="log", nice=False)
-            .axis(values=sorted(set(data["words"]))),
-            alt.Y(field).title(field).scale(type="log"),
+            of_words,
+            alt.Y(field).scale(type="log").axis(tickCount=4).title(field),
             alt.Color("decoder", title=None, sort=names).scale(
                 domain=names, range=["#e69f00", "#0072b2"]
             ),
