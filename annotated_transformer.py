@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import json
 import math
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,9 +56,10 @@ _NAMES = [
     "epoch_rng", "shuffled_groups", "train", "DataError", "optional_import",
     "WordTokenizer", "Vocabulary", "make_batch", "batches", "score",
     # 04_additional_components
-    "BytePairEncoding", "tie_weights", "remembering", "decode_step",
-    "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
-    "mean_state", "average",
+    "PIECES", "pieces", "DRAWN", "BYTES", "spelled", "Pair", "Words", "merge",
+    "learn", "Subwords", "BytePairEncoding", "tie_weights", "Remembering",
+    "twin", "Cache", "decode_step", "length_normalized", "is_over",
+    "beam_search", "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "record_translation", "record_pair", "get_encoder",
     "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
@@ -1166,8 +1167,93 @@ def score(
 # 4.1 Byte-pair encoding
 
 
+PIECES = (  # English endings; letters, digits, or other signs, after a space; spaces
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text into words, numbers and punctuation; a space begins a piece."""
+    return optional_import("regex").findall(PIECES, text)
+
+
+_THEMSELVES = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = sorted({*range(256)} - {*_THEMSELVES})
+DRAWN = dict(zip(_THEMSELVES + _OTHERS, map(chr, [*_THEMSELVES, *range(256, 324)])))
+BYTES = {character: byte for byte, character in DRAWN.items()}
+
+
+def spelled(piece: str) -> tuple[str, ...]:
+    """Return the bytes of a piece of text, each drawn as a character."""
+    return tuple(DRAWN[byte] for byte in piece.encode())
+
+
+Pair = tuple[str, str]
+Words = dict[tuple[str, ...], int]  # how often a word occurs, by its symbols
+
+
+def merge(word: tuple[str, ...], pair: Pair) -> tuple[str, ...]:
+    """Return the symbols of a word with each occurrence of the pair joined."""
+    symbols: list[str] = []
+    for symbol in word:
+        if symbols and (symbols[-1], symbol) == pair:
+            symbols[-1] += symbol
+        else:
+            symbols.append(symbol)
+    return tuple(symbols)
+
+
+def learn(texts: Iterable[str]) -> Iterator[tuple[Pair, int, Words]]:
+    """Yield each merge: the pair, how often it occurred, and all words after it."""
+    words: Words = Counter(spelled(p) for text in texts for p in pieces(" " + text))
+    rank = {character: i for i, character in enumerate(BYTES)}
+    while True:
+        pairs = Counter[Pair]()
+        for word, n in words.items():
+            for pair in itertools.pairwise(word):
+                pairs[pair] += n
+        if not pairs:
+            return
+        best = max(pairs, key=lambda p: (pairs[p], -rank[p[0]], -rank[p[1]]))
+        rank.setdefault("".join(best), len(rank))
+        words = {merge(word, best): n for word, n in words.items()}
+        yield best, pairs[best], words
+
+
+class Subwords:
+    """Byte-pair encoding, as plainly as possible: cased and reversible."""
+
+    def __init__(self, merges: Iterable[Pair]):
+        self.order = {pair: i for i, pair in enumerate(merges)}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int) -> Subwords:
+        """Learn up to ``size`` tokens, with SPECIALS and bytes, from ``texts``."""
+        known = {*SPECIALS, *BYTES}
+        merges: list[Pair] = []
+        steps = learn(texts)
+        while len(known) < size and (step := next(steps, None)):
+            merges.append(step[0])
+            known.add("".join(step[0]))
+        return cls(merges)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into subwords; its first word gets a space like the others."""
+        tokens: list[str] = []
+        for word in map(spelled, pieces(" " + text)):
+            while pairs := self.order.keys() & set(itertools.pairwise(word)):
+                word = merge(word, min(pairs, key=self.order.__getitem__))
+            tokens += word
+        return tokens
+
+    def detokenize(self, tokens: Iterable[str]) -> str:
+        """Join subwords into a text; bytes that form no character become U+FFFD."""
+        data = bytes(BYTES[character] for token in tokens for character in token)
+        return data.decode(errors="replace").removeprefix(" ")
+
+
 class BytePairEncoding:
-    """Subwords shared by both languages: byte-level, cased and reversible."""
+    """What ``Subwords`` does, by the library ``tokenizers``."""
 
     def __init__(self, tokenizer: Any):
         tokenizer.encode_special_tokens = True  # as characters, not as one token
@@ -1246,86 +1332,110 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
 # 4.4 Decoding step by step
 
 
-@contextmanager
-def remembering(decoder: Any) -> Iterator[dict[nn.Module, Tensor]]:
-    """Let a decoder's attentions keep their keys and values inside the block.
+class Remembering(nn.Module):
+    """A linear map that writes its vectors into a cache, and returns all of them."""
 
-    Each call adds those of its new positions and attends to all of them. They are kept
-    as the linear maps return them, (B, S, d_model), in the dictionary of the block,
-    which other threads that use the decoder don't see. Raises ValueError if a layer
-    is used twice.
+    def __init__(self, linear: nn.Module, cache: Cache, place: int):
+        super().__init__()
+        self.linear, self.cache, self.place = linear, cache, place
+
+    def forward(self, x: Tensor) -> Tensor:
+        new = self.linear(x) if x.size(1) else x
+        return self.cache.append(self.place, new)
+
+
+def twin(module: nn.Module) -> Any:
+    """Return a copy of a module, and of the modules in it, with the same weights."""
+    other = copy.copy(module)
+    parts = module._modules.items()
+    other._modules = {name: part and twin(part) for name, part in parts}
+    return other
+
+
+class Cache:
+    """The keys and values of a decoder's layers, for B outputs that it is writing.
+
+    ``kept`` has a tensor (rows, positions, d_model) for each W_K and W_V, the first
+    ``filled`` positions of which are in use. ``decoder`` is a twin that uses them.
+    ``rows`` is how many outputs there may be later, if more than now.
     """
-    stored: dict[nn.Module, Tensor] = {}
-    thread = threading.get_ident()
 
-    def append(linear: nn.Module, inputs: Any, new: Tensor) -> Tensor | None:
-        if threading.get_ident() != thread:
-            return None  # leaves the output as it is
-        if linear in stored:
-            new = torch.cat([stored[linear], new], dim=1)
-        stored[linear] = new
-        return new
+    def __init__(
+        self,
+        decoder: nn.Module,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        max_len: int,
+        rows: int = 0,
+    ):
+        self.memory, self.src_mask = memory, src_mask
+        self.max_len, self.rows = max_len, max(rows, len(memory))
+        self.kept: list[Tensor] = []
+        self.filled: list[int] = []
+        self.decoder = twin(decoder)
+        attentions = [m for m in self.decoder.modules() if hasattr(m, "linears")]
+        for attn in attentions:
+            for i in (1, 2):  # W_K and W_V
+                attn.linears[i] = Remembering(attn.linears[i], self, len(self.kept))
+                self.kept.append(memory)  # until the first vectors come
+                self.filled.append(0)
 
-    w_k_and_w_v = [
-        linear
-        for layer in decoder.layers
-        for attn in (layer.self_attn, layer.src_attn)
-        for linear in attn.linears[1:3]
-    ]
-    if len(set(w_k_and_w_v)) < len(w_k_and_w_v):
-        raise ValueError("a layer of the decoder is used twice; it needs two caches")
-    hooks = [linear.register_forward_hook(append) for linear in w_k_and_w_v]
-    try:
-        yield stored
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def append(self, place: int, new: Tensor) -> Tensor:
+        """Add vectors (B, L, d_model) to those of the B outputs; return all of them."""
+        start = self.filled[place]
+        end = self.filled[place] = start + new.size(1)
+        if start == 0:
+            longest = max(self.max_len, end)
+            self.kept[place] = new.new_empty(self.rows, longest, new.size(2))
+        kept = self.kept[place][: len(new)]
+        kept[:, start:end] = new
+        return kept[:, :end]
+
+    def select(self, rows: Tensor) -> None:
+        """Let output i go on with what output rows[i] has read so far."""
+        if rows.tolist() == list(range(len(self.memory))):
+            return
+        self.memory = self.memory[rows]
+        self.src_mask = None if self.src_mask is None else self.src_mask[rows]
+        for kept, filled in zip(self.kept, self.filled):
+            if filled:
+                kept[: len(rows), :filled] = kept[:, :filled].index_select(0, rows)
 
 
-def decode_step(
-    model: EncoderDecoder, memory: Tensor, src_mask: Tensor | None, ys: Tensor
-) -> Tensor:
+def decode_step(model: EncoderDecoder, cache: Cache, ys: Tensor) -> Tensor:
     """Return log-probabilities (B, vocab) of what follows each of ys (B, L).
 
-    To be called for each L from 1 on, inside ``remembering(model.decoder)``.
+    To be called for each L from 1 on, with the same cache.
     """
-    if ys.size(1) > 1:
-        memory = memory[:, :0]
     x = model.tgt_embed(ys)[:, -1:]  # (B, 1, d_model)
-    x = model.decoder(x, memory, src_mask, None)
+    x = cache.decoder(x, cache.memory, cache.src_mask, None)
+    cache.memory = cache.memory[:, :0]
     return model.generator(x[:, -1])
 
 
 # 4.5 Beam search
 
 
-def length_normalized(log_p: float, length: int, alpha: float) -> float:
+def length_normalized(log_p: Any, length: Any, alpha: float) -> Any:
     """Return log P of ``length`` words over the length penalty (Wu et al., 2016)."""
     return log_p / ((5 + length) / 6) ** alpha
 
 
-Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
-
-
-def score_of(hypothesis: Hypothesis, alpha: float) -> float:
-    """Return log P over the length penalty for the words after the start symbol."""
-    ids, log_p, _ = hypothesis
-    return length_normalized(log_p, len(ids) - 1, alpha)
-
-
 def is_over(
-    best: Hypothesis, scores: list[float], max_len: int, beam_size: int, alpha: float
-) -> bool:
-    """Return whether one of the two rules or the limit ends the search.
+    log_p: Tensor, finished: Tensor, words: int, longest: Tensor, alpha: float
+) -> Tensor:
+    """Return for each sentence whether one of the two rules or its limit ends it.
 
-    ``best`` is the best unfinished hypothesis, ``scores`` are those of the finished.
+    log_p (B) is that of the best unfinished hypothesis, which has so many ``words``.
+    finished (B, beam_size) has the scores of the best outputs, best first, and -inf
+    where there are fewer; longest (B) is how many words are allowed.
     """
-    now = score_of(best, alpha)
-    longest = length_normalized(best[1], max_len - 1, alpha)
-    bound = max(now, longest)  # with a negative alpha, the longest scores lower
-    cannot_win = any(score >= bound for score in scores)
-    ahead = sum(score >= now for score in scores)
-    return cannot_win or ahead >= beam_size or len(best[0]) >= max_len
+    now = length_normalized(log_p, words, alpha)
+    # with a negative alpha, the longest scores lower
+    bound = torch.maximum(now, length_normalized(log_p, longest, alpha))
+    cannot_win = finished[:, 0] >= bound
+    behind = finished[:, -1] >= now
+    return cannot_win | behind | (words >= longest)
 
 
 def beam_search(
@@ -1345,7 +1455,7 @@ def beam_search(
     ``max_len`` counts the start symbol; it may be a list with a number for each row.
     An output that has not ended there is cut and competes as it is.
     """
-    B = len(src)
+    B, alpha = len(src), length_penalty
     limits = list(max_len) if isinstance(max_len, Iterable) else [max_len] * B
     if len(limits) != B:
         raise ValueError(f"max_len has {len(limits)} numbers for {B} rows")
@@ -1353,54 +1463,61 @@ def beam_search(
     mask = torch.ones(B, 1, src.size(1)) if src_mask is None else src_mask
     for_all_heads(mask)  # refuses a mask of another shape
     mask = mask.to(src.device).expand(B, -1, -1)
-    beams: list[list[Hypothesis]] = [[([start_symbol], 0.0, b)] for b in range(B)]
-    finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(B)]
 
-    def goes_on(b: int) -> bool:
-        scores = [score for score, _ in finished[b]]
-        return not is_over(beams[b][0], scores, limits[b], beam_size, length_penalty)
+    outputs: list[tuple[list[int], float]] = [([], -math.inf)] * B
+    number = torch.arange(B)  # of the sentences that go on
+    longest = torch.tensor([int(limit) for limit in limits]) - 1
+    shortest, any_ended = min(limits, default=1) - 1, False
+    ys = torch.full((B, 1, 1), start_symbol)  # (sentences, hypotheses, length)
+    log_p = torch.zeros(B, 1, dtype=torch.double)  # (sentences, hypotheses)
+    rows = number.unsqueeze(1)  # where in the cache each hypothesis has come from
+    finished = torch.full((B, beam_size), -math.inf, dtype=torch.double)  # scores
+    with in_mode(model, training=False), torch.inference_mode():
+        memory, room = model.encode(src, mask), B * beam_size
+        cache = Cache(model.decoder, memory, mask, max(limits, default=1), room)
+        while True:
+            words = ys.size(2) - 1
+            if words >= shortest or any_ended:
+                over = is_over(log_p[:, 0], finished, words, longest, alpha)
+                for i in (
+                    over.nonzero().flatten().tolist()
+                ):  # if it is cut, does it win?
+                    score = length_normalized(log_p[i, 0].item(), words, alpha)
+                    if not score <= finished[i, 0]:
+                        outputs[number[i]] = ys[i, 0, 1:].tolist(), score
+                state = number, longest, ys, log_p, rows, finished
+                number, longest, ys, log_p, rows, finished = (t[~over] for t in state)
+                if not len(number):
+                    return outputs
 
-    with (
-        in_mode(model, training=False),
-        torch.inference_mode(),
-        remembering(model.decoder) as stored,
-    ):
-        memory = model.encode(src, mask)
-        while running := list(filter(goes_on, range(B))):
-            rows = [(b, *hypothesis) for b in running for hypothesis in beams[b]]
-            # each hypothesis goes on with what the one before it has stored
-            kept = torch.tensor([row for *_, row in rows], device=src.device)
-            memory, mask = memory[kept], mask[kept]
-            for linear in stored:
-                stored[linear] = stored[linear].index_select(0, kept)
+            cache.select(rows.flatten().to(src.device))
+            step = decode_step(model, cache, ys.flatten(0, 1).to(src.device))
+            best = step.topk(min(beam_size + 1, step.size(1)))  # (rows, width)
+            (n, beam), width = log_p.shape, best.values.size(1)
+            log_p = log_p.unsqueeze(2) + best.values.cpu().view(n, beam, width)
+            log_p = log_p.flatten(1)  # (sentences, candidates)
+            tokens = best.indices.cpu().view(n, beam * width)
+            left, ended = beam * width, tokens == end_symbol
+            if ended.any():
+                top, which = log_p.topk(min(beam_size, left))
+                scores = length_normalized(top, words + 1, alpha)
+                scores = scores.masked_fill(~ended.gather(1, which), -math.inf)
+                score, first = scores.max(1)
+                for i in (score > finished[:, 0]).nonzero().flatten().tolist():
+                    ids = ys[i, which[i, first[i]] // width, 1:].tolist()
+                    outputs[number[i]], any_ended = (ids, score[i].item()), True
+                finished = torch.cat([finished, scores], 1).topk(beam_size).values
+                log_p = log_p.masked_fill(ended, -math.inf)
+                left = int((~ended).sum(1).min())
 
-            ys = torch.tensor([ids for _, ids, _, _ in rows], device=src.device)
-            log_p = decode_step(model, memory, mask, ys)  # (rows, vocab)
-            best = log_p.topk(min(beam_size + 1, log_p.size(1)))
-            values, words = best.values.tolist(), best.indices.tolist()
-            candidates: dict[int, list[Hypothesis]] = {b: [] for b in running}
-            for row, (b, ids, total, _) in enumerate(rows):
-                for word, value in zip(words[row], values[row]):
-                    candidates[b].append(([*ids, word], total + value, row))
-
-            for b, offers in candidates.items():
-                offers.sort(key=lambda hypothesis: hypothesis[1], reverse=True)
-                for offer in offers[:beam_size]:
-                    if offer[0][-1] == end_symbol:
-                        score = score_of(offer, length_penalty)
-                        finished[b].append((score, offer[0][1:-1]))
-                others = [offer for offer in offers if offer[0][-1] != end_symbol]
-                beams[b] = others[:beam_size]
-
-    outputs = []
-    for b, (unfinished, *_) in enumerate(beams):
-        cut = score_of(unfinished, length_penalty), unfinished[0][1:]
-        score, ids = max([*finished[b], cut])
-        outputs.append((ids, score))
-    return outputs
+            log_p, which = log_p.topk(min(beam_size, left))
+            sentence, parent = torch.arange(n).unsqueeze(1), which // width
+            new = tokens.gather(1, which).unsqueeze(2)
+            ys = torch.cat([ys[sentence, parent], new], dim=2)
+            rows = sentence * beam + parent
 
 
-# 4.8 Going deeper
+# 4.9 Going deeper
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
