@@ -7,6 +7,7 @@ import itertools
 import math
 import operator
 import re
+import statistics
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import loky
 import torch
 from torch import nn
 
@@ -34,7 +36,7 @@ from transformer_workshop.lab.trials import (
     number,
     train,
 )
-from transformer_workshop.lab.workers import compute
+from transformer_workshop.lab.workers import compute, tell
 
 FIRST_RATES = (0.003, 0.006)  # a search begins with these
 LOWEST_RATE, HIGHEST_RATE = FIRST_RATES[0] / 2**8, FIRST_RATES[0] * 2**12
@@ -106,8 +108,14 @@ def experiment(
     device = str(torch.device(device))
     rows = [_variant_of(name, row, task) for name, row in _items(variants)]
     folder = Path(folder or project_folder() / "runs" / "experiments")
-    search = _Search(rows, seeds, rates, updates, device, folder)
-    compute(search.wanted, _work, workers, keep=search.keep)
+    workers = workers or loky.cpu_count()
+    search = _Search(rows, seeds, rates, updates, device, folder, workers)
+    tell(search.cost())
+    try:
+        compute(search.wanted, _work, workers, search.keep, search.progress)
+    except KeyboardInterrupt:
+        log(search.stopped())
+        raise
     for name in search.found.results:
         for record in search.found.failures(name):
             log(f"{_named(record)}: failed {record['error']}")
@@ -218,10 +226,12 @@ class _Search:
         updates: int,
         device: str,
         folder: Path,
+        workers: int,
     ) -> None:
         self.variants = {variant.name: variant for variant in variants}
         self.rates, self.updates, self.device = rates, updates, device
-        self.folder = folder
+        self.folder, self.workers = folder, workers
+        self.seconds: list[float] = []  # of each training that was made
         self.results: dict[str, dict[float, dict[int, Record]]] = {
             name: {} for name in self.variants
         }
@@ -295,6 +305,7 @@ class _Search:
             self.problems[key[0]] = result
             return None
         name, trial = key
+        self.seconds.append(result["seconds"])
         self.results[name].setdefault(trial.rate, {})[trial.seed] = result
         if result["ended"] != "failed":
             write_json(self.file_of(name, trial), result)
@@ -305,6 +316,53 @@ class _Search:
         elif result["ended"]:
             said = result["ended"]  # an exception is told at the end
         return f"{_named(result)}: {said}"
+
+    # --- how long it takes ---
+
+    def _left(self) -> tuple[int, int]:
+        """Return how many trainings are still to make, at least and at most."""
+        counts = [self._left_of(name) for name in self.variants]
+        return sum(count[0] for count in counts), sum(count[1] for count in counts)
+
+    def _left_of(self, name: str) -> tuple[int, int]:
+        if self.found.failures(name):
+            return 0, 0
+        first = self._rates_to_search(name)
+        if not first:
+            count = len(self.missing(name))
+            return count, count
+        seeds, fewest = len(self.found.seeds), len(first)
+        if self.rates:
+            return fewest + seeds, fewest + seeds
+        searched = self.found.searched(name)
+        tried = [*searched, *first]
+        further = max(HIGHEST_RATE / max(tried), min(tried) / LOWEST_RATE)
+        most = fewest + round(math.log2(further))
+        return max(fewest, 3 - len(searched)) + seeds, most + seeds
+
+    def cost(self) -> str:
+        """Say how many trainings are to be made."""
+        fewest, most = self._left()
+        many = f"{fewest}" if fewest == most else f"at least {fewest}, at most {most}"
+        return f"Trainings to make: {many}; {self.workers} at a time"
+
+    def progress(self) -> str:
+        """Say how many trainings were made, and how long the others may take."""
+        made = len(self.seconds)
+        fewest, most = self._left()
+        bound = "" if fewest == most else "at least "
+        text = f"{made} of {bound}{made + fewest}"
+        if made and fewest:
+            rounds = max(fewest / self.workers, 1)
+            text += f", about {_duration(rounds * statistics.fmean(self.seconds))} left"
+        return text
+
+    def stopped(self) -> str:
+        """Say what is complete, and how to go on."""
+        text = f"Stopped after {len(self.seconds)} trainings."
+        if not all(self.missing(name) for name in self.variants):
+            text += f" What is complete:\n\n{self.found}\n\n"
+        return text + "Call experiment again as before, and it goes on from here."
 
     # --- what is in the folder ---
 
@@ -360,6 +418,13 @@ class _Search:
 
 def _named(record: Record) -> str:
     return f"{record['variant']}, rate {record['rate']:g}, seed {record['seed']}"
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds in words, roughly."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _day(iso: str) -> str:
