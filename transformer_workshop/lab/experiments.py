@@ -55,29 +55,39 @@ def experiment(
 ) -> Experiment:
     """Train each variant at its best rate, from several seeds, and compare them.
 
-    variants: by name, a function that returns a model with fresh weights, or such a
-    function and options for the task's training, for example::
+    For example::
 
-        print(experiment({
+        result = experiment({
             "2017": base,
             "GELU": with_gelu,
             "cosine": (base, {"schedule": cosine}),
             "hard": (base, {"train": hard}),
-        }))
+        })
+        print(result)
 
-    The first is the baseline. The functions may be those of a notebook. For the tasks
-    "captions" and "multi30k" they get the numbers of source and target tokens, for
-    "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64, d_ff=128,
-    h=4, groups=4)``) the number of words. Options are those of the task's training
-    (help(transformer_workshop.lab.tasks.Translation.train)); an option ``train``
-    replaces it by a function of task, model, rate, updates and seed that yields losses.
-    It can also change a field of the task that isn't an option, such as the smoothing::
+    The result has ``table``, a row for each variant; ``frame``, a row for each update;
+    ``chart()``; and ``to_csv("name.csv")`` (help(transformer_workshop.lab.record)). In
+    a notebook, it shows itself. A script may call this without
+    ``if __name__ == "__main__"``.
+
+    variants: by name, a function that returns a model with fresh weights, or such a
+    function and options for the task's training. The first is the baseline. The more
+    variants, the wider their intervals, since all hold at once. For the tasks
+    "captions" and "multi30k" the functions get the numbers of source and target tokens,
+    for "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64,
+    d_ff=128, h=4, groups=4)``) the number of words. Options are those of the task's
+    training (help(transformer_workshop.lab.tasks.Translation.train)); an option
+    ``train`` replaces it by a function of task, model, rate, updates and seed that
+    yields losses. It can also change a field of the task that isn't an option, such as
+    the smoothing::
 
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)
 
-    task: one of these names, or a Task of your own (help(transformer_workshop.lab.tasks
-    .Task), and the appendix *Test your idea*).
+    task: one of these names, or a Task: a smaller one, such as
+    ``dataclasses.replace(TASKS["captions"], batch_tokens=300)`` with the TASKS of
+    transformer_workshop.lab.tasks, or one of your own (help(transformer_workshop.lab
+    .tasks.Task), and the appendix *Test your idea*).
     seeds: how many are compared, or which; three or more. From three, only large
     differences can be told apart. More can be added later, if their number doesn't
     depend on what was found.
@@ -85,21 +95,29 @@ def experiment(
     is trained at 0.003, at 0.006 and at twice or half of that until its best rate has
     one on each side. All this with seed 1000, which isn't compared. A training of the
     search that has learned nothing after half of its updates ends there and counts with
-    what it has; those that are compared never end early.
+    what it has; those that are compared never end early. The best rates of small models
+    are often higher: rates=(0.012, 0.024, 0.048) may save time, and you are told if the
+    best is at an end.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
     folder: keeps the results [runs/experiments]. A training isn't repeated if all that
-    it depends on is the same: code, values that it uses, settings, versions. What is
-    reused is said. Where this can't be told, it is repeated, and said as well. Another
-    name begins anew.
+    it depends on is the same: code, values that it uses, settings, versions, and the
+    variant's name. What is reused is said. Where this can't be told, it is repeated,
+    and said as well. Another folder begins anew.
 
-    Before anything is trained, a worker makes a few updates with each variant, twice.
-    It must compute the same both times, and a translator or GPT must not look ahead. A
-    variant that raises an exception later is reported at the end; others go on. Only
-    validation data is looked at. Raises ValueError and TypeError for variants, tasks,
-    seeds, or rates that can't be used, and NotTheSame (a RuntimeError) if a worker
-    would train something else than what the program or notebook holds.
+    Before anything is trained, you are told how many trainings it takes, and a worker
+    makes a few updates with each variant, twice. It must compute the same both times,
+    and a translator or GPT must not look ahead. After the first training, the time that
+    is left is shown. If you interrupt it, what is complete is printed; the same call
+    goes on from there.
+
+    A rate at which a variant diverges only counts as its worst. If a variant raises an
+    exception at any rate or seed, it isn't trained further or compared, and is reported
+    at the end; the others go on, and the same call tries it again. Only validation data
+    is looked at. Raises ValueError and TypeError for variants, tasks, seeds, or rates
+    that can't be used, and NotTheSame (a RuntimeError) if a worker would train
+    something else than what the program or notebook holds.
     """
     task = _task_of(task)
     seeds = _seeds_of(seeds)
@@ -343,6 +361,8 @@ class _Search:
     def cost(self) -> str:
         """Say how many trainings are to be made."""
         fewest, most = self._left()
+        if not most:
+            return "Nothing is left to train."
         many = f"{fewest}" if fewest == most else f"at least {fewest}, at most {most}"
         return f"Trainings to make: {many}; {self.workers} at a time"
 
@@ -423,7 +443,7 @@ def _named(record: Record) -> str:
 def _duration(seconds: float) -> str:
     """Return seconds in words, roughly."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
