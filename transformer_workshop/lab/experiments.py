@@ -382,7 +382,10 @@ class _Search:
         text = f"Stopped after {len(self.seconds)} trainings."
         if not all(self.missing(name) for name in self.variants):
             text += f" What is complete:\n\n{self.found}\n\n"
-        return text + "Call experiment again as before, and it goes on from here."
+        text += "Call experiment again as before, and it goes on from here."
+        if unknown := [one.name for one in self.variants.values() if not one.identity]:
+            text += f" (Not with {', '.join(unknown)}: see above.)"
+        return text
 
     # --- what is in the folder ---
 
