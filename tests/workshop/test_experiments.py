@@ -654,19 +654,21 @@ def test_the_cost_is_said_before_and_the_time_that_is_left_after_each(
     assert "Nothing is left to train." in capsys.readouterr().err
 
 
+class Interrupting:
+    """Be a terminal at which somebody stops the program."""
+
+    def write(self, text):
+        if text.startswith("c, rate 0.2, seed 0"):
+            raise KeyboardInterrupt
+
+
 def test_an_interrupted_experiment_tells_what_is_complete_and_goes_on(
     run, tmp_path, capsys, monkeypatch
 ):
     variants = {"a": straight, "b": bounded, "c": halved}
-    whole, train = run(variants, folder=tmp_path / "whole"), trials.train
-
-    def until_c(variant, trial):
-        if variant.name == "c" and trial.seed == 1:
-            raise KeyboardInterrupt
-        return train(variant, trial)
-
-    monkeypatch.setattr(experiments, "train", until_c)
-    with pytest.raises(KeyboardInterrupt):
+    whole = run(variants, folder=tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(sys, "stdout", Interrupting())
         run(variants)
     told = capsys.readouterr().err
     assert "Stopped after 7 trainings. What is complete:" in told
@@ -674,7 +676,6 @@ def test_an_interrupted_experiment_tells_what_is_complete_and_goes_on(
     assert b in told  # with the interval that it has in the end
     assert "c and a can't be compared: c was trained from 1 of 3 seeds." in told
     assert "Call experiment again as before" in told
-    monkeypatch.setattr(experiments, "train", train)
     assert run(variants).in_words == whole.in_words
     told = capsys.readouterr().err
     assert "Trainings to make: 2;" in told and "a: 3 trainings" in told
