@@ -82,8 +82,8 @@ def _is_own_file(path: str) -> bool:
 @functools.cache
 def _is_own_module(name: str) -> bool:
     """Return whether a module, by its name, is somebody's own."""
-    spec = getattr(sys.modules.get(name), "__spec__", None)
-    name = spec.name if spec else name  # some packages list a module by its last name, too
+    if name != "__main__":  # some packages list a module by its last name, too
+        name = getattr(getattr(sys.modules.get(name), "__spec__", None), "name", name)
     top = name.partition(".")[0]  # a module in C may have no file, but its package has
     if top in sys.stdlib_module_names:
         return False
