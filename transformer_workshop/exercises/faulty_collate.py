@@ -9,7 +9,8 @@ from transformer_workshop.exercises.checking import kind
 def judge(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     ids = {
-        word: [at.START, *vocab(list(word)), at.END] for word in ("abc", "f", "gh", "abcdef")  # noqa: E501
+        word: [at.START, *vocab(list(word)), at.END]
+        for word in ("abc", "f", "gh", "abcdef")  # noqa: E501
     }
 
     def rows(pairs, limit):

@@ -46,7 +46,10 @@ def _names(N: int) -> dict[str, tuple[str, str]]:
     parts = dict(_OUTSIDE)
     for i in range(N):
         for theirs, (ours, gguf) in _NAMES.items():
-            parts[f"model.layers.{i}.{theirs}"] = f"blocks.{i}.{ours}", f"blk.{i}.{gguf}"
+            parts[f"model.layers.{i}.{theirs}"] = (
+                f"blocks.{i}.{ours}",
+                f"blk.{i}.{gguf}",
+            )
     return {
         f"{theirs}.weight": (f"{ours}.weight", f"{gguf}.weight")
         for theirs, (ours, gguf) in parts.items()
