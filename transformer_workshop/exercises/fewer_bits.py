@@ -52,6 +52,6 @@ def judge(answer):
             f"{name}, a block has {levels} different weights; it can have {2**bits}."
         )
         assert (off <= spread / (2**bits - 1) / 2 + 1e-5).all(), (
-            f"{name}, a weight is further from what it was than half a step. Hint: round "
-            "to the nearest level instead of down."
+            f"{name}, a weight is further from what it was than half a step. Hint: "
+            "round to the nearest level instead of down."
         )

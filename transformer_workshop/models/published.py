@@ -8,7 +8,6 @@ file with everything. Of the many families, a GPT can be a Qwen3 and a Llama.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
