@@ -11,6 +11,8 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
+from transformer_workshop.base.smollm import is_here
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 MODULE = ROOT / "annotated_transformer.py"
@@ -30,6 +32,16 @@ def chapters() -> list[Path]:
 def sources() -> list[Path]:
     """Return the sources of all notebooks: the chapters, then the solutions."""
     return chapters() + sorted(NOTEBOOKS.glob("solutions/[0-9]*.md"))
+
+
+def lacks(source: Path) -> str:
+    """Return what a chapter needs that isn't here, by its tags; "" if nothing."""
+    needs = any("llm" in tags(cell) for cell in read(source))
+    return (
+        "the language model, which `make llm` fetches"
+        if needs and not is_here()
+        else ""
+    )
 
 
 def pair(source: Path) -> Path:

@@ -219,7 +219,7 @@ def without_first(
     ]
     label = f"{tokens[1:]!r}[datum.value]"
     return (
-        alt.Chart(alt.Data(values=rows), width=alt.Step(26), height=220)
+        alt.Chart(alt.Data(values=rows), width=alt.Step(20), height=220)
         .mark_bar()
         .encode(
             alt.X("place:O", title=None).axis(
