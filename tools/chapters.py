@@ -11,8 +11,6 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
-from transformer_workshop.base.smollm import is_here
-
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 MODULE = ROOT / "annotated_transformer.py"
@@ -36,12 +34,11 @@ def sources() -> list[Path]:
 
 def lacks(source: Path) -> str:
     """Return what a chapter needs that isn't here, by its tags; "" if nothing."""
-    needs = any("llm" in tags(cell) for cell in read(source))
-    return (
-        "the language model, which `make llm` fetches"
-        if needs and not is_here()
-        else ""
-    )
+    if not any("llm" in tags(cell) for cell in read(source)):
+        return ""
+    from transformer_workshop.base.smollm import is_here  # imports the module
+
+    return "" if is_here() else "the language model, which `make llm` fetches"
 
 
 def pair(source: Path) -> Path:

@@ -44,7 +44,8 @@ def cuts_chart(
         for each in controls[number]:
             rows.append({"what": name, "loss": each, "kind": control})
     for i, loss in single.items():
-        name = "16.0, which looks one back" if i // 9 == 16 else "16.0's like elsewhere"
+        here, elsewhere = "16.0, which looks one back", "others that look one back"
+        name = here if i // 9 == 16 else elsewhere
         kind = cut if i == 144 or i // 9 != 16 else control
         rows.append({"what": name, "loss": loss, "kind": kind})
     order = list(dict.fromkeys(row["what"] for row in rows))
