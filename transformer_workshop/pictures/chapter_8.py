@@ -124,8 +124,8 @@ def riddle_chart(
             zip(riddles, told, alone, strict=True)
         )
     ]
-    extent = max(1.0, *(abs(row[key]) for row in rows for key in ("told", "alone")))  # type: ignore
-    domain = alt.Scale(domain=(-extent, extent), nice=True)
+    extent = 1.0 + max(map(abs, [*told, *alone]))
+    domain = alt.Scale(domain=(-extent, extent), nice=False)
     dots = (
         alt.Chart(alt.Data(values=rows), width=320, height=320)
         .mark_point(filled=True, size=90, opacity=0.8)
