@@ -1991,9 +1991,9 @@ class GroupedQueryAttention(nn.Module):
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
-    ``base`` is that of the rotation. ``attn`` holds the weights (B, h, L, S) of the
-    last call, as in ``MultiHeadedAttention``. Raises ValueError for widths that
-    can't be divided so.
+    ``base`` is that of the rotation, and ``qk_norm`` says whether queries and keys are
+    normalized. ``attn`` holds the weights (B, h, L, S) of the last call, as in
+    ``MultiHeadedAttention``. Raises ValueError for widths that can't be divided so.
     """
 
     def __init__(
@@ -2005,6 +2005,7 @@ class GroupedQueryAttention(nn.Module):
         *,
         head_dim: int | None = None,
         base: float = 10000.0,
+        qk_norm: bool = True,
     ):
         super().__init__()
         if groups < 1 or h % groups:
@@ -2017,7 +2018,8 @@ class GroupedQueryAttention(nn.Module):
         widths = h * d_k, groups * d_k, groups * d_k  # 6.6
         into = [nn.Linear(d_model, width, bias=False) for width in widths]  # 6.2
         self.linears = nn.ModuleList([*into, nn.Linear(h * d_k, d_model, bias=False)])
-        self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)  # 6.4
+        norm = RMSNorm if qk_norm else nn.Identity
+        self.q_norm, self.k_norm = norm(d_k), norm(d_k)  # 6.4
         self.rope = RotaryEmbedding(d_k, base)  # 6.3
         self.dropout = nn.Dropout(dropout)
         self.attention_function: Callable = attention
@@ -2061,7 +2063,7 @@ class GroupedQueryAttention(nn.Module):
 class Block(nn.Module):
     """A layer of a current language model: attention, then feed-forward.
 
-    ``options`` are ``head_dim`` and ``base`` of its attention.
+    ``options`` are ``head_dim``, ``base``, and ``qk_norm`` of its attention.
     """
 
     def __init__(self, d_model: int, d_ff: int, h: int, groups: int, **options: Any):
@@ -2085,7 +2087,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """A language model: N blocks between one table of embeddings, used twice.
 
-    ``options`` are ``head_dim`` and ``base`` of each attention.
+    ``options`` are ``head_dim``, ``base``, and ``qk_norm`` of each attention.
     """
 
     def __init__(
@@ -2120,7 +2122,11 @@ class GPT(nn.Module):
         x = self.embed(ids)
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)
-        return self.norm(x) @ self.embed.weight.mT
+        return self.generator(self.norm(x))
+
+    def generator(self, x: Tensor) -> Tensor:
+        """Map vectors (…, d_model) to logits (…, vocab), by the table of embeddings."""
+        return x @ self.embed.weight.mT
 
     def empty_cache(self) -> list[dict[str, Tensor]]:
         """Return what each block has stored at first: nothing."""

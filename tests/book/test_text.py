@@ -24,7 +24,7 @@ PAGES = [
     *ROOT.glob("[drm]*/**/README.md"),
 ]
 TAGS = {"nbval-ignore-output", "nbval-skip", "raises-exception", "hide-input"}
-TAGS |= {"export", "rung", "summary", "exercise"}
+TAGS |= {"export", "rung", "summary", "exercise", "llm"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
 Definition = ast.FunctionDef | ast.ClassDef
 

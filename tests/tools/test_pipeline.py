@@ -636,6 +636,23 @@ def test_a_readers_run_goes_on_after_a_failure_and_leaves_the_notebooks(tree):
     assert "25.133 6" in done.stdout  # the second chapter's summary
 
 
+def test_a_chapter_without_its_language_model_is_left_as_stored(
+    tree, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ANNOTATED_TRANSFORMER_LLM", str(tmp_path))
+    edit(tree / ONE, "```python\nprint(double(3))", '```python tags=["llm"]\nprint(9)')
+    before = (tree / "notebooks/01_first.ipynb").read_bytes()
+    done = run(tree)
+    assert done.status == 0 and "01_first: left as stored; it needs" in done.stdout
+    done = run(tree, "--into", "build/notebooks")
+    assert done.status == 0 and "left as stored; it needs the lang" in done.stdout
+    assert (tree / "notebooks/01_first.ipynb").read_bytes() == before
+    made = nbformat.read(tree / "build/notebooks/01_first.ipynb", 4)
+    assert made.cells == stored(tree).cells
+    (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").touch()
+    assert executed(run(tree)) == ["01_first"]
+
+
 def test_a_missed_finding_is_a_sentence_for_a_reader_and_fails_elsewhere(
     tree, monkeypatch
 ):

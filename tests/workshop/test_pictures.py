@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+import annotated_transformer as at
 from transformer_workshop import pictures
 from transformer_workshop.pictures import (
     appendices,
@@ -17,6 +18,7 @@ from transformer_workshop.pictures import (
     chapter_4,
     chapter_5,
     chapter_6,
+    chapter_8,
     controls,
 )
 
@@ -264,3 +266,47 @@ def test_a_picture_keeps_256_colors():
     many.save(png, "PNG")
     packed = Image.open(io.BytesIO(pictures._with_palette(png.getvalue())))
     assert packed.size == many.size and len(packed.getcolors()) > 200
+
+
+class Letters:
+    """A tokenizer whose tokens are letters."""
+
+    class Encoded(list):
+        ids = property(list)
+
+    def encode(self, text):
+        return self.Encoded(map(ord, text))
+
+    def decode(self, ids):
+        return "".join(map(chr, ids))
+
+
+def test_chapter_8_draws_a_readers_own_text():
+    torch.manual_seed(0)
+    model = at.GPT(128, N=2, d_model=32, d_ff=48, h=4, groups=2)
+    chart = chapter_8.copying(model, Letters(), "abcab").to_dict()
+    ids = torch.tensor([list(b"abcab")])
+    model.eval()(ids)
+    maps = torch.cat([block.self_attn.attn for block in model.blocks])
+    # what followed: b (1) when a (3) was read again, c (2) when b (4) was
+    score = (maps[..., 3, 1] + maps[..., 4, 2]).flatten()
+    layer, head = divmod(int(score.argmax()), 4)
+    assert chart["title"]["text"] == f"Head {layer}.{head} copies"
+    cells = {(r["row"], r["column"]): r["value"] for r in tables(chart)[0]}
+    assert abs(cells[3, 1] - maps[layer, head, 3, 1].item()) < 1e-3
+    for text, says in (("abcd", "nothing occurs twice"), ("a", "too short")):
+        with pytest.raises(ValueError, match=says):
+            chapter_8.copying(model, Letters(), text)
+
+
+def test_a_hidden_first_token_changes_only_what_comes_after_the_fifth():
+    torch.manual_seed(0)
+    model = at.GPT(128, N=2, d_model=32, d_ff=48, h=4, groups=2)
+    chart = chapter_8.without_first(model, Letters(), "abcdefghij").to_dict()
+    seen, hidden = (
+        [row["loss"] for row in tables(chart)[0] if row["first token"] == name]
+        for name in ("seen", "hidden")
+    )
+    assert seen[:5] == hidden[:5]
+    assert all(a != b for a, b in zip(seen[5:], hidden[5:], strict=True))
+    assert model.blocks[0].self_attn.attention_function is at.attention
