@@ -1479,9 +1479,8 @@ def beam_search(
             words = ys.size(2) - 1
             if words >= shortest or any_ended:
                 over = is_over(log_p[:, 0], finished, words, longest, alpha)
-                for i in (
-                    over.nonzero().flatten().tolist()
-                ):  # if it is cut, does it win?
+                for i in over.nonzero().flatten().tolist():
+                    # if it is cut, does it win?
                     score = length_normalized(log_p[i, 0].item(), words, alpha)
                     if not score <= finished[i, 0]:
                         outputs[number[i]] = ys[i, 0, 1:].tolist(), score
