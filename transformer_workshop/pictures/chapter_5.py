@@ -124,13 +124,14 @@ def patching_chart(
     )
 
 
-# Where a connection begins and ends, and where its number stands, from 0 to 2.
+# Where the words of a circuit stand, and the numbers beside its connections.
+_WORDS = {"noun": (1, 0), "mit": (0, 1), "other words": (2, 1), "man": (1, 2)}
 _CONNECTIONS = {
-    "noun → mit": ((1, 0), (0, 1), (0.22, 0.4)),
-    "noun → other words": ((1, 0), (2, 1), (1.78, 0.4)),
-    "noun → man": ((1, 0), (1, 2), (1.13, 1)),
-    "mit → man": ((0, 1), (1, 2), (0.22, 1.6)),
-    "other words → man": ((2, 1), (1, 2), (1.78, 1.6)),
+    "noun → mit": (0.22, 0.4),
+    "noun → other words": (1.78, 0.4),
+    "noun → man": (1.16, 1),
+    "mit → man": (0.22, 1.6),
+    "other words → man": (1.78, 1.6),
 }
 
 
@@ -151,57 +152,67 @@ def circuit_chart(
         clothes, things = measured[name][cuts]
         return (clothes - things).item()
 
-    def arrows(name: str) -> Any:
-        table = []
-        for what, ((x, y), (x2, y2), (label_x, label_y)) in _CONNECTIONS.items():
+    table, words = [], []
+    for right, name in enumerate(measured):
+        right *= 2.8  # the models side by side
+        words.append({"word": name, "x": right + 1, "y": 2.4, "bold": True})
+        for word, (x, y) in _WORDS.items():
+            words.append({"word": word, "x": right + x, "y": y, "bold": False})
+        for what, (aside, height) in _CONNECTIONS.items():
+            (x, y), (x2, y2) = (_WORDS[word] for word in what.split(" → "))
             lost = distance(name) - distance(name, what)
             dx, dy = x2 - x, y2 - y
             gap = 0.2 / math.hypot(dx, dy)  # to the words
             table.append({
                 "connection": what, "lost": round(lost, 2), "thick": max(lost, 0),
-                "x": x + gap * dx, "y": y + gap * dy,
-                "x2": x2 - 1.5 * gap * dx, "y2": y2 - 1.5 * gap * dy,
-                "label_x": label_x, "label_y": label_y,
+                "x": right + x + gap * dx, "y": y + gap * dy,
+                "x2": right + x2 - 1.5 * gap * dx, "y2": y2 - 1.5 * gap * dy,
+                "label_x": right + aside, "label_y": height,
                 "angle": math.degrees(math.atan2(dx, dy)),
             })  # fmt: skip
-        flat = alt.Scale(domain=(-0.3, 2.3), nice=False)
+    across = alt.Scale(domain=(-0.4, 2.8 * len(measured) - 0.2), nice=False)
+    up = alt.Scale(domain=(-0.2, 2.5), nice=False)
 
-        def at(x: str, y: str) -> dict[str, Any]:
-            return {
-                "x": alt.X(f"{x}:Q", scale=flat, axis=None),
-                "y": alt.Y(f"{y}:Q", scale=flat, axis=None),
-            }
+    def at(x: str, y: str) -> dict[str, Any]:
+        return {
+            "x": alt.X(f"{x}:Q", scale=across, axis=None),
+            "y": alt.Y(f"{y}:Q", scale=up, axis=None),
+        }
 
-        base = alt.Chart(alt.Data(values=table), width=290, height=250)
-        ink = alt.condition(away, alt.value("#bbbbbb"), alt.value(CHART_COLORS[0]))
-        thick = alt.Scale(domain=(0, 3.5), range=(1.5, 20))
-        says = [
-            alt.Tooltip("connection:N"), alt.Tooltip("lost:Q", title="distance lost"),
-        ]  # fmt: skip
-        shafts = base.mark_rule().encode(
-            **at("x", "y"), x2="x2:Q", y2="y2:Q", color=ink,
-            strokeWidth=alt.StrokeWidth("thick:Q", scale=thick, legend=None),
-            strokeDash=alt.condition(away, alt.value([3, 5]), alt.value([1, 0])),
-        )  # fmt: skip
-        heads = base.mark_point(shape="triangle", filled=True, opacity=1).encode(
-            **at("x2", "y2"), color=ink,
-            angle=alt.Angle("angle:Q", scale=None),
-            size=alt.Size("thick:Q", legend=None).scale(
-                domain=(0, 3.5), range=(120, 900)
-            ),
-        )  # fmt: skip
-        numbers = base.mark_text(fontSize=13).encode(
-            **at("label_x", "label_y"), text=alt.Text("lost:Q", format=".1f"), color=ink
+    base = alt.Chart(alt.Data(values=table), width=520, height=250)
+    ink = alt.condition(away, alt.value("#bbbbbb"), alt.value(CHART_COLORS[0]))
+    widths = alt.Scale(domain=(0, 3.5), range=(1.5, 20))
+    sizes = alt.Scale(domain=(0, 3.5), range=(120, 900))
+    shafts = base.mark_rule().encode(
+        **at("x", "y"), x2="x2:Q", y2="y2:Q", color=ink,
+        strokeWidth=alt.StrokeWidth("thick:Q", scale=widths, legend=None),
+        strokeDash=alt.condition(away, alt.value([3, 5]), alt.value([1, 0])),
+    )  # fmt: skip
+    heads = base.mark_point(shape="triangle", filled=True, opacity=1).encode(
+        **at("x2", "y2"), color=ink, angle=alt.Angle("angle:Q", scale=None),
+        size=alt.Size("thick:Q", scale=sizes, legend=None),
+    )  # fmt: skip
+    numbers = base.mark_text(fontSize=13).encode(
+        **at("label_x", "label_y"), text=alt.Text("lost:Q", format=".1f"), color=ink
+    )
+    spoken = alt.Chart(alt.Data(values=words)).encode(**at("x", "y"), text="word:N")
+    plain = spoken.transform_filter("!datum.bold").mark_text(fontSize=15)
+    models = spoken.transform_filter("datum.bold").mark_text(
+        fontSize=13, fontWeight="bold"
+    )
+    # Pointers hit the width of a filled mark everywhere, of a line not on a canvas.
+    along = "datum.{0} + datum.part * (datum.{0}2 - datum.{0})"
+    wide = (
+        base.transform_calculate(part="[0, 0.25, 0.5, 0.75, 1]")
+        .transform_flatten(["part"])
+        .transform_calculate(at_x=along.format("x"), at_y=along.format("y"))
+        .mark_circle(size=700, opacity=0, cursor="pointer")
+        .encode(
+            **at("at_x", "at_y"),
+            tooltip=["connection:N", alt.Tooltip("lost:Q", title="distance lost")],
         )
-        easy = base.mark_rule(strokeWidth=26, opacity=0, cursor="pointer").encode(
-            **at("x", "y"), x2="x2:Q", y2="y2:Q", tooltip=says
-        )
-        places = {"noun": (1, 0), "mit": (0, 1), "other words": (2, 1), "man": (1, 2)}
-        words = [{"word": w, "x": x, "y": y} for w, (x, y) in places.items()]
-        names = alt.Chart(alt.Data(values=words)).mark_text(fontSize=15)
-        names = names.encode(**at("x", "y"), text="word:N")
-        layers = (shafts, heads, numbers, names, easy.add_params(away))
-        return alt.layer(*layers).properties(title=alt.Title(name, fontSize=13))
+        .add_params(away)
+    )
 
     states = [
         {"model": name, "state": number, "connection": what, "cut": what in cuts,
@@ -231,9 +242,11 @@ def circuit_chart(
         .encode(y=alt.Y("model:N", title=None, sort=list(measured)))
     )
     odds = alt.Scale(domain=(-7, 4), nice=False)
-    axis = alt.X("clothes:Q", scale=odds, title="log-odds of in against with")
+    axis = alt.X(
+        "clothes:Q", scale=odds, title="← with   log-odds of in against with   in →"
+    )
     ends = left.transform_fold(["clothes", "things"], as_=["for", "odds"])
-    color = alt.Color("for:N", title=None).legend(orient="top", symbolOpacity=1)
+    color = alt.Color("for:N", title=None).legend(orient="bottom", symbolOpacity=1)
     dots = ends.mark_circle(size=150, opacity=1).encode(
         x=alt.X("odds:Q", scale=odds), color=color
     )
@@ -241,14 +254,22 @@ def circuit_chart(
         strokeDash=[5, 4], color="#555555"
     )
     return alt.vconcat(
-        alt.hconcat(*(arrows(name) for name in measured)),
+        alt.layer(
+            shafts,
+            heads,
+            numbers,
+            plain,
+            models,
+            wide,
+            view=alt.ViewBackground(stroke=None),
+        ),
         alt.layer(
             even.encode(x=alt.datum(0, scale=odds)),
             left.mark_rule(color="#999999", strokeWidth=2).encode(
                 x=axis, x2="things:Q"
             ),
             dots,
-            left.mark_text(dy=-12).encode(
+            left.mark_text(dy=-14).encode(
                 x=alt.X("middle:Q", scale=odds), text="apart:N"
             ),
         ),
