@@ -1481,12 +1481,11 @@ def attention_modules(model: EncoderDecoder) -> dict[str, list[MultiHeadedAttent
     """Return the attention modules of each of the KINDS, one for each layer."""
     encoder: Any = model.encoder.layers
     decoder: Any = model.decoder.layers
-    modules = [
-        [layer.self_attn for layer in encoder],
-        [layer.self_attn for layer in decoder],
-        [layer.src_attn for layer in decoder],
-    ]
-    return dict(zip(KINDS, modules, strict=True))
+    return {
+        KINDS[0]: [layer.self_attn for layer in encoder],
+        KINDS[1]: [layer.self_attn for layer in decoder],
+        KINDS[2]: [layer.src_attn for layer in decoder],
+    }
 
 
 def record(
@@ -1511,16 +1510,6 @@ def record(
     }
 
 
-def _kept(module: MultiHeadedAttention) -> Tensor:
-    """Return the weights of a module's last call; raise ValueError if there are none."""
-    if module.attn is None:
-        raise ValueError(
-            "no attention weights were kept; run the model inside "
-            "`with plain_attention(model):`, with a function that returns them"
-        )
-    return module.attn
-
-
 @dataclass
 class Recording:
     """One kind of attention for one sentence: weights (N, h, L, S) of all heads.
@@ -1533,6 +1522,16 @@ class Recording:
     rows: list[str]
     columns: list[str]
     weights: Tensor
+
+
+def _kept(module: MultiHeadedAttention) -> Tensor:
+    """Return the weights of a module's last call; raise ValueError if there are none."""
+    if module.attn is None:
+        raise ValueError(
+            "no attention weights were kept; run the model inside "
+            "`with plain_attention(model):`, with a function that returns them"
+        )
+    return module.attn
 
 
 def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
