@@ -1525,7 +1525,7 @@ class Recording:
 
 
 def _kept(module: MultiHeadedAttention) -> Tensor:
-    """Return the weights of a module's last call; raise ValueError if there are none."""
+    """Return the weights of a module's last call; ValueError if there are none."""
     if module.attn is None:
         raise ValueError(
             "no attention weights were kept; run the model inside "
