@@ -243,7 +243,7 @@ def circuit_chart(
     )
     odds = alt.Scale(domain=(-7, 4), nice=False)
     axis = alt.X(
-        "clothes:Q", scale=odds, title="← with   log-odds of in against with   in →"
+        "clothes:Q", scale=odds, title="log-odds:  with ← 0 → in"
     )
     ends = left.transform_fold(["clothes", "things"], as_=["for", "odds"])
     color = alt.Color("for:N", title=None).legend(orient="bottom", symbolOpacity=1)
