@@ -61,11 +61,10 @@ _NAMES = [
     "twin", "Cache", "decode_step", "length_normalized", "is_over",
     "beam_search", "mean_state", "average",
     # 05_attention_visualization
-    "plain_attention", "record_translation", "record_pair", "get_encoder",
-    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
-    "mtx2df", "attn_map", "visualize_layer", "role_scores", "links_found",
-    "alignment_error_rate", "gold_links", "count_links", "cross_maps",
-    "guessed_links", "resampled_error_rates", "ablate", "knock_out", "hooked",
+    "plain_attention", "KINDS", "attention_modules", "record", "Recording",
+    "get_encoder", "get_decoder_self", "get_decoder_src", "mtx2df", "attn_map",
+    "visualize_layer", "role_scores", "links_found", "gold_links",
+    "count_links", "alignment_error_rate", "ablate", "knock_out", "hooked",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
@@ -1586,72 +1585,40 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
             module.attention_function = function
 
 
-def record_translation(
-    model: EncoderDecoder, text: Text, sentence: str, max_len: int = 128
-) -> tuple[list[str], list[str]]:
-    """Translate one sentence greedily, so that ``.attn`` holds its attention weights.
-
-    Returns the source tokens and the target tokens that the decoder read: the
-    labels for the columns and rows of these weights.
-    """
-    device = next(model.parameters()).device
-    src = torch.tensor([text.encode(sentence)], device=device)
-    mask = torch.ones(1, 1, src.size(1), dtype=torch.bool, device=device)
-    with plain_attention(model):
-        ids = greedy_decode(model, src, mask, max_len, START, end_symbol=END, pad=PAD)
-    read = text.vocab_tgt.tokens(ids[0, :-1].tolist())
-    return text.vocab_src.tokens(src[0].tolist()), read
-
-
-def record_pair(
-    model: EncoderDecoder, text: Text, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    device = next(model.parameters()).device
-    source_ids, target_ids = text.encode_pair(src, tgt)
-    source = torch.tensor([source_ids], device=device)
-    target = torch.tensor([target_ids[:-1]], device=device)
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = text.vocab_tgt.tokens(target[0].tolist())
-    return text.vocab_src.tokens(source[0].tolist()), read
-
-
-def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
-    """Return the attention weights that a layer's module kept from its last call.
-
-    Raises ValueError if there are none.
-    """
-    attn = getattr(stack.layers[layer], name).attn
-    if attn is None:
-        raise ValueError(
-            "no attention weights were kept; run the model inside "
-            "`with plain_attention(model):`, with a function that returns them"
-        )
-    return attn
-
-
-def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
-    return _recorded_weights(model.encoder, layer, "self_attn")
-
-
-def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
-    return _recorded_weights(model.decoder, layer, "self_attn")
-
-
-def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
-    return _recorded_weights(model.decoder, layer, "src_attn")
-
-
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
+
+
+def attention_modules(model: EncoderDecoder) -> dict[str, list[MultiHeadedAttention]]:
+    """Return the attention modules of each of the KINDS, one for each layer."""
+    encoder: Any = model.encoder.layers
+    decoder: Any = model.decoder.layers
+    return {
+        KINDS[0]: [layer.self_attn for layer in encoder],
+        KINDS[1]: [layer.self_attn for layer in decoder],
+        KINDS[2]: [layer.src_attn for layer in decoder],
+    }
+
+
+def record(
+    model: EncoderDecoder, src: Tensor, tgt: Tensor | None = None, max_len: int = 128
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return what the decoder reads, and the maps of all heads for each of the KINDS.
+
+    src (B, S) and tgt (B, L) are ids. Without tgt, the decoder reads what it writes,
+    greedily. Maps are (N, B, h, L, S): layer, sentence, head, query, key.
+    """
+    src_mask = (src != PAD).unsqueeze(-2)
+    with plain_attention(model), in_mode(model, training=False):
+        if tgt is None:
+            written = greedy_decode(
+                model, src, src_mask, max_len, START, end_symbol=END, pad=PAD
+            )
+            tgt = written[:, :-1]
+        model(src, tgt, src_mask, Batch.make_std_mask(tgt, PAD))
+    return tgt, {
+        kind: torch.stack([_kept(module) for module in modules])
+        for kind, modules in attention_modules(model).items()
+    }
 
 
 @dataclass
@@ -1668,22 +1635,29 @@ class Recording:
     weights: Tensor
 
 
-def recordings(
-    model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
-) -> list[Recording]:
-    """Return the last recording of each of the three KINDS, labeled with the tokens."""
-    encoder: Any = model.encoder
-    decoder: Any = model.decoder
-    uses = [
-        (get_encoder, encoder, source, source),
-        (get_decoder_self, decoder, read, read),
-        (get_decoder_src, decoder, read, source),
-    ]
-    found = []
-    for kind, (getter, stack, rows, columns) in zip(KINDS, uses, strict=True):
-        layers = [getter(model, i)[:1] for i in range(len(stack.layers))]
-        found.append(Recording(kind, sentence, rows, columns, torch.cat(layers)))
-    return found
+def _kept(module: MultiHeadedAttention) -> Tensor:
+    """Return the weights of a module's last call; ValueError if there are none."""
+    if module.attn is None:
+        raise ValueError(
+            "no attention weights were kept; run the model inside "
+            "`with plain_attention(model):`, with a function that returns them"
+        )
+    return module.attn
+
+
+def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
+    return _kept(attention_modules(model)[KINDS[0]][layer])
+
+
+def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
+    return _kept(attention_modules(model)[KINDS[1]][layer])
+
+
+def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
+    return _kept(attention_modules(model)[KINDS[2]][layer])
 
 
 # 5.3 From a matrix to a chart
@@ -1796,12 +1770,6 @@ def links_found(weights: Tensor, shift: int = 0) -> Tensor:
     return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
 
 
-def alignment_error_rate(counts: Tensor) -> Tensor:
-    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
-    right, drawn, gold = counts.double().unbind(-1)
-    return 1 - 2 * right / (drawn + gold)
-
-
 def gold_links(line: str, rows: int, columns: int) -> Tensor:
     """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
     gold = torch.zeros(rows, columns, dtype=torch.bool)
@@ -1817,45 +1785,10 @@ def count_links(found: Tensor, gold: Tensor) -> Tensor:
     return torch.stack([each.sum((-2, -1)) for each in counts], -1)
 
 
-def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
-    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
-
-    The last of each layer's maps is the mean over its heads.
-    """
-    tokens = record_pair(model, text, src, tgt)
-    weights = recordings(model, *tokens)[-1].weights
-    return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
-
-
-def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count how guesses without a model score against gold (L, S), each (3,).
-
-    Uniform weights: the expected counts of one source word at random per row.
-    One link per row: the counts of the best possible map of that kind.
-    """
-    L, S = gold.shape
-    rows = torch.arange(L)
-    diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
-    links, linked = int(gold.sum()), int(gold.any(-1).sum())
-    return {
-        "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, L, links]),
-        "one link per row": torch.tensor([linked, linked, links]),
-    }
-
-
-def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
-    """Return the error rates of corpora drawn from the sentences: (resamples, …).
-
-    counts (sentences, …, 3); each corpus has as many sentences, drawn with
-    replacement. The draws are the same for everything in counts, so that rates
-    can be compared.
-    """
-    sentences = len(counts)
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
-    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
+def alignment_error_rate(counts: Tensor) -> Tensor:
+    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
+    right, drawn, gold = counts.double().unbind(-1)
+    return 1 - 2 * right / (drawn + gold)
 
 
 # 5.9 Does the model need it?

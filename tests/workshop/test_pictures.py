@@ -1,11 +1,14 @@
 """The data of the charts: what is drawn is what was given, in the right place."""
 
 import io
+import re
+from itertools import compress, product
 
 import altair
 import pandas as pd
 import pytest
 import torch
+import vl_convert
 from PIL import Image
 
 import annotated_transformer as at
@@ -149,13 +152,13 @@ def test_the_clock_beside_the_positions():
     assert found == {("without a cache", 6, 50.0), ("with a cache", 3, 75.0)}
 
 
-def test_error_rates_keep_their_intervals_and_the_mean_comes_last():
-    rates = torch.tensor([[[0.5, 0.4, 0.7], [0.6, 0.5, 0.65]]])
-    chart = chapter_5.error_rate_chart({"read": rates}, {"guess": torch.ones(3)})
-    rows, _ = sorted(tables(chart.to_dict()), key=len, reverse=True)[:2]
+def test_the_error_rate_of_the_mean_comes_last():
+    rates = {"read": torch.tensor([[0.5, 0.6]])}
+    chart = chapter_5.error_rate_chart(rates, {"guess": torch.tensor(0.9)})
+    rows, levels = sorted(tables(chart.to_dict()), key=len, reverse=True)[:2]
     assert [row["head"] for row in rows] == ["0.0", "0.mean"]
-    for row in rows:
-        assert row["low"] < row["rate"] < row["high"]
+    assert [row["rate"] for row in rows] == pytest.approx([0.5, 0.6])
+    assert levels[0]["is"] == "guess"
 
 
 def test_the_first_share_of_a_cut_is_that_of_the_texts_sentence():
@@ -310,3 +313,23 @@ def test_a_hidden_first_token_changes_only_what_comes_after_the_fifth():
     assert seen[:5] == hidden[:5]
     assert all(a != b for a, b in zip(seen[5:], hidden[5:], strict=True))
     assert model.blocks[0].self_attn.attention_function is at.attention
+
+
+@pytest.mark.parametrize("cuts", [(), ("mit → man",), ("noun → man", "mit → man")])
+def test_the_arrows_that_are_cut_say_what_is_left(cuts):
+    connections = list(chapter_5._CONNECTIONS)
+    states = product((False, True), repeat=len(connections))
+    of_cuts = {tuple(compress(connections, state)): state for state in states}
+    measured = {
+        away: (
+            torch.tensor(40.0),
+            torch.tensor(sum(2.0**i * c for i, c in enumerate(s))),
+        )
+        for away, s in of_cuts.items()
+    }  # every state has a distance of its own
+    chart = chapter_5.circuit_chart({"a": measured, "b": measured}).to_dict()
+    [away] = [param for param in chart["params"] if param["name"] == "away"]
+    away["value"] = [{"connection": what} for what in cuts]  # as if clicked
+    svg = vl_convert.vegalite_to_svg(chart)
+    clothes, things = measured[cuts]
+    assert re.findall(r">([\d.]+) apart<", svg) == [f"{clothes - things:.1f}"] * 2
