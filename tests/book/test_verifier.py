@@ -275,12 +275,18 @@ def test_rewards_of_chapter_and_benchmark_are_those_of_the_text(
     ):
         assert possible(ids).tolist() == [1, 1, 0, 1]
         assert shared(ids).tolist() == [0.5, 0, 0, 0.5]
+    for paid_once in (benchmark.paid_once,):
+        reward = paid_once()
+        assert reward(ids_of(COPIES[1], COPIES[2])).tolist() == [0, 0]
+        assert reward(ids).tolist() == [0.5, 0, 0, 0.5]
+        assert reward(ids).tolist() == [0, 0, 0, 0]  # all were written before
+        assert paid_once()(ids).tolist() == [0.5, 0, 0, 0.5]  # another training
 
 
 def test_the_leash_costs_what_was_gained_in_likelihood(of_the_chapter):
     model, first = verifier.captions_gpt(), verifier.captions_gpt()
     ids = ids_of(*COPIES)
-    free = benchmark.on_a_leash(benchmark.possible, model, first)
+    free = benchmark.on_a_leash(benchmark.possible, model, first, benchmark.BETA)
     assert free(ids).tolist() == [1, 1, 0]
     with torch.no_grad():
         model.norm.weight *= 1.3
@@ -319,6 +325,43 @@ def test_the_chart_shows_means_and_ranges_of_the_runs():
             "high": 0.5,
         }  # fmt: skip
         assert rows[3]["update"] == 2 and rows[3]["share"] == 0.625
+
+
+def test_the_settings_with_the_most_new_sentences_are_chosen(monkeypatch):
+    choices = {"a": [{}], "b": [{"rate": 1.0}, {"rate": 2.0}]}
+    monkeypatch.setattr(benchmark, "SETTINGS", choices)
+    monkeypatch.setattr(benchmark, "TEMPERATURES", (0.5, 1.0))
+
+    def row(cold, warm, **given):
+        return {**given, "at": {"0.5": {"new": cold}, "1.0": {"new": warm}}}
+
+    rows = [
+        row(3, 2, way="a"), row(1, 5, way="b", rate=1.0),
+        row(6, 6, way="b", rate=2.0), row(1, 9, way="b", rate=2.0),
+    ]  # fmt: skip
+    assert benchmark.chosen(rows) == {
+        "a": {"temperature": 0.5}, "b": {"rate": 2.0, "temperature": 1.0},
+    }  # fmt: skip
+
+
+def test_the_race_is_drawn_at_all_temperatures():
+    def row(way, new):
+        row = {"possible": 2 * new, "new": new, "patterns": new, "held-out loss": 1}
+        return {"way": way, "at": {"0.5": row, "1.0": row}}
+
+    chosen = {"a": {"temperature": 0.5}, "b": {"temperature": 1.0}}
+    rows = [row("a", 1), row("a", 3), row("b", 4)]
+    results = {"race": rows, "chosen": chosen}
+    spec = chapter_7.race_chart(results).to_dict()
+    path = spec["hconcat"][0]["data"]["values"]
+    assert [(r["way"], r["temperature"], r["new"], r["chosen"]) for r in path] == [
+        ("a", 0.5, 2, True), ("a", 1.0, 2, False),
+        ("b", 0.5, 4, False), ("b", 1.0, 4, True),
+    ]  # fmt: skip
+    patterns = spec["hconcat"][1]["vconcat"][0]["data"]["values"]
+    assert [(r["low"], r["value"], r["high"]) for r in patterns] == [
+        (1, 2, 3), (4, 4, 4),
+    ]  # fmt: skip
 
 
 # What the chapter says of the stored trainings
@@ -372,7 +415,7 @@ def test_the_stored_trainings_have_the_chapters_settings():
     assert f"\\beta = {STORED['beta']}" in text
     seeds = {(run["processor"], run["seed"]) for run in STORED["runs"]}
     assert len(seeds) >= 2  # what is stored is whole, from however many seeds
-    for way in benchmark.WAYS[len(benchmark.UNTRAINED) :]:
+    for way in ("kept samples", "possible", "shared", "shared, with a leash"):
         assert len(values(way, "new")) == len(seeds)
 
 

@@ -212,8 +212,9 @@ def agree(
 ) -> None:
     """Assert that a tensor is the expected one, up to rounding.
 
-    `within` is for formulas that a small number keeps from dividing by 0. `given` names the input ("for lengths [2, 1]"). The message says in which respect
-    the two differ: type, shape, or the first place where the values do.
+    `given` names the input ("for lengths [2, 1]"). The message says in which respect
+    the two differ: type, shape, or the first place where the values do. ``within`` is
+    larger for formulas that a small number keeps from dividing by 0.
     """
     hint = f" Hint: {hint}" if hint else ""
     assert isinstance(found, Tensor), (
