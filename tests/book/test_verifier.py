@@ -16,6 +16,7 @@ from torch.nn.utils import parameters_to_vector
 
 import annotated_transformer as at
 from annotated_transformer import END, sentence_log_p
+from transformer_workshop.exercises.checking import judge_of
 from transformer_workshop.lab import verifier
 from transformer_workshop.pictures import chapter_7
 
@@ -219,6 +220,18 @@ def test_the_divergence_is_that_of_the_tokens():
     assert measured["possible"] == len(good)
     training = (ROOT / "data/captions/train.en").read_text().splitlines()
     assert measured["new"] == len(set(good) - set(training))
+
+
+@pytest.mark.parametrize("small", [0, 1e-6, 1e-4])
+def test_the_advantages_of_the_fields_programs_are_right(small):
+    def advantages(rewards):
+        centered = rewards - rewards.mean(1, keepdim=True)
+        spread = rewards.std(1, correction=0, keepdim=True)
+        if not small:
+            return centered / spread.masked_fill(spread < 1e-6, 1)
+        return centered / (spread + small)
+
+    judge_of("several_groups")(advantages)
 
 
 COPIES = "A man is jogging.", "A woman is jogging.", "A man are jogging."

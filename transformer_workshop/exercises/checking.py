@@ -269,11 +269,14 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
+def agree(
+    found: Any, expected: Tensor, given: str, hint: str = "", within: float = 1e-5
+) -> None:
     """Assert that a tensor is the expected one, up to rounding.
 
     `given` names the input ("for lengths [2, 1]"). The message says in which respect
-    the two differ: type, shape, or the first place where the values do.
+    the two differ: type, shape, or the first place where the values do. ``within`` is
+    larger for formulas that a small number keeps from dividing by 0.
     """
     hint = f" Hint: {hint}" if hint else ""
     assert isinstance(found, Tensor), (
@@ -288,7 +291,10 @@ def agree(found: Any, expected: Tensor, given: str, hint: str = "") -> None:
     kinds = [(t.is_floating_point(), t.dtype == torch.bool) for t in (found, expected)]
     require("type", found.dtype, expected.dtype, kinds[0] == kinds[1])
     far = ~torch.isclose(
-        found.detach().double(), expected.detach().double(), rtol=1e-4, atol=1e-5
+        found.detach().double(),
+        expected.detach().double(),
+        rtol=10 * within,
+        atol=within,
     )
     if far.any():
         place = far.nonzero()[0].tolist()

@@ -4,6 +4,8 @@ import torch
 
 from transformer_workshop.exercises.checking import agree
 
+NEAR = 1e-3  # programs of the field divide by the deviation plus 0.0001
+
 
 def judge(answer):
     rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
@@ -14,7 +16,7 @@ def judge(answer):
     if isinstance(found, torch.Tensor) and found.shape == rewards.shape:
 
         def is_near(other):
-            return torch.allclose(found.double(), other.double(), atol=1e-3)
+            return torch.allclose(found.double(), other.double(), atol=NEAR)
 
         assert not is_near(rewards - rewards.mean()), (
             f"{given} the mean of all eight was subtracted. Hint: each row is a group."
@@ -27,7 +29,7 @@ def judge(answer):
             f"{given} the sum of squares was divided by 3. Hint: the *mean* squared "
             "distance, over all four; see `correction` of `torch.std`."
         )
-    agree(found, expected, given, "mean and deviation are those of each row")
+    agree(found, expected, given, "mean and deviation are those of each row", NEAR)
     for value in (0.0, 1.0, 0.3):
         equal = torch.full((1, 3), value)
         agree(
@@ -36,6 +38,7 @@ def judge(answer):
             f"for rewards {[[value] * 3]}",
             "nobody did better than the others, so nobody has an advantage; and there "
             "is nothing to divide by",
+            NEAR,
         )
     rewards = torch.rand(3, 5)
     rewards[1] = rewards[1, 0]
@@ -46,4 +49,5 @@ def judge(answer):
         answer(rewards.clone()),
         expected,
         "for groups of five, of which the second has equal rewards,",
+        within=NEAR,
     )

@@ -63,20 +63,39 @@ def coverage(lines: list[str]) -> dict[str, int]:
     }
 
 
-def measure(model: GPT, first: GPT, number: int = 300, seed: int = 0) -> dict[str, Any]:
+class AtTemperature(torch.nn.Module):
+    """A model whose logits are divided by a temperature."""
+
+    def __init__(self, model: GPT, temperature: float):
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.model(ids) / self.temperature
+
+
+def measure(
+    model: GPT,
+    first: GPT,
+    number: int = 300,
+    seed: int = 0,
+    *,
+    temperature: float = 1.0,
+) -> dict[str, Any]:
     """Return what a model's samples are worth, in percent of ``number`` of them.
 
     "new" counts possible sentences that are not in the training set, each once. The
     grammar's patterns and verbs are counted in the first COUNTED possible ones, so that
-    models can be compared. "KL" is the divergence from ``first`` in nats per sentence,
-    estimated from the samples; "held-out loss" is in nats per token of captions that
-    neither has seen.
+    models can be compared. "KL" is the divergence from ``first`` at temperature 1, in
+    nats per sentence, estimated from the samples; "held-out loss" is in nats per token
+    of captions that neither has seen. Everything but ``first`` is at ``temperature``.
     """
     draw = torch.Generator().manual_seed(seed)
     prompt = torch.full((number, 1), END)
-    ids = generate(model, prompt, LONGEST, END, draw=draw)
+    ids = generate(model, prompt, LONGEST, END, draw=draw, temperature=temperature)
+    policy: Any = AtTemperature(model, temperature)
     with in_mode(model, training=False), in_mode(first, training=False):
-        log_ratio = sentence_log_p(model, ids) - sentence_log_p(first, ids)
+        log_ratio = sentence_log_p(policy, ids) - sentence_log_p(first, ids)
     lines = as_text(ids)
     possible = [line for line in lines if parse(line)]
     counts = {
@@ -88,5 +107,5 @@ def measure(model: GPT, first: GPT, number: int = 300, seed: int = 0) -> dict[st
         **{what: round(100 * count / number, 1) for what, count in counts.items()},
         **coverage(possible[:COUNTED]),
         "KL": round(log_ratio.mean().item(), 2),
-        "held-out loss": round(Continuation().judge(model)[Continuation.unit], 3),
+        "held-out loss": round(Continuation().judge(policy)[Continuation.unit], 3),
     }
