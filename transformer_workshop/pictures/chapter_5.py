@@ -152,9 +152,10 @@ def circuit_chart(
         clothes, things = measured[name][cuts]
         return (clothes - things).item()
 
-    table, words = [], []
-    for right, name in enumerate(measured):
-        right *= 2.8  # the models side by side
+    table: list[dict[str, Any]] = []
+    words: list[dict[str, Any]] = []
+    for number, name in enumerate(measured):
+        right = 2.8 * number  # the models side by side
         words.append({"word": name, "x": right + 1, "y": 2.4, "bold": True})
         for word, (x, y) in _WORDS.items():
             words.append({"word": word, "x": right + x, "y": y, "bold": False})
@@ -242,9 +243,7 @@ def circuit_chart(
         .encode(y=alt.Y("model:N", title=None, sort=list(measured)))
     )
     odds = alt.Scale(domain=(-7, 4), nice=False)
-    axis = alt.X(
-        "clothes:Q", scale=odds, title="log-odds:  with ← 0 → in"
-    )
+    axis = alt.X("clothes:Q", scale=odds, title="log-odds:  with ← 0 → in")
     ends = left.transform_fold(["clothes", "things"], as_=["for", "odds"])
     color = alt.Color("for:N", title=None).legend(orient="bottom", symbolOpacity=1)
     dots = ends.mark_circle(size=150, opacity=1).encode(
