@@ -419,7 +419,7 @@ def test_an_unknown_option_is_refused_with_the_known_ones(
 
 def test_a_gpt_is_refused_where_translators_are_trained():
     model = at.GPT(9, 1, 16, 16, 2, 1)
-    with pytest.raises(TypeError, match="GPT has none. For a GPT, use .* 'sentences'"):
+    with pytest.raises(TypeError, match="GPT doesn't. For a GPT, use .* 'sentences'"):
         next(TASKS["captions"].train(model, 0.1, 1, 0))
 
 

@@ -82,8 +82,9 @@ def _is_own_file(path: str) -> bool:
 @functools.cache
 def _is_own_module(name: str) -> bool:
     """Return whether a module, by its name, is somebody's own."""
-    if name != "__main__":  # some packages list a module by its last name, too
-        name = getattr(getattr(sys.modules.get(name), "__spec__", None), "name", name)
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec and spec.name.endswith(f".{name}") and name != "__main__":
+        name = spec.name  # some packages list a module by its last name, too
     top = name.partition(".")[0]  # a module in C may have no file, but its package has
     if top in sys.stdlib_module_names:
         return False
