@@ -1069,6 +1069,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.itos)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.itos)
+
     def __getitem__(self, token: str) -> int:
         return self.stoi.get(token, UNK)
 
@@ -1454,7 +1457,8 @@ def beam_search(
     ``max_len`` counts the start symbol; it may be a list with a number for each row.
     An output that has not ended there is cut and competes as it is.
     """
-    B, alpha = len(src), length_penalty
+    B = len(src)
+    alpha = length_penalty
     limits = list(max_len) if isinstance(max_len, Iterable) else [max_len] * B
     if len(limits) != B:
         raise ValueError(f"max_len has {len(limits)} numbers for {B} rows")
@@ -1466,50 +1470,51 @@ def beam_search(
     outputs: list[tuple[list[int], float]] = [([], -math.inf)] * B
     number = torch.arange(B)  # of the sentences that go on
     longest = torch.tensor([int(limit) for limit in limits]) - 1
-    shortest, any_ended = min(limits, default=1) - 1, False
     ys = torch.full((B, 1, 1), start_symbol)  # (sentences, hypotheses, length)
     log_p = torch.zeros(B, 1, dtype=torch.double)  # (sentences, hypotheses)
     rows = number.unsqueeze(1)  # where in the cache each hypothesis has come from
     finished = torch.full((B, beam_size), -math.inf, dtype=torch.double)  # scores
     with in_mode(model, training=False), torch.inference_mode():
-        memory, room = model.encode(src, mask), B * beam_size
-        cache = Cache(model.decoder, memory, mask, max(limits, default=1), room)
+        memory = model.encode(src, mask)
+        most = max(limits, default=1)
+        cache = Cache(model.decoder, memory, mask, most, rows=B * beam_size)
         while True:
             words = ys.size(2) - 1
-            if words >= shortest or any_ended:
-                over = is_over(log_p[:, 0], finished, words, longest, alpha)
-                for i in over.nonzero().flatten().tolist():
-                    # if it is cut, does it win?
-                    score = length_normalized(log_p[i, 0].item(), words, alpha)
-                    if not score <= finished[i, 0]:
-                        outputs[number[i]] = ys[i, 0, 1:].tolist(), score
-                state = number, longest, ys, log_p, rows, finished
-                number, longest, ys, log_p, rows, finished = (t[~over] for t in state)
-                if not len(number):
-                    return outputs
+            over = is_over(log_p[:, 0], finished, words, longest, alpha)
+            for i in over.nonzero().flatten().tolist():
+                # if it is cut, does it win?
+                score = length_normalized(log_p[i, 0].item(), words, alpha)
+                if not score <= finished[i, 0]:
+                    outputs[number[i]] = ys[i, 0, 1:].tolist(), score
+            state = [number, longest, ys, log_p, rows, finished]
+            number, longest, ys, log_p, rows, finished = [each[~over] for each in state]
+            if not len(number):
+                return outputs
 
             cache.select(rows.flatten().to(src.device))
             step = decode_step(model, cache, ys.flatten(0, 1).to(src.device))
             best = step.topk(min(beam_size + 1, step.size(1)))  # (rows, width)
-            (n, beam), width = log_p.shape, best.values.size(1)
+            n, beam = log_p.shape
+            width = best.values.size(1)
             log_p = log_p.unsqueeze(2) + best.values.cpu().view(n, beam, width)
             log_p = log_p.flatten(1)  # (sentences, candidates)
             tokens = best.indices.cpu().view(n, beam * width)
-            left, ended = beam * width, tokens == end_symbol
-            if ended.any():
-                top, which = log_p.topk(min(beam_size, left))
-                scores = length_normalized(top, words + 1, alpha)
-                scores = scores.masked_fill(~ended.gather(1, which), -math.inf)
-                score, first = scores.max(1)
-                for i in (score > finished[:, 0]).nonzero().flatten().tolist():
-                    ids = ys[i, which[i, first[i]] // width, 1:].tolist()
-                    outputs[number[i]], any_ended = (ids, score[i].item()), True
-                finished = torch.cat([finished, scores], 1).topk(beam_size).values
-                log_p = log_p.masked_fill(ended, -math.inf)
-                left = int((~ended).sum(1).min())
+            ended = tokens == end_symbol
 
-            log_p, which = log_p.topk(min(beam_size, left))
-            sentence, parent = torch.arange(n).unsqueeze(1), which // width
+            top, which = log_p.topk(min(beam_size, beam * width))
+            scores = length_normalized(top, words + 1, alpha)
+            scores = scores.masked_fill(~ended.gather(1, which), -math.inf)
+            score, first = scores.max(1)
+            for i in (score > finished[:, 0]).nonzero().flatten().tolist():
+                ids = ys[i, which[i, first[i]] // width, 1:].tolist()
+                outputs[number[i]] = ids, score[i].item()
+            finished = torch.cat([finished, scores], 1).topk(beam_size).values
+
+            log_p = log_p.masked_fill(ended, -math.inf)
+            going_on = int((~ended).sum(1).min())
+            log_p, which = log_p.topk(min(beam_size, going_on))
+            parent = which // width
+            sentence = torch.arange(n).unsqueeze(1)
             new = tokens.gather(1, which).unsqueeze(2)
             ys = torch.cat([ys[sentence, parent], new], dim=2)
             rows = sentence * beam + parent

@@ -10,7 +10,6 @@
   const EXAMS = {
     read: {
       title: "Who chased, and who was “it”?",
-      question: "The vector of “it” answers both questions.",
       off: {
         positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it: it guesses the hunter, and with it the rest."],
         attention: ["attention", "Every word hears the same average of the sentence. It knows who is named, but hardly who is who."],
@@ -19,7 +18,6 @@
     },
     write: {
       title: "Write it in German",
-      question: "It goes on in German, word by word: er, sie or es?",
       off: {
         mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, the loss falls to nearly nothing, and when it has to write, there is nothing to copy."],
         positions: ["positions", "A bag of words, once more: it guesses the pronoun."],
@@ -27,18 +25,6 @@
     },
   };
 
-  // --- elements ---
-  const element = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
-    return made;
-  };
-  const drawn = (tag, attributes = {}, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   const percent = share => `${Math.round(100 * share)} %`;
 
   // --- the code of this model, in the chapters' classes ---

@@ -49,18 +49,6 @@
   }[document.documentElement.lang.slice(0, 2)];
   const root = document.currentScript.src.replace(/live\.js.*/, "");
 
-  // --- elements ---
-  const element = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
-    return made;
-  };
-  const drawn = (tag, attributes = {}, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   // A subword that goes on with a word has a hyphen; one that begins a word has a space.
   const shown = piece => (/^\p{L}/u.test(piece) ? `‑${piece}` : piece.trim() || "␣");
   const number = (value, digits) => value.toFixed(digits).replace("-", "−");

@@ -1,3 +1,16 @@
+// Elements of the page and of drawings, for this script and for those that it loads.
+const element = (tag, properties = {}, ...children) => {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+};
+const drawn = (tag, attributes = {}, ...children) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+};
+
 // Charts: a picture until the chart is scrolled to, then drawn in its place.
 const dark = () => {
   const theme = document.body.dataset.theme;
@@ -160,7 +173,7 @@ function reach(place, view) {
 
 // Those who don't see a chart hear which of its words and numbers a control has changed.
 function tell(place, view) {
-  const heard = Object.assign(document.createElement("output"), { className: "for-ears" });
+  const heard = element("output", { className: "for-ears" });
   const words = () => [...place.querySelectorAll("svg text")].map(each => each.textContent);
   let before = words();
   const listen = async () => {
@@ -197,7 +210,7 @@ const live = document.querySelector(".live");
 if (live)
   addEventListener("load", () => {
     const src = live.dataset.home + "live.js";
-    document.head.append(Object.assign(document.createElement("script"), { src }));
+    document.head.append(element("script", { src }));
   });
 
 // The figure in which a model learns, likewise; each of its scripts needs those before it.
@@ -206,7 +219,7 @@ if (learn)
   addEventListener("load", () => {
     for (const name of ["learner.js", "riddles.js", "learn.js"]) {
       const src = learn.dataset.home + name;
-      document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
+      document.head.append(element("script", { src, async: false }));
     }
   });
 
@@ -228,7 +241,7 @@ for (const figure of document.querySelectorAll(".drawing")) {
   button.className = "enlarge";
   button.setAttribute("aria-label", figure.getAttribute("aria-label").slice(0, 80));
   const open = () => {
-    const close = Object.assign(document.createElement("button"), { textContent: "×" });
+    const close = element("button", { textContent: "×" });
     close.setAttribute("aria-label", document.documentElement.lang === "en" ? "Close" : "关闭");
     large.replaceChildren(close, figure.querySelector("svg").cloneNode(true));
     large.classList.remove("closer");
@@ -286,7 +299,7 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
   pill.id = "where";
   pill.setAttribute("aria-label", document.documentElement.lang === "en" ? "Sections" : "各节");
   const [before, here, after] = ["‹", "", "›"].map(text =>
-    Object.assign(document.createElement("a"), { textContent: text }));
+    element("a", { textContent: text }));
   pill.append(before, here, after);
   document.body.append(pill);
   const name = heading => heading.firstChild.textContent;
@@ -334,7 +347,7 @@ for (const link of document.querySelectorAll(".chapters a")) {
   let share;
   try { share = localStorage[link.pathname.split("/").slice(-2).join("/")]; } catch {}
   if (share > 5) {
-    const bar = Object.assign(document.createElement("meter"), { max: 100, value: share });
+    const bar = element("meter", { max: 100, value: share });
     bar.setAttribute("aria-label", `${share}%`);
     link.after(bar);
   }
@@ -369,7 +382,7 @@ function show({ currentTarget: term }) {
   if (!(spot in GLOSSARY)) return;
   card.textContent = GLOSSARY[spot];
   if (touch.matches) {
-    const more = Object.assign(document.createElement("a"), { href: term.href, textContent: "→" });
+    const more = element("a", { href: term.href, textContent: "→" });
     more.setAttribute("aria-label", term.textContent);
     card.append(" ", more);
   }
@@ -426,7 +439,7 @@ if (lecture) {
     scrollTo(0, 0);
   };
   const leave = () => root.classList.remove("presenting", "with-notes");
-  const present = Object.assign(document.createElement("button"), { type: "button", textContent: "Present" });
+  const present = element("button", { type: "button", textContent: "Present" });
   present.addEventListener("click", () => { root.classList.add("presenting"); turn(at); });
   lecture.append(present);
   const keys = {

@@ -34,8 +34,6 @@ def with_identities(
 
     One of them may give twice its input; ``doubled`` is its number.
     """
-    if not isinstance(sizes, tuple):  # a vocabulary could be unpacked forever
-        raise TypeError(f"the sizes must be a tuple, not {sizes!r:.40}")
     module = answer(*sizes).eval()
     maps = [m for m in module.modules() if isinstance(m, nn.Linear)]
     for i, each in enumerate(maps):

@@ -56,7 +56,7 @@ def ladder_chart(
     ]
     base = alt.Chart(alt.Data(values=rows), width=300, height=alt.Step(28)).encode(
         alt.Y("model:N", title=None, sort=names).axis(
-            labelLimit=300, labelFontSize=13, ticks=False, domain=False
+            labelLimit=300, labelFontSize=13, labelPadding=8, ticks=False, domain=False
         ),
         color=alt.condition("datum.seen", alt.value("#8c8c8c"), alt.value(BLUE)),
         tooltip=["model:N", "right:Q", "low:Q", "high:Q"],
