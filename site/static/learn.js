@@ -11,9 +11,9 @@
     read: {
       title: "Who chased, and who was “it”?",
       off: {
-        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it: it guesses the hunter, and with it the rest."],
+        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
         attention: ["attention", "Every word hears the same average of the sentence. It knows who is named, but hardly who is who."],
-        residuals: ["the sums", "Each part now replaces what it was given, instead of adding to it. Some of the sentence is lost at each, and so is some of the gradient on its way back: with as many updates, none of eight seeds gets there."],
+        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With as many updates, none of eight seeds gets there."],
       },
     },
     write: {
