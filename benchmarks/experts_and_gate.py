@@ -6,7 +6,7 @@ Tiny GPTs on the captions, each at its own best rate: a dense one, a mixture tha
 computes as much per token, a dense one with as many weights as the mixture, and a
 mixture without its balance; a gate for attention, as many weights in a gate that reads
 nothing, and as many in the feed-forward network. Embeddings are multiplied by 8, as
-section 6.11 found that small ones hide what a block does. About 25 minutes of one core.
+section 6.11 found that small ones hide what a block does. About ten minutes of one core.
 Chapter 6 shows results/experts_and_gate.json.
 """
 
@@ -26,7 +26,7 @@ from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.lab.experiments import experiment
 from transformer_workshop.lab.tasks import Continuation
 
-UPDATES = 200
+UPDATES = 100
 BRIEF = {"rows": 8}  # windows in a batch
 WIDTH, INNER, HEADS, GROUPS = 64, 128, 4, 2
 EXPERTS, CHOSEN = 8, 2
