@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from chapters import read
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from small_runs import (
@@ -854,3 +855,102 @@ def test_the_older_gpt_reads_in_pieces_what_it_reads_at_once():
     torch.testing.assert_close(found, older(ids))
     alone = older(ids[:, 3:4])  # the same token at another position
     assert not torch.allclose(found[:, 3], alone[:, 0])
+
+
+# --- the two parts of section 6.12 -------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return program("benchmarks/experts_and_gate.py")
+
+
+@pytest.fixture(scope="module")
+def typed():
+    """Return what the chapter's cells define."""
+    names = dict(vars(at))
+    for cell in read(ROOT / "notebooks/06_since_2017.md"):
+        if cell.source.startswith(("class Experts(", "class GatedAttention(")):
+            exec(cell.source, names)
+    return names
+
+
+def test_the_parts_that_are_typed_are_those_that_were_measured(parts, typed):
+    x, mask = torch.randn(2, 3, 5, 16), at.subsequent_mask(5)
+    for name, sizes, inputs in (
+        ("Experts", (16, 8, 6, 2), lambda u: (u,)),
+        ("GatedAttention", (4, 16, 2), lambda u: (u, u, u, mask)),
+    ):
+        one, two = (space[name](*sizes) for space in (typed, vars(parts)))
+        two.load_state_dict(one.state_dict())
+        for u in x:  # in training, so that biases move
+            assert torch.equal(one(*inputs(u)), two(*inputs(u)))
+        for key, value in one.state_dict().items():
+            assert torch.equal(value, two.state_dict()[key])
+
+
+@torch.no_grad()
+def test_experts_are_the_average_of_those_with_the_best_scores(parts):
+    """Compute every expert for each token, one token at a time."""
+    torch.manual_seed(0)
+    experts, x = parts.Experts(16, 8, n=6, k=2).double(), heads(d_k=16)[0]
+    experts.bias += torch.linspace(0.3, -0.3, 6)
+    experts.eval()
+    shares = torch.zeros(6)
+    expected = torch.zeros_like(x)
+    for b, t in itertools.product(range(3), range(5)):
+        score = torch.sigmoid(experts.router.weight @ x[b, t])
+        best = sorted(range(6), key=lambda i: score[i] + experts.bias[i])[-2:]
+        shares[best] += 1 / (2 * 15)
+        total = sum(score[i] for i in best)
+        for i in best:
+            expected[b, t] += score[i] / total * experts.experts[i](x[b, t])
+    torch.testing.assert_close(experts(x), expected, **near)
+    torch.testing.assert_close(experts.load, shares.double(), rtol=0, atol=1e-6)
+
+
+@torch.no_grad()
+def test_the_bias_evens_out_the_load_in_training_alone(parts):
+    torch.manual_seed(0)
+    experts, x = parts.Experts(16, 8, n=4, k=1), torch.randn(8, 64, 16) + 0.5
+    experts.eval()(x)
+    assert not experts.bias.any() and experts.load.max() > 0.35
+    for _ in range(100):
+        experts.train()(x)
+    assert experts.load.max() < 0.3
+    fixed = parts.Experts(16, 8, n=4, k=1, step=0.0)
+    fixed(x)
+    assert not fixed.bias.any()
+
+
+@torch.no_grad()
+def test_a_gate_multiplies_what_the_heads_return(parts):
+    torch.manual_seed(0)
+    gated, x = spread(parts.GatedAttention(6, 36, 2)), torch.randn(2, 5, 36).double()
+    plain = at.GroupedQueryAttention(6, 36, 2).double()
+    weights = gated.state_dict()
+    weights["linears.3.weight"] = weights.pop("w_o.weight")
+    gate = weights.pop("gate.weight")
+    plain.load_state_dict({**weights, "linears.3.weight": torch.eye(36).double()})
+    found = plain(x, x, x, CAUSAL) * torch.sigmoid(x @ gate.T)
+    expected = found @ weights["linears.3.weight"].T
+    torch.testing.assert_close(gated(x, x, x, CAUSAL), expected, **near)
+    gated.gate.weight.data.zero_()  # open by a half
+    half = gated(x, x, x, CAUSAL)
+    plain.load_state_dict(weights)
+    torch.testing.assert_close(half, plain(x, x, x, CAUSAL) / 2, **near)
+
+
+def test_controls_have_the_sizes_that_they_are_to_have(parts):
+    sizes = {
+        name: at.count_parameters(build(100))
+        for group in parts.COMPARED
+        for name, build in group.items()
+    }
+    router = 2 * 64 * 8
+    assert sizes["experts"] == sizes["dense, all weights"] + router
+    assert sizes["experts, no balance"] == sizes["experts"]
+    assert sizes["gate"] == sizes["blind gate"] == sizes["dense"] + 2 * 64 * 64
+    assert abs(sizes["wider"] - sizes["gate"]) < 0.02 * (sizes["gate"] - sizes["dense"])
+    one, two = (at.count_parameters(at.SwiGLU(64, width)) for width in (128, 64))
+    assert one == parts.CHOSEN * two  # as much work for a token
