@@ -6,7 +6,7 @@ Tiny GPTs on the captions, each at its own best rate: a dense one, a mixture tha
 computes as much per token, a dense one with as many weights as the mixture, and a
 mixture without its balance; a gate for attention, as many weights in a gate that reads
 nothing, and as many in the feed-forward network. Embeddings are multiplied by 8, as
-section 6.11 found that small ones hide what a block does. About ten minutes of one core.
+section 6.11 found that small ones hide what a block does. Ten minutes of one core.
 Chapter 6 shows results/experts_and_gate.json.
 """
 
@@ -133,13 +133,12 @@ def wider(words: int) -> GPT:
     return gpt(words, INNER + round(WIDTH / 3))  # three matrices for one
 
 
-COMPARED: list[dict[str, Callable[[int], GPT]]] = [
-    {
-        "experts": experts, "dense": gpt, "dense, all weights": of_total_size,
-        "experts, no balance": unbalanced,
-    },
-    {"gate": gated, "dense": gpt, "blind gate": blind, "wider": wider},
-]  # fmt: skip
+Group = dict[str, Callable[[int], GPT]]
+MIXTURES: Group = {
+    "experts": experts, "dense": gpt, "dense, all weights": of_total_size,
+    "experts, no balance": unbalanced,
+}  # fmt: skip
+GATES: Group = {"gate": gated, "dense": gpt, "blind gate": blind, "wider": wider}
 
 
 def main() -> None:
@@ -152,7 +151,7 @@ def main() -> None:
     torch.set_num_threads(1)
     summary: dict[str, Any] = {**describe_environment(), "updates": UPDATES}
     summary |= {"seeds": list(given.seeds), "comparisons": []}
-    for group in COMPARED:
+    for group in MIXTURES, GATES:
         found = experiment(
             {name: (build, BRIEF) for name, build in group.items()},
             Loads(),
@@ -163,7 +162,7 @@ def main() -> None:
         of_each = {name: found.losses(name) for name in group}
         row = {"rows": found.rows, "losses": of_each, "in words": found.in_words}
         summary["comparisons"].append(row)
-    write_json(given.out, summary)
+        write_json(given.out, summary)
 
 
 if __name__ == "__main__":
