@@ -198,7 +198,7 @@ def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, cap
     assert main(["train", run, *short, *flags(files)]) == 0
     said = capsys.readouterr().err
     assert "not usable yet" in said
-    assert said.count("→") == 2 + 3  # the first training pairs, and translations
+    assert said.count("→") == 2 + 5  # the first training pairs, and the worst
     assert main(["train", run]) == 0
     assert "this run is finished" in capsys.readouterr().err
 
@@ -1078,7 +1078,7 @@ def test_validation_pairs_from_the_training_text_are_counted(files, tmp_path, ca
         copied[f"valid_{side}"] = str(path)
     assert main(["train", "--dry-run", *flags(copied)]) == 0
     said = capsys.readouterr().err
-    assert "valid: 7 of 19 pairs are training pairs" in said
+    assert "valid: of 19 pairs, 7 are training pairs, too" in said
     (src, tgt), *_ = sentences(120)
     assert f"  {src} → {tgt}\n" in said
 
