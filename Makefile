@@ -37,7 +37,7 @@ $(READY):
 run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 10 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (5 to 15 minutes)
+test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (half an hour on two cores)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
 check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing

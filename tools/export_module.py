@@ -50,6 +50,9 @@ def __getattr__(name: str) -> Any:
             return [*_NAMES, *post.__all__]
         if name in post.__all__:
             return getattr(post, name)
+        if name in post.ONLY_IN_2018:
+            where = "section 'Only in 2018' of notebooks/97_coming_from_2018_or_2022"
+            raise AttributeError(f"{name} is a name of 2018: see {where}")
     if name == "__all__":
         return _NAMES
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

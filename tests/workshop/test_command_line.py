@@ -19,15 +19,21 @@ from small_runs import SIX as PAIRS
 from small_runs import refused, write_text
 
 import annotated_transformer as at
+from annotated_transformer import DataError
 from transformer_workshop.base import data_sets
 from transformer_workshop.base.config import CONFIGS, TrainingConfig, choose_config
 from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.files import read_json, write_json
-from transformer_workshop.base.shipped_models import CAPTIONS_MODEL, DEFAULT_MODEL
+from transformer_workshop.base.shipped_models import (
+    CAPTIONS_MODEL,
+    DEFAULT_MODEL,
+    REPOSITORY_MODELS,
+)
 from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.cli import evaluation_commands, training_commands
 from transformer_workshop.cli.lines import encode_or_refuse, read_available_lines
 from transformer_workshop.cli.terminal import _command_line, main
+from transformer_workshop.models import translator
 from transformer_workshop.models.translator import Notes, load_translator
 from transformer_workshop.names_of_2022 import train_worker
 from transformer_workshop.text.corpora import load_pairs
@@ -623,6 +629,16 @@ def test_a_misspelled_model_leads_to_those_that_exist(tmp_path, capfd):
     assert "with the project: captions, multi30k, multi30k-2026." in error
     error = refused(capfd, "translate", "--model", "multi30K", "Ein Hund.")
     assert "Did you mean multi30k? Name the folder" in error
+
+
+def test_a_model_of_the_repository_is_said_to_be_there(monkeypatch):
+    """As where the package was installed by pip, which brings the captions' alone."""
+    monkeypatch.setattr(translator, "our_models", dict)
+    monkeypatch.setattr(translator, "model_folder", Path)
+    for name in REPOSITORY_MODELS:
+        assert (CAPTIONS.parent / name / "model.safetensors").exists()
+        with pytest.raises(DataError, match=f"(?s)Clone.* models/{name}"):
+            load_translator(name)
 
 
 def test_a_model_of_ours_is_finished_by_its_name_too(capfd):

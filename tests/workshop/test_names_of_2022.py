@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.names_of_2022 import (
+    ONLY_IN_2018,
     check_outputs,
     is_interactive_notebook,
     load_old_weights,
@@ -123,3 +126,15 @@ def test_the_trained_model_keeps_its_attention_unasked():
     model.encode(torch.randint(4, 100, (1, 5)), torch.ones(1, 1, 5))
     heads = model.encoder.layers[0].self_attn.h
     assert at.get_encoder(model, 0).shape == (1, heads, 5, 5)
+
+
+def test_a_name_of_2018_leads_to_the_appendix():
+    notebooks = Path(at.__file__).parent / "notebooks"
+    text = (notebooks / "97_coming_from_2018_or_2022.md").read_text(encoding="utf-8")
+    table = re.search(r"## Only in 2018\n(.*?)\n## ", text, re.DOTALL)[1]
+    old = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    named = {name for cell in old for name in re.findall(r"`(\w+)`", cell)}
+    assert named - {*dir(at), *at.__all__} == ONLY_IN_2018
+    for name in ONLY_IN_2018:
+        with pytest.raises(AttributeError, match="notebooks/97"):
+            getattr(at, name)

@@ -44,7 +44,7 @@ from transformer_workshop.text.store import prepare_store
 from transformer_workshop.text.tables import stream_text
 from transformer_workshop.training import inputs, sizing
 from transformer_workshop.training.inputs import read_inputs
-from transformer_workshop.training.loop import count_updates
+from transformer_workshop.training.loop import count_updates, epochs_without_gain
 from transformer_workshop.training.run_folder import read_metrics
 
 
@@ -198,7 +198,7 @@ def test_a_useless_model_is_called_so_and_its_run_continues(files, tmp_path, cap
     assert main(["train", run, *short, *flags(files)]) == 0
     said = capsys.readouterr().err
     assert "not usable yet" in said
-    assert said.count("→") == 2 + 3  # the first training pairs, and translations
+    assert said.count("→") == 2 + 5  # the first training pairs, and the worst
     assert main(["train", run]) == 0
     assert "this run is finished" in capsys.readouterr().err
 
@@ -974,6 +974,43 @@ def test_a_corpus_is_split_without_a_sentence_in_two_parts(tmp_path, capsys):
     assert one == again != two
 
 
+def test_sentences_of_the_same_words_stay_in_one_part():
+    pairs = sentences(60)
+    pairs += [
+        (f"„{src.upper()}“!", f"another {i} ?") for i, (src, _) in enumerate(pairs)
+    ]
+    parts = split_pairs(pairs)
+    assert sum(map(len, parts.values())) == len(pairs)  # nothing is dropped
+    words = [
+        {src.strip("„“!").casefold() for src, _ in part} for part in parts.values()
+    ]
+    assert sum(map(len, words)) == len(set.union(*words)) == 60
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Ein Hund.", "ein  hund", True), ("“It’s”", "its!", True),
+        ("a b", "ab", False),
+        ("Was?", "Was!", True), ("?", "!", False), ("¿Qué?", "qué", False),
+        ("STRASSE", "straße", True), ("Hund, Katze", "Hund Katze", False),
+    ],
+)  # fmt: skip
+def test_which_sentences_have_the_same_words(one, other, same):
+    assert (cleaning.as_words(one) == cleaning.as_words(other)) == same
+
+
+def test_what_validation_shares_with_training_is_said(capsys):
+    train = [("Ein Hund.", "A dog."), ("Ein Kind.", "A child.")]
+    cleaning.report_shared(
+        train, [("ein hund", "a dog"), ("Ein Kind!", "Kid"), ("A", "B")]
+    )
+    said = capsys.readouterr().err
+    assert "of 3 pairs, 1 are training pairs, too and 1 have a sentence of one" in said
+    cleaning.report_shared(train, [("A", "B")])
+    assert capsys.readouterr().err == ""
+
+
 def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):
     (tmp_path / "valid").mkdir()
     pairs = sentences(20)
@@ -1041,7 +1078,7 @@ def test_validation_pairs_from_the_training_text_are_counted(files, tmp_path, ca
         copied[f"valid_{side}"] = str(path)
     assert main(["train", "--dry-run", *flags(copied)]) == 0
     said = capsys.readouterr().err
-    assert "valid: 7 of 19 pairs are training pairs" in said
+    assert "valid: of 19 pairs, 7 are training pairs, too" in said
     (src, tgt), *_ = sentences(120)
     assert f"  {src} → {tgt}\n" in said
 
@@ -1089,6 +1126,27 @@ def test_a_loss_that_has_risen_is_reported(small, capsys, losses, said):
     report = capsys.readouterr().err
     assert ("best after epoch 2 of 3: perplexity 10.00" in report) == said
     assert ("train it longer" in report) != said
+
+
+def test_the_lines_that_are_right_and_the_worst_are_reported(small, capsys):
+    pairs = [("Ein Hund läuft.", "A dog is running."), ("Ein Kind.", "x y z")]
+    [right, _] = small.translate([src for src, _ in pairs], beam_size=1)
+    examples = [small.text.encode_pair(*p) for p in [(pairs[0][0], right), pairs[1]]]
+    capsys.readouterr()
+    evaluation.report_worth(small, examples, examples, 1.0)
+    said = capsys.readouterr().err
+    assert "Of 2 greedy translations, 1 are exactly the reference" in said
+    assert "9% to 91%" in said  # Wilson's interval
+    assert said.index("Ein Kind") < said.index("Ein Hund")
+    assert "2 lines can't tell whether it is usable" in said
+
+
+def test_patience_counts_the_epochs_since_the_best():
+    for losses, patience, waited in (
+        ([3, 1, 2, 2], 2, 2), ([3, 1, 2, 2], 3, 0), ([3, 2, 1], 1, 0), ([], 1, 0),
+        ([1, 2, 2], 0, 0),
+    ):  # fmt: skip
+        assert epochs_without_gain(losses, patience) == waited
 
 
 def test_translate_reads_a_column(tmp_path, capsys, monkeypatch):

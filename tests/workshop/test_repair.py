@@ -66,5 +66,13 @@ def test_the_control_mends_nothing_and_the_order_does():
     for kind in ("place first", "object first"):
         [before] = right("before", kind)
         assert max(right("usual", kind)) <= before < min(right("changed", kind))
+    swapped = [
+        run["outcomes"]["object first"].get("roles swapped", 0)
+        for run in runs
+        if run["trained on"] == "place"
+    ]
+    assert max(swapped) < 16 / 2 and max(right("before", "object first")) < min(
+        right("place", "object first")
+    )
     assert right("changed", "negated") == [0, 0, 0]
     assert min(right("changed", "usual order")) >= 46

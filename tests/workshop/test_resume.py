@@ -439,6 +439,21 @@ def test_the_tokens_of_other_processes_count_as_well(
     assert minutes == pytest.approx(tokens(long) * 40 / 2 / 60, abs=5)
 
 
+def test_a_run_without_gain_stops_with_its_best(tmp_path, capsys):
+    """Also one that was stopped in the moment before."""
+    run = small_run(tmp_path, epochs=40, patience=2, base_lr=0.5, average=3)
+    folder = train(run)
+    losses = [record["valid_nll"] for record in read_metrics(folder)]
+    assert 3 <= len(losses) == losses.index(min(losses)) + 3 < 40
+    assert "no gain on validation in 2 epochs" in capsys.readouterr().err
+    best, model = (folder / f"{name}.safetensors" for name in ("best", "model"))
+    for name, weights in load_tensors(best).items():
+        assert torch.equal(weights, load_tensors(model)[name])
+    model.unlink()
+    assert train(run) == folder and model.exists()
+    assert [record["valid_nll"] for record in read_metrics(folder)] == losses
+
+
 # asked to stop
 
 

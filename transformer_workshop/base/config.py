@@ -116,6 +116,9 @@ class TrainingConfig:
     save_seconds: float = _free(
         45.0, "seconds between saves; about what a killed run loses", 0, 10**6
     )
+    patience: int = _free(
+        0, "epochs without gain until it stops, with the best; 0: never", 0, 10**6
+    )
     keep: int = _free(5, "how many of the newest checkpoints to keep", 1, 10**6)
     average: int = _free(5, "how many of them to average at the end", 1, 10**6)
     # translating

@@ -6,6 +6,7 @@ from pathlib import Path
 
 DEFAULT_MODEL = "models/multi30k-2026"
 CAPTIONS_MODEL = "models/captions"
+REPOSITORY_MODELS = ("multi30k", "multi30k-2026")  # too large to be installed by pip
 INSTALLED_MODEL = "annotated_transformer_captions"  # pip's copy of CAPTIONS_MODEL
 
 

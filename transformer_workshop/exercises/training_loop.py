@@ -34,9 +34,10 @@ def trained(answer, model, batches, max_norm: float) -> tuple[Any, dict, list, l
     )
     losses = answer(model, batches, optimizer, scheduler, max_norm)
     if isinstance(losses, list | tuple):
-        losses = [each.item() if numeric(each) else each for each in losses], [
-            kind(each) for each in losses
-        ]
+        losses = (
+            [each.item() if numeric(each) else each for each in losses],
+            [kind(each) for each in losses],
+        )
     return losses, {k: p.detach() for k, p in model.named_parameters()}, modes, rates
 
 

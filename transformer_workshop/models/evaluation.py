@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 import time
 import unicodedata
 from collections import Counter
@@ -122,7 +123,8 @@ def calibrate(
     are nearly all wrong, and if those below it are no worse than the others.
     """
     if len(pairs) < 100:
-        what = f"{len(pairs)} pairs are too few to choose a threshold"
+        few = f"{share * len(pairs):.0f} of their translations would be below it"
+        what = f"{len(pairs)} pairs are too few to choose a threshold: {few}"
         raise DataError("calibrate", what, "Use 100 or more.")
     translations = translator.translations([src for src, _ in pairs])
     ranked = sorted(
@@ -155,6 +157,8 @@ def calibrate(
 
 
 _JUDGED = 100  # validation pairs that are translated
+_WORST = 5  # of them that are shown
+_ENOUGH = 30  # to say that a model is usable
 _RISEN = 0.05  # nats above the lowest validation loss
 
 
@@ -180,7 +184,7 @@ def report_worth(
     perplexity: float,
     records: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Say on standard error what a trained model is worth, with three translations.
+    """Say on standard error what a trained model is worth, with its worst translations.
 
     ``records``: its epochs' metrics, which may show that it trained for too long.
     """
@@ -190,13 +194,24 @@ def report_worth(
     outputs = [text.decode(ids) for ids, _ in decoded]
     references = [text.decode(tgt[1:-1]) for _, tgt in some]
     chrf = score(outputs, references)["chrf"]
+    exact = sum(map(operator.eq, outputs, references))
+    interval = optional_import("scipy.stats").binomtest(exact, len(some))
+    low, high = interval.proportion_ci(method="wilson")
     log(
         f"On validation: perplexity {perplexity:.2f} (from word frequencies alone: "
-        f"{guess:.1f}); chrF {chrf:.1f} of 100 for {len(some)} greedy translations, as"
+        f"{guess:.1f}). Of {len(some)} greedy translations, {exact} are exactly the "
+        f"reference (of all such lines, {low:.0%} to {high:.0%} with 95% confidence); "
+        f"chrF {chrf:.1f} of 100. The worst:"
     )
-    for i in sorted({0, len(some) // 3, 2 * len(some) // 3}):
-        source = text.vocab_src.tokens(some[i][0][1:-1])
-        log(f"  {text.tokenizer_src.detokenize(source)} → {outputs[i]}")
+    sentence_chrf = optional_import("sacrebleu").sentence_chrf
+    scores = [
+        sentence_chrf(output, [reference]).score
+        for output, reference in zip(outputs, references, strict=True)
+    ]
+    for i in sorted(range(len(some)), key=scores.__getitem__)[:_WORST]:
+        tokens = text.vocab_src.tokens(some[i][0][1:-1])
+        source = text.tokenizer_src.detokenize(tokens)
+        log(f"  {source} → {outputs[i]} (reference: {references[i]})")
     do = "; train it longer, or on more pairs"
     losses = [record["valid_nll"] for record in records]
     if losses and losses[-1] > min(losses) + _RISEN:
@@ -212,3 +227,5 @@ def report_worth(
             "It is not usable yet: look whether the lines of the two files belong "
             f"together{do}."
         )
+    elif len(some) < _ENOUGH:
+        log(f"{len(some)} lines can't tell whether it is usable: read more of them.")

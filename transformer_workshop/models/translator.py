@@ -46,7 +46,11 @@ from transformer_workshop.base.files import (
     write_json,
 )
 from transformer_workshop.base.machine import choose_device, describe_environment
-from transformer_workshop.base.shipped_models import model_folder, our_models
+from transformer_workshop.base.shipped_models import (
+    REPOSITORY_MODELS,
+    model_folder,
+    our_models,
+)
 from transformer_workshop.models.architectures import build_model
 from transformer_workshop.models.speed import map_in_threads, optimize_for_cpu
 from transformer_workshop.text.encoding import load_text, pack_text
@@ -111,6 +115,9 @@ def _weights_in(folder: Path) -> Path:
     if len(folder.parts) == 1 and not folder.is_dir():
         for near in difflib.get_close_matches(folder.name.lower(), ours, 1):
             do = f"Did you mean {near}? {do}"
+        if folder.name in REPOSITORY_MODELS:
+            what = "isn't installed with the package"
+            do = f"Clone the repository, and name its folder models/{folder.name}."
     if (folder / "model.bin").exists():
         what, do = "holds an exported model", "Load it with load_exported."
     raise DataError(folder, what, do)

@@ -152,14 +152,17 @@ def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
     """Draw what becomes of the minimal pairs before and after fine-tuning.
 
     Columns: kind (a panel), run, outcome, share. ``runs`` are those of
-    results/repair.json: the model as it was, and three of either training.
+    results/repair.json: the model as it was, and three of each training.
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
     colors = {
         "right": "#0072b2", "roles swapped": "#d55e00", "said twice": "#e6ab02",
         "another fault": "#d0d0d0",
     }  # fmt: skip
-    names = {"before": "before", "usual": "control", "changed": "fine-tuned"}
+    names = {
+        "before": "before", "usual": "control", "place": "places only",
+        "changed": "fine-tuned",
+    }  # fmt: skip
     order = [*names]
     bars: list[dict[str, object]] = []
     rows: list[str] = []
@@ -179,7 +182,7 @@ def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
     kinds = ["usual order", "place first", "object first", "negated"]
     title = "With the place in front, fine-tuning mends most; the control, nothing"
     return (
-        alt.Chart(pd.DataFrame(bars), width=130, height=150, title=title)
+        alt.Chart(pd.DataFrame(bars), width=130, height=200, title=title)
         .mark_bar()
         .encode(
             alt.X("from:Q", title="share of sentences").axis(

@@ -21,6 +21,7 @@ _INVISIBLE = re.compile(
 )
 
 
+_QUOTES = re.compile("[\"'`´‘-‟‹›«»「-』〝-〟＂＇]")
 _MARKUP = re.compile(
     r"&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[\dA-Fa-f]{1,6});|</?[A-Za-z][^<>]*>"
 )
@@ -30,6 +31,18 @@ def as_seen(sentence: str) -> str:
     """Return a sentence as it looks: no invisible characters, single blanks."""
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFC", sentence))
     return " ".join(visible.split())
+
+
+def as_words(sentence: str) -> str:
+    """Return a sentence's words: without case, quotes, and punctuation at its end.
+
+    A sentence of nothing but punctuation is returned as it looks.
+    """
+    seen = as_seen(sentence)
+    words = " ".join(_QUOTES.sub("", seen.casefold()).split())
+    while words and unicodedata.category(words[-1])[0] in "PZ":
+        words = words[:-1]
+    return words or seen
 
 
 def usual_ratio(pairs: Iterable[tuple[str, str]]) -> float:
@@ -98,8 +111,8 @@ def split_pairs(
 ) -> dict[str, list[tuple[str, str]]]:
     """Draw validation and test pairs, up to 1,000 each; the others are for training.
 
-    Pairs that share a sentence, as it looks, stay together. Raises DataError if then
-    there are none to draw.
+    Pairs that share a sentence, or its words (``as_words``), stay together. Raises
+    DataError if then there are none to draw.
     """
     parent, first = list(range(len(pairs))), dict[tuple[int, str], int]()
 
@@ -109,7 +122,7 @@ def split_pairs(
         return i
 
     for i, pair in enumerate(pairs):
-        for side in enumerate(map(as_seen, pair)):
+        for side in enumerate(map(as_words, pair)):
             parent[root(i)] = root(first.setdefault(side, i))
     members = defaultdict[int, list[int]](list)
     for i in range(len(pairs)):
@@ -149,6 +162,8 @@ def write_splits(config: TrainingConfig, folder: Path, clean: bool = False) -> N
                 parts[split] = [p for p, why in judged if why != "in validation"]
         if named == ["train"]:
             parts = split_pairs(parts["train"], config.seed)
+        elif "train" in parts:
+            report_shared(parts["train"], parts["valid"])
         for split, pairs in parts.items():
             for side, lines in zip(("src", "tgt"), zip(*pairs)):
                 text = "".join(f"{line}\n" for line in lines)
@@ -182,11 +197,28 @@ def report_on_pairs(
             f"valid: of {len(valid)} pairs, {counts}: `prepare --clean --text FOLDER` "
             "writes the files without them"
         )
-    known = set(valid).intersection(train)
-    if copies := sum(pair in known for pair in valid):
+    report_shared(train, valid)
+
+
+def report_shared(
+    train: Sequence[tuple[str, str]], valid: Sequence[tuple[str, str]]
+) -> None:
+    """Say how many validation pairs a model knows from training, in whole or in part.
+
+    Sentences are the same if their words are (``as_words``).
+    """
+    known = [set(map(as_words, side)) for side in zip(*train)]
+    known_pairs = {tuple(map(as_words, pair)) for pair in train}
+    words = [tuple(map(as_words, pair)) for pair in valid]
+    copies = sum(pair in known_pairs for pair in words)
+    halves = sum(pair[0] in known[0] or pair[1] in known[1] for pair in words) - copies
+    told = {" are training pairs, too": copies, " have a sentence of one": halves}
+    if said := [f"{count}{what}" for what, count in told.items() if count]:
         log(
-            f"valid: {copies} of {len(valid)} pairs are training pairs, too: a model "
-            "knows these, so its scores will be too good. Keep some pairs apart."
+            f"valid: of {len(valid)} pairs, {' and '.join(said)}, apart from case, "
+            "quotes, and punctuation at the end: their scores say little about other "
+            "text. `prepare --text FOLDER` keeps pairs apart if it gets training files "
+            "only."
         )
 
 

@@ -196,8 +196,8 @@ class Run:
     def finish(self) -> None:
         """Write model.safetensors, the run's result, and load it into the model.
 
-        The result is the average of the last config.average checkpoints, or the best
-        weights if there is nothing to average.
+        The result is the average of the last config.average checkpoints. It is the
+        best weights if there is nothing to average, and in a run with patience.
         """
         if not is_main_process():
             return
@@ -209,7 +209,7 @@ class Run:
 
     def _to_average(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
         """Yield names and weights of the intact checkpoints, or of the best model."""
-        count, intact = self.config.average, 0
+        count, intact = 1 if self.config.patience else self.config.average, 0
         for path in saved_steps(self.folder / "checkpoints")[-count:]:
             try:
                 if count > 1:

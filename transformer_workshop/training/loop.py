@@ -92,6 +92,15 @@ def schedule_of(config: TrainingConfig, total: int) -> Callable[[int], float]:
     return lambda step: rate(step, config.d_model, peak, warmup)
 
 
+def epochs_without_gain(losses: Sequence[float], patience: int) -> int:
+    """Return the number of epochs since the lowest loss, or 0 if it is below patience.
+
+    With a patience of 0, nothing is waited for.
+    """
+    waited = len(losses) - 1 - losses.index(min(losses)) if losses else 0
+    return waited if 0 < patience <= waited else 0
+
+
 def train_resumably(inputs: RunInputs, report: bool = False) -> None:
     """Train in an open folder, from where the run stopped, alone or as one of several.
 
@@ -149,12 +158,17 @@ def _train(
     tokens = sum(len(tgt) - 1 for _, tgt in examples)
     meter = Meter(run, tokens)
 
+    losses = [record["valid_nll"] for record in read_metrics(run.folder)]
+
     def after_update(_: TrainState) -> None:
         run.save_if_due()
         meter.update()
 
     with meter.bar:
         for epoch in range(state.epoch, config.epochs):
+            if waited := epochs_without_gain(losses, config.patience):
+                meter.say(f"Stopped: no gain on validation in {waited} epochs.")
+                break
             rng = epoch_rng(config.seed, epoch)
             groups = shuffled_groups(lengths_of(examples), config.batch_tokens, rng)
             with explain_errors(run, examples, groups):
@@ -190,6 +204,7 @@ def _train(
                     "lr": float(scheduler.get_last_lr()[0]),
                 }
                 run.save(record)
+                losses.append(valid.criterion)
             if report:
                 meter.say_epoch(record)
             if device.type == "cuda":
