@@ -26,6 +26,7 @@ from pathlib import Path
 
 import api
 import drawings
+import heights
 import live
 import nbformat
 import riddles
@@ -173,6 +174,7 @@ def without_solutions(text: str) -> str:
 
 # Where a chapter has a live figure, its notebook has a paragraph that says so.
 LIVE = re.compile(r"<!-- live (\w+) -->(?:\n.+)*")
+LEARN = re.compile(r"<!-- learn (\S+) -->(?:\n.+)*")  # a link with the switches set
 
 
 def stage(
@@ -203,6 +205,12 @@ def stage(
             cell.source = LIVE.sub(
                 lambda found: live.figure(
                     found[1], language, up + "_static/", with_translator
+                ),
+                cell.source,
+            )
+            cell.source = LEARN.sub(
+                lambda found: riddles.invitation(
+                    found[1], language, up if language == "en" else "../" + up
                 ),
                 cell.source,
             )
@@ -436,7 +444,7 @@ def chart(chapter: str, drawn_by: str) -> dict:
 
 
 def lecture(text: str, pictures: Path) -> str:
-    """Return a lecture with its charts, and a place for the button."""
+    """Return a lecture with its charts, living figures, and a place for the button."""
 
     def drawn(name: re.Match) -> str:
         spec = chart(name["chapter"], name["by"])
@@ -444,6 +452,9 @@ def lecture(text: str, pictures: Path) -> str:
 
     title, _, rest = text.partition("\n")
     rest = re.sub(r"(?m)^@chart (?P<chapter>\w+) (?P<by>\w+)@$", drawn, rest)
+    up = "../../_static/"
+    rest = rest.replace("@learn@", riddles.figure(up))
+    rest = rest.replace("@live next@", live.figure("next", "en", up))
     return f'{title}\n\n<p class="lecture"></p>\n{rest}'
 
 
@@ -548,6 +559,7 @@ def main() -> int:
         if language == "zh":
             translate_theme(out)
         join_styles(out)
+    heights.place(site, BUILD / "site-heights")
     if url:
         pages = sorted(p.relative_to(site).as_posix() for p in site.glob("**/*.html"))
         places = "".join(f"<url><loc>{url}{page}</loc></url>" for page in pages)

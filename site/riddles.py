@@ -12,10 +12,12 @@ these rows.
 from __future__ import annotations
 
 import base64
+import html
 import json
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs
 
 SITE = Path(__file__).resolve().parent
 STORED = SITE / "riddles.json"
@@ -104,6 +106,34 @@ def script() -> str:
 def figure(up: str, kind: str = "") -> str:
     """Return the HTML of the figure; ``up`` leads to _static/."""
     return f'<div class="learn" data-home="{up}" data-kind="{kind}"></div>'
+
+
+AWAY = {  # what a link takes away, as learn.js names it in the address
+    "positions": {"en": "the positions", "zh": "位置"},
+    "attention": {"en": "attention", "zh": "注意力"},
+    "residuals": {"en": "the residual connections", "zh": "残差连接"},
+    "mask": {"en": "the mask", "zh": "掩码"},
+}
+INVITATION = {
+    "en": "Your turn: {}. Guess first what it will score; then a small model learns in "
+    "your browser, and eight other seeds show whether yours was an exception.",
+    "zh": "轮到你了：{}（英文页）。先猜它能答对多少，再看一个小模型在你的浏览器里学，"
+    "最后和另外八个随机种子比一比。",
+}
+LINK = {"en": "take {} away", "zh": "去掉{}"}
+
+
+def invitation(state: str, language: str, up: str) -> str:
+    """Return a sentence with a link to the page, where ``state`` sets the switches.
+
+    state: what its address says after "#learn?", such as "exam=write&without=mask";
+    ``up`` leads to the English pages.
+    """
+    [part] = parse_qs(state)["without"]
+    text = LINK[language].format(AWAY[part][language])
+    there = html.escape(f"{up}take-a-part-away.html#learn?{state}", quote=True)
+    link = f'<a href="{there}">{text}</a>'
+    return f'<p class="live-intro">{INVITATION[language].format(link)}</p>'
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 (() => {
   const { DEFAULTS: BASE, PARTS_AWAY: without, unpack } = makeLearner(), RUNS = RIDDLES.runs;
   const UPDATES = 300;
-  const STEPS = { layers: [1, 2, 3, 4], heads: [1, 2, 4], rate: [0.0005, 0.005, 0.05], seed: [0, 1, 2, 3, 4, 5, 6, 7] };
+  const STEPS = { layers: [1, 2, 3, 4], width: [8, 16, 32], heads: [1, 2, 4], rate: [0.0005, 0.005, 0.05], seed: [0, 1, 2, 3, 4, 5, 6, 7] };
 
   // The parts that one can take away, in each exam, and what is measured without it. A sentence
   // stands here only if eight seeds agree; tests/site/test_learner.py holds them to it.
@@ -28,20 +28,20 @@
   const percent = share => `${Math.round(100 * share)} %`;
 
   // --- the code of this model, in the chapters' classes ---
-  function code({ exam, attention, positions, residual, mask, layers, heads }) {
+  function code({ exam, attention, positions, residual, mask, layers, heads, width: d }) {
     const writes = exam === "write";
     return [
       writes && (mask ? "mask = subsequent_mask(length)  # a word sees what stands before it"
         : "mask = torch.ones(1, length, length)  # a word sees what it has to write"),
       writes && "mask[:, :, :13] = 1  # and the whole English sentence",
-      attention ? `attend = MultiHeadedAttention(h=${heads}, d_model=32, dropout=0.0)`
+      attention ? `attend = MultiHeadedAttention(h=${heads}, d_model=${d}, dropout=0.0)`
         : "attend = Average()  # of all that a word may see; section 1.0",
-      "network = PositionwiseFeedForward(32, 128, dropout=0.0)",
-      "layer = EncoderLayer(32, attend, network, dropout=0.0)",
-      !residual && "layer.sublayer = clones(Replacing(32, dropout=0.0), 2)  # section 1.9",
+      `network = PositionwiseFeedForward(${d}, ${4 * d}, dropout=0.0)`,
+      `layer = EncoderLayer(${d}, attend, network, dropout=0.0)`,
+      !residual && `layer.sublayer = clones(Replacing(${d}, dropout=0.0), 2)  # section 1.9`,
       `encoder = Encoder(layer, N=${layers})`,
       "",
-      "x = embed(ids)  # (sentences, words, 32)",
+      `x = embed(ids)  # (sentences, words, ${d})`,
       positions && "x = x + places.weight  # where each word stands",
       `x = encoder(x, ${writes ? "mask" : "None"})`,
       writes ? "scores = out(x[:, 13:])  # for the next word, at each place" : "scores = out(x[:, 9])  # “it” is word 9",
@@ -71,6 +71,21 @@
     return off.length < 2 && Object.keys(plain).every(key => plain[key] === settings[key]) ? `${settings.exam} ${off[0] ?? "whole"}` : null;
   };
 
+  // A run in words: what is away, and which dials are turned
+  const named = settings => [
+    missing(settings).length ? `without ${missing(settings).map(part => EXAMS[settings.exam].off[part][0]).join(", ")}` : "the whole model",
+    ...Object.keys(STEPS).filter(key => settings[key] !== BASE[key] && !missing(settings).some(part => key in without[part])).map(key => `${key === "rate" ? "learning rate" : key} ${settings[key]}`),
+  ].join(", ");
+
+  // The fewest numbers with which all was right, on this device
+  const fewest = (exam, count) => {
+    try {
+      const least = Math.min(count ?? Infinity, localStorage[`fewest ${exam}`] ?? Infinity);
+      if (count) localStorage[`fewest ${exam}`] = least;
+      return least;
+    } catch { return count ?? Infinity; } // the browser may keep nothing
+  };
+
   function figure(place) {
     const tasks = { read: unpack(RIDDLES.read), write: unpack(RIDDLES.write) };
     let settings = readAddress(), worker, number = 0, guess = null, now = null, before = null;
@@ -78,10 +93,10 @@
     const part = (tag, className, properties = {}) => element(tag, { className, ...properties });
     const tabs = part("div", "learn-tabs"), ask = part("p", "learn-ask"), look = part("div", "learn-look"), says = part("p", "learn-says");
     const parts = part("div", "learn-parts"), guesses = part("div", "learn-guesses"), chart = part("div", "learn-chart");
-    const state = part("p", "learn-state"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
+    const state = part("p", "learn-state"), record = part("p", "learn-state learn-record"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
     const listing = part("pre", "learn-code");
     verdict.setAttribute("aria-live", "polite");
-    place.replaceChildren(tabs, parts, guesses, chart, state, verdict, bar, ask, look, says, more);
+    place.replaceChildren(tabs, parts, guesses, chart, state, record, verdict, bar, ask, look, says, more);
     more.append(element("summary", { textContent: "The code of this model, and its dials" }), listing);
     const dials = part("div", "learn-dials");
     more.append(dials);
@@ -180,7 +195,7 @@
     }
 
     function drawChart() {
-      const W = Math.max(280, Math.min(place.clientWidth || 640, 720)), H = 230, left = 42, right = 12, top = 12, low = 30;
+      const W = Math.max(280, Math.min(chart.clientWidth || 640, 720)), H = 230, left = 42, right = 12, top = 12, low = 30;
       const x = step => left + (W - left - right) * step / UPDATES, y = share => top + (H - top - low) * (1 - share);
       const line = curve => `M${curve.map(([step, share]) => `${x(step).toFixed(1)},${y(share).toFixed(1)}`).join("L")}`;
       const svg = drawn("svg", { viewBox: `0 0 ${W} ${H}`, width: W, height: H, role: "img" });
@@ -199,14 +214,20 @@
       }
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
-      if (before?.curve.length > 1 && before.settings.exam === settings.exam) svg.append(drawn("path", { class: "learn-before", d: line(before.curve) }));
+      const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
+      if (both) {
+        const [step, share] = before.curve.at(-1);
+        svg.append(drawn("path", { class: "learn-before", d: line(before.curve) }), drawn("circle", { class: "learn-before", cx: x(step), cy: y(share), r: 4 }));
+      }
       if (now?.curve.length > 1) {
         const [step, share] = now.curve.at(-1);
         svg.append(drawn("path", { class: "learn-now", d: line(now.curve) }), drawn("circle", { class: "learn-now", cx: x(step), cy: y(share), r: 5 }),
           drawn("text", { class: "learn-now", x: x(step) - 8, y: y(share) + (share > 0.85 ? 24 : -12), "text-anchor": step > 40 ? "end" : "start" }, percent(share)));
       }
       svg.setAttribute("aria-label", now?.curve.length ? `Right, of sentences it never saw: ${percent(now.curve.at(-1)[1])} after ${now.curve.at(-1)[0]} updates.` : "Share of right answers, by updates.");
-      chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg);
+      const run = (kind, { settings, curve }) => element("span", { className: kind }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}` : ""}`);
+      chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg,
+        element("p", { className: "learn-runs" }, ...now ? [run("learn-now", now)] : [], ...both ? [" ", run("learn-before", before)] : []));
     }
 
     function drawState() {
@@ -215,6 +236,8 @@
         ? `${last.step} updates, ${last.seconds.toFixed(1)} s. Loss ${now.loss?.toFixed(now.loss < 0.1 ? 4 : 2) ?? "–"}. It learns ${last.count.toLocaleString("en")} numbers.`
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
+      const all = now?.done && share === 1 && fewest(settings.exam, last.count), least = fewest(settings.exam);
+      record.textContent = least < Infinity ? `Your fewest numbers with all right: ${least.toLocaleString("en")}${all === last?.count ? ", this model" : ""}.` : "";
       verdict.textContent = !now?.done ? "" : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
         : name ? "Everything is right, or nearly. Now take a part away." : "This model has no measured seeds: what you see is one run.";
       bar.replaceChildren(...[
@@ -228,7 +251,7 @@
     // The sentence, what it answers, and where the asking word looks, in the last layer
     function drawLook() {
       const { looks, length, said } = now.last, words = sentence(), right = truth(), layers = looks.length, heads = settings.heads;
-      const W = Math.max(280, Math.min(place.clientWidth || 640, 720)), narrow = W < 560;
+      const W = Math.max(280, Math.min(look.clientWidth || 640, 900)), narrow = W < 560;
       const { weights, asks } = looks[layers - 1], asking = settings.exam === "read" ? 9 : 13;
       const at = asks.indexOf(asking), mean = words.map((_, j) => {
         let sum = 0;

@@ -3,7 +3,7 @@
 (() => {
   const WORDS = {
     en: {
-      german: "Your German sentence", clear: "Clear", example: "Examples", confidence: "confidence",
+      german: "Your German sentence", typo: "a typo, on purpose", clear: "Clear", example: "Examples", confidence: "confidence",
       rely: why => `don't rely on this translation (${why})`, faults: {},
       load: size => `Load the model (${size} MB)`, loading: "Loading the model …",
       failed: "The model didn't load.",
@@ -19,10 +19,10 @@
       start: "The beginning of a caption", end: "(end)", temperature: "temperature",
       topK: "top-k", topP: "top-p", draw: "Draw the rest", back: "Take back a word",
       unknown: words => `It doesn't know: ${words}.`, all: "all",
-      hide: "Words to hide from the decoder", whole: "all words seen", cut: "words hidden",
+      hide: "Words to hide from the decoder", tap: "Click a word above to hide it: what will be written without it?", whole: "all words seen", cut: "words hidden",
     },
     zh: {
-      german: "你的德语句子", clear: "清空", example: "例句", confidence: "置信度",
+      german: "你的德语句子", typo: "故意写错一个字母", clear: "清空", example: "例句", confidence: "置信度",
       rely: why => `这句译文靠不住（${why}）`,
       faults: {
         "it repeats itself": "译文在重复", "much of the source is missing": "原文大半没有译出",
@@ -44,10 +44,12 @@
       start: "一条图片说明的开头", end: "（结束）", temperature: "温度",
       topK: "top-k", topP: "top-p", draw: "接着往下抽", back: "退回一个词",
       unknown: words => `它不认识：${words}。`, all: "全部",
-      hide: "不让解码器看到的词", whole: "所有的词都看得到", cut: "遮住几个词",
+      hide: "不让解码器看到的词", tap: "点上面的一个词把它遮住：没有它，会写出什么？", whole: "所有的词都看得到", cut: "遮住几个词",
     },
   }[document.documentElement.lang.slice(0, 2)];
   const root = document.currentScript.src.replace(/live\.js.*/, "");
+
+  const TYPO = "Klaviwr"; // in one of the examples
 
   // A subword that goes on with a word has a hyphen; one that begins a word has a space.
   const shown = piece => (/^\p{L}/u.test(piece) ? `‑${piece}` : piece.trim() || "␣");
@@ -147,10 +149,10 @@
     figure.prepend(input, clear, status);
     if (examples) {
       const choices = element("div", { className: "live-examples" }, ...examples.map(each =>
-        element("button", { type: "button", textContent: each.line, onclick() {
+        element("button", { type: "button", onclick() {
           input.value = each.line;
           typed();
-        } })));
+        } }, each.line, ...(each.line.includes(TYPO) ? [" ", element("small", { textContent: `(${WORDS.typo})` })] : []))));
       choices.setAttribute("role", "group");
       choices.setAttribute("aria-label", WORDS.example);
       clear.after(choices);
@@ -328,9 +330,10 @@
       text.replaceChildren(...done ? marked(report) : [report.text || "\u00a0"]);
       if (report.steps.length) beam(tree, report);
       if (!done) return;
+      if (!report.steps.length) [tree, links].forEach(each => each.replaceChildren()); // a refusal
       kept["live report"] = JSON.stringify([report]);
       sureness(sure, report, threshold);
-      ribbons(links, report);
+      if (report.steps.length) ribbons(links, report);
     };
     const play = (example, from = 1) => {
       clearInterval(playing);
@@ -390,6 +393,7 @@
       figure.classList.remove("live-waits");
       text.textContent = report.text || "\u00a0";
       beam(tree, report, { numbers: true, greedy: theirs.map(each => each.word) });
+      for (const each of [said, table]) each.replaceChildren();
       if (!own.length) return;
       const outputs = report.steps.flatMap((step, n) => step.flatMap((each, i) => each.ended
         ? [{ text: written(report, n, i), logP: each.logP, length: n + 1 }] : []));
@@ -451,6 +455,8 @@
           [other.has(word) ? word : element("b", { textContent: word }), " "]));
         sureness(sides[side].sure, each, LIVE.stored.threshold);
       });
+      sides[1].sure.hidden = !hidden.size;
+      if (!hidden.size) sides[1].text.replaceChildren(element("small", { textContent: WORDS.tap }));
       ribbons(links, report, pieces());
     };
     const buttons = () => {
@@ -491,7 +497,8 @@
     let held;
     const bars = element("div", { className: "live-bars" }), said = element("p"), text = element("p", { className: "live-draw" });
     text.setAttribute("aria-live", "polite");
-    const split = line => line.match(/\p{L}+|[^\s\p{L}]/gu) ?? [];
+    const known = word => [word, word.toLowerCase()].find(each => held?.model.ids.has(each)) ?? word; // A MAN IS
+    const split = line => (line.match(/\p{L}+|[^\s\p{L}]/gu) ?? []).map(known);
     const join = words => words.join(" ").replace(/ ([.,])/g, "$1");
     const dials = () => ({ temperature: temperature.value(), topK: topK.value() > 30 ? Infinity : topK.value(), topP: topP.value() });
     const put = words => { input.value = join(words); typed(); };

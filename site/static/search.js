@@ -11,9 +11,26 @@ const pattern = term => {
 };
 const count = (text, term) => (text.match(pattern(term)) ?? []).length;
 
-// A word that no section has is read as one that differs in a letter, the most frequent.
+// What others call what these pages have another word for.
+const HERE = { hallucination: "doubt", hallucinations: "doubt", hallucinate: "doubt" };
 const ALL = simple(SECTIONS.map(([, title, , text]) => `${title} ${text}`).join(" "));
+
+// A run of Chinese characters that no section has is split into the longest that they have.
+function parts(term) {
+  if (/^[a-z0-9_]+$/.test(term) || ALL.includes(term)) return [term];
+  const all = [];
+  for (let at = 0; at < term.length;) {
+    let end = term.length;
+    while (end > at + 1 && !ALL.includes(term.slice(at, end))) end--;
+    all.push(term.slice(at, end));
+    at = end;
+  }
+  return all;
+}
+
+// A word that no section has is read as one that differs in a letter, the most frequent.
 function meant(term) {
+  if (term in HERE) return HERE[term];
   if (term.length < 4 || !/^[a-z]+$/.test(term) || pattern(term).test(ALL)) return term;
   const spots = [...term].map((_, i) => [term.slice(0, i), term.slice(i)]);
   const near = spots.flatMap(([a, b]) => [`${a}[a-z]?${b.slice(1)}`, `${a}[a-z]${b}`, `${a}${b.replace(/^(.)(.)/, "$2$1")}`]);
@@ -82,7 +99,7 @@ const place = document.getElementById("search-results");
 const question = new URLSearchParams(location.search).get("q") ?? "";
 for (const input of document.querySelectorAll("input[name=q]")) input.value = question;
 if (question.trim()) {
-  const written = terms(question), asked = written.map(meant), results = found(asked);
+  const written = terms(question), asked = written.flatMap(parts).map(meant), results = found(asked);
   if (String(asked) !== String(written))
     place.append(Object.assign(document.createElement("p"), { textContent: `→ ${asked.join(" ")}` }));
   const list = document.createElement("ul");

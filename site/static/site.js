@@ -92,7 +92,8 @@ async function draw(chart) {
   const clicked = said.includes('"cursor":"pointer"');
   spec.config.aria = false; // the label says it
   // Thousands of cells that change at once are painted, and only the words are SVG.
-  const renderer = !dragged && /"stop":(\d+)/.exec(said)?.[1] > 2000 ? "hybrid" : "svg";
+  const many = !dragged && /"stop":(\d+)/.exec(said)?.[1] > 2000;
+  const renderer = many && !chart.closest("#large") ? "hybrid" : "svg";
   const embed = () => vegaEmbed(place, spec, { renderer, actions: false });
   const room = chart.clientWidth;
   const fits = narrow.matches && !spec.usermeta?.keepsWidth;
@@ -223,33 +224,73 @@ if (learn)
     }
   });
 
-// Figures open as wide as the screen; a click there shows the place closer.
-const large = document.createElement("dialog");
-large.id = "large";
+// Figures, charts, and what lives in the page open as large as the screen, for a projector: the
+// figure itself moves there, and back. A click on a drawing shows the place closer.
+const inEnglish = document.documentElement.lang === "en";
+const large = element("dialog", { id: "large" });
+const grow = (figure, width, height, least = 1) => {
+  figure.style.zoom = 1;
+  const share = Math.min(width / figure.offsetWidth, height / figure.offsetHeight);
+  figure.style.zoom = Math.max(least, share);
+};
+const fill = () => {
+  const figure = large.lastElementChild, drawing = figure.matches(".drawing");
+  if (large.classList.contains("closer")) grow(figure, Math.max(900, innerWidth - 8), Infinity);
+  else grow(figure, innerWidth - 8, innerHeight - 8, drawing ? 0 : 1);
+};
+function enlarge(figure) {
+  const frame = figure.parentElement, painted = figure.querySelector("canvas"); // it would be coarse
+  const close = element("button", { textContent: "×", onclick: () => large.close() });
+  close.setAttribute("aria-label", inEnglish ? "Close" : "关闭");
+  const { marginBlock } = getComputedStyle(figure);
+  Object.assign(frame.style, { height: `${frame.offsetHeight}px`, marginBlock }); // the page stays where it is
+  large.classList.remove("closer");
+  large.replaceChildren(close, figure);
+  large.showModal();
+  if (painted) draw(figure);
+  fill();
+  const watch = new ResizeObserver(fill); // a figure that learns or answers changes
+  watch.observe(figure);
+  addEventListener("resize", fill);
+  large.addEventListener("close", () => {
+    watch.disconnect();
+    removeEventListener("resize", fill);
+    figure.style.zoom = "";
+    frame.prepend(figure);
+    Object.assign(frame.style, { height: "", marginBlock: "" });
+    if (painted) draw(figure);
+    frame.querySelector(".enlarge").focus({ preventScroll: true });
+  }, { once: true });
+}
 large.addEventListener("click", ({ target, clientX, clientY }) => {
-  const svg = target.closest("svg");
-  if (!svg) return large.close();
+  if (target === large) return large.close();
+  const svg = target.closest(".drawing svg");
+  if (!svg) return;
   const { left, top, width, height } = svg.getBoundingClientRect();
   large.classList.toggle("closer");
+  fill();
   const now = svg.getBoundingClientRect();
   large.scrollTo((clientX - left) / width * now.width - large.clientWidth / 2, (clientY - top) / height * now.height - large.clientHeight / 2);
 });
-large.addEventListener("keydown", event => event.key === "Escape" && large.close());
+addEventListener("keydown", event => {
+  if (event.key !== "Escape" || !large.open) return;
+  event.stopImmediatePropagation(); // a lecture goes on
+  large.close();
+});
 document.body.append(large);
-for (const figure of document.querySelectorAll(".drawing")) {
-  const button = document.createElement("button");
-  button.className = "enlarge";
-  button.setAttribute("aria-label", figure.getAttribute("aria-label").slice(0, 80));
-  const open = () => {
-    const close = element("button", { textContent: "×" });
-    close.setAttribute("aria-label", document.documentElement.lang === "en" ? "Close" : "关闭");
-    large.replaceChildren(close, figure.querySelector("svg").cloneNode(true));
-    large.classList.remove("closer");
-    large.showModal();
-  };
-  button.addEventListener("click", open);
-  figure.querySelector("svg").addEventListener("click", open);
-  figure.after(button);
+for (const figure of document.querySelectorAll(".drawing, .chart, .live, .learn")) {
+  const frame = element("div", { className: "frame" }), button = element("button", { type: "button", className: "enlarge" });
+  const says = figure.getAttribute("aria-label")?.slice(0, 80) ?? "";
+  button.setAttribute("aria-label", `${inEnglish ? "Enlarge" : "放大"} ${says}`.trim());
+  button.addEventListener("click", () => enlarge(figure));
+  if (figure.matches(".drawing"))
+    figure.querySelector("svg").addEventListener("click", event => {
+      if (large.contains(figure)) return;
+      event.stopPropagation();
+      enlarge(figure);
+    });
+  figure.replaceWith(frame);
+  frame.append(figure, button);
 }
 
 // A field checks an answer that needs no PyTorch, by fingerprints of its parts, and says what
@@ -420,7 +461,7 @@ if (title) {
 
 // Boxes that scroll can be reached with the keyboard.
 const reachable = () => {
-  for (const box of document.querySelectorAll("pre, .table-wrapper, div.math"))
+  for (const box of document.querySelectorAll("pre, .table-wrapper, div.math, .drawing"))
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 };
 addEventListener("load", reachable);
@@ -437,8 +478,28 @@ if (lecture) {
     at = Math.max(0, Math.min(to, slides.length - 1));
     slides.forEach((slide, n) => slide.classList.toggle("now", n === at));
     scrollTo(0, 0);
+    widen();
   };
-  const leave = () => root.classList.remove("presenting", "with-notes");
+  // A figure has all the room that the words on its slide leave.
+  const shown = () => document.querySelector(".presenting section.now :is(.chart, .drawing, .live, .learn)");
+  const widen = () => {
+    const figure = shown();
+    if (!figure) return;
+    const slide = figure.closest("section"), frame = figure.parentElement;
+    figure.style.zoom = 1;
+    slide.style.minHeight = 0;
+    const words = slide.offsetHeight - frame.offsetHeight;
+    slide.style.minHeight = "";
+    grow(figure, slide.clientWidth - 48, innerHeight - words - 24);
+  };
+  const watch = new ResizeObserver(() => large.open || widen());
+  document.querySelectorAll(".frame > *").forEach(each => watch.observe(each));
+  addEventListener("resize", () => large.open || widen());
+  const leave = () => {
+    const figure = shown();
+    if (figure) figure.style.zoom = "";
+    root.classList.remove("presenting", "with-notes");
+  };
   const present = element("button", { type: "button", textContent: "Present" });
   present.addEventListener("click", () => { root.classList.add("presenting"); turn(at); });
   lecture.append(present);
@@ -449,7 +510,7 @@ if (lecture) {
   };
   addEventListener("keydown", event => {
     const moves = event.target.closest?.("input, select, textarea, [role=button]"); // a figure's own keys
-    if (!root.classList.contains("presenting") || (moves && event.key !== "Escape")) return;
+    if (!root.classList.contains("presenting") || large.open || (moves && event.key !== "Escape")) return;
     if (event.key in keys) { keys[event.key](); event.preventDefault(); }
   });
 }

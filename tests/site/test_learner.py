@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
+from urllib.parse import parse_qs
 
 import pytest
 import torch
@@ -262,3 +265,36 @@ def test_the_stored_runs_are_those_of_this_model(page, name):
     every = runs["every"]
     shares = page.evaluate(riddles.MEASURE, [*name.split(), 1, every, every])
     assert shares == pytest.approx(runs[name][1][:2], abs=0.03)
+
+
+LINKS = sorted(
+    {
+        state
+        for path in (ROOT / "notebooks").glob("0*.md")
+        for state in re.findall(r"<!-- learn (\S+) -->", path.read_text("utf-8"))
+    }
+)
+
+
+def test_a_chapters_link_sets_the_switches(tmp_path):
+    """What is named in the address is away, and nothing else is."""
+    for name in ("learner.js", "learn.js"):
+        shutil.copy(ROOT / "site/static" / name, tmp_path)
+    (tmp_path / "riddles.js").write_text(riddles.script(), encoding="utf-8")
+    helpers = (ROOT / "site/static/site.js").read_text("utf-8").partition("// Charts:")
+    tags = "".join(
+        f'<script src="{name}.js"></script>' for name in ("learner", "riddles", "learn")
+    )
+    html = f"<!doctype html>{riddles.figure('')}<script>{helpers[0]}</script>{tags}"
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    assert len(LINKS) >= 4
+    with chromium() as browser:
+        for state in LINKS:
+            page = browser.new_page()
+            page.goto((tmp_path / "page.html").as_uri() + f"#learn?{state}")
+            away = page.locator(".learn-parts [aria-pressed=false]").all_inner_texts()
+            [part] = parse_qs(state)["without"]
+            assert away == [riddles.AWAY[part]["en"].removeprefix("the ")] or (
+                away == [riddles.AWAY[part]["en"]]
+            )
+            page.close()

@@ -62,9 +62,9 @@ def site(tmp_path_factory) -> Path:
     for name in ("README.md", "TEACHING.md", "results/README.md", "constraints.txt"):
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    pictures = "build/site-pictures"  # those that `make site` has drawn
-    if (ROOT / pictures).exists():
-        shutil.copytree(ROOT / pictures, root / pictures)
+    for kept in ("build/site-pictures", "build/site-heights"):  # by `make site`
+        if (ROOT / kept).exists():
+            shutil.copytree(ROOT / kept, root / kept)
     program = [sys.executable, "site/build.py", "--url", URL]
     done = subprocess.run(program, cwd=root, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -761,15 +761,78 @@ def test_sliders_stay_beside_a_picture_that_is_taller_than_a_phone(visit):
     assert chart.bounding_box()["height"] > 900 >= box["y"] + box["height"]
 
 
-def test_a_figure_opens_large_and_closes(visit):
+def test_a_drawing_opens_large_and_closes(visit):
     page = visit("notebooks/01_architecture", 390, has_touch=True)
-    page.locator("button.enlarge").first.tap()
+    page.locator(".drawing + button.enlarge").first.tap()
     large = page.locator("#large svg")
     assert 370 < large.bounding_box()["width"] <= 390
     large.tap()
     assert large.bounding_box()["width"] >= 720
     page.get_by_role("button", name="Close").tap()
-    large.wait_for(state="hidden")
+    page.locator("#large").wait_for(state="hidden")
+    assert page.locator(".drawing").first.is_visible()
+
+
+LETTERS = """() => Math.min(...[...large.querySelectorAll("svg text")]
+    .map(each => each.getBoundingClientRect().height).filter(Boolean))"""
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "take-a-part-away", "teaching/lectures/4_since_2017"]
+)
+def test_every_figure_fills_a_projector_and_goes_back(visit, name):
+    page = visit(name)
+    settle(page)
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    places = page.locator("article .frame")
+    figures = "all => all.map(each => each.firstElementChild.outerHTML.slice(0, 60))"
+    before = places.evaluate_all(figures)
+    for frame in places.all():
+        frame.scroll_into_view_if_needed()
+        page.wait_for_timeout(500)
+        height = page.evaluate("document.documentElement.scrollHeight")
+        frame.locator("button.enlarge").click()
+        page.wait_for_timeout(300)
+        box = page.locator("#large").bounding_box()
+        assert box["width"] > 0.93 * 1920 or box["height"] > 0.93 * 1080, before
+        assert page.evaluate("large.scrollWidth <= innerWidth")
+        assert page.evaluate(LETTERS) > 20  # pixels, with ascent and descent
+        page.keyboard.press("Escape")
+        page.locator("#large").wait_for(state="hidden")
+        now = page.evaluate("document.documentElement.scrollHeight")
+        assert abs(now - height) < 30
+    assert places.evaluate_all(figures) == before and before
+
+
+def test_a_slide_gives_a_figure_the_room_that_it_has(visit):
+    page = visit("teaching/lectures/1_attention")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    settle(page)
+    page.get_by_role("button", name="Present").click()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    chart = page.locator("section.now .chart .drawn svg")
+    page.wait_for_function(
+        "document.querySelector('section.now .drawn svg').getBoundingClientRect()"
+        ".width > 1300"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1920
+    assert chart.bounding_box()["y"] > 0
+    page.keyboard.press("Escape")
+    page.wait_for_function("!document.querySelector('.chart').style.zoom")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_chart_has_the_height_of_the_place_that_was_left_for_it(visit, width):
+    page = visit("notebooks/05_attention_visualization", width)
+    heights = "all => all.map(each => each.offsetHeight)"
+    charts = page.locator(".chart")
+    before = charts.evaluate_all(heights)
+    settle(page)
+    after = charts.evaluate_all(heights)
+    assert len(before) > 8
+    for left, needed in zip(before, after, strict=True):
+        assert needed == pytest.approx(left, abs=12)
 
 
 def test_the_pill_leads_to_the_section_before_and_the_next(visit):
@@ -781,9 +844,7 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
         return document.querySelector("#where").innerText.includes("1.4");
     }""")
     pill.locator("a").last.click()
-    page.wait_for_function(
-        "document.querySelector('#where').innerText.includes('1.5')"
-    )
+    page.wait_for_function("document.querySelector('#where').innerText.includes('1.5')")
     page.wait_for_function("!!window.vegaEmbed")  # it isn't on its way any more
     page.goto(page.url.partition("/notebooks/")[0] + "/index.html")
     assert page.locator(".chapters meter").count() == 1  # how far one has read
@@ -824,9 +885,11 @@ def test_a_link_leads_to_its_section(visit, width):
      ("", "dropout", "01_architecture.html#1.4-Masks"),
      ("", "KV cache", "04_additional_components.html#4.4-Decoding-step-by-step"),
      ("", "residul connections", "#1.8-Residual-connections"),
+     ("", "hallucinations", "#"),
      ("", "queries", "01_architecture.html#1.1-Attention-by-hand"),
      ("zh/", "残差连接", "01_architecture.html#1.8-"),
-     ("zh/", "标签平滑", "02_training.html#2.9-")],
+     ("zh/", "标签平滑", "02_training.html#2.9-"),
+     ("zh/", "注意力头", "#")],
 )  # fmt: skip
 def test_search_finds_the_section_first(visit, folder, words, where):
     page = visit(f"{folder}search")
