@@ -380,7 +380,7 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
   };
   addEventListener("scroll", ask, { passive: true });
   new ResizeObserver(ask).observe(document.body); // charts and fonts move the text
-  look();
+  ask(); // with the next frame, when the page is laid out anyway
 }
 
 // The front page shows how far one has read.
@@ -461,8 +461,11 @@ if (title) {
 
 // Boxes that scroll can be reached with the keyboard.
 const reachable = () => {
-  for (const box of document.querySelectorAll("pre, .table-wrapper, div.math, .drawing"))
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  // What is behind a click isn't laid out yet, and all are read before one is written: else
+  // the page would be laid out anew for each.
+  const boxes = [...document.querySelectorAll("pre, .table-wrapper, div.math, .drawing")]
+    .filter(each => !each.closest("details:not([open])") && each.scrollWidth > each.clientWidth);
+  for (const box of boxes) box.tabIndex = 0;
 };
 addEventListener("load", reachable);
 addEventListener("resize", reachable);
