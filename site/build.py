@@ -408,6 +408,7 @@ def gather(
     for mark, text in {
         "LEARN": riddles.figure("_static/", "front"),
         "LIVE": live.figure("translate", language, "_static/", with_translator),
+        "INSIDE": live.figure("inside", language, "_static/", with_translator),
         "HAND": figure(hand, None, static / "charts", "_static/charts/"),
         "READING": str(hours[0]),
         "EXERCISES": str(hours[1]),

@@ -10,9 +10,11 @@ A page that is opened from disk can load scripts, but fetch nothing. So the weig
 scripts, in base64: the translator's matrices have 8 bits a number, all else has 16.
 """
 
+import ast
 import base64
 import html
 import json
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
 STORED = SITE / "live.json"
 MODEL = ROOT / "models/multi30k-2026"
+CLASSES = ("Embeddings", "SwiGLU", "Encoder", "Generator")  # whose code it shows
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
 EXAMPLES = [
     "Die Katze schläft auf dem Klavier.",
@@ -136,6 +139,15 @@ INTRODUCTION = {
         "点一个词，整个解码器就看不到它了。不过编码器照样读过它，"
         "别的词的向量里也许还留着它的信息。",
     },
+    "inside": {
+        "en": "Click a box: it opens on your sentence, with the numbers that it "
+        "computes. The translator above has today's parts: positions that turn, and a "
+        "gate in the feed-forward network "
+        '(<a href="notebooks/06_since_2017.html">chapter 6</a>).',
+        "zh": "点图里的方框，看它用你的句子算出什么数。上面的翻译器用的是现在的部件："
+        "旋转位置编码，带门的前馈网络"
+        '（<a href="notebooks/06_since_2017.html">第 6 章</a>）。',
+    },
     "next": {
         "en": "Now write with it: click a word to take it, or let the model draw the "
         "rest. Each bar is a word's probability at this temperature; what top-k and "
@@ -146,16 +158,19 @@ INTRODUCTION = {
 }
 
 
+NOTED = ("translate", "beam", "cut")
+
+
 def figure(kind: str, language: str, up: str, with_translator: bool = True) -> str:
     """Return the HTML of a figure that live.js makes live; ``up`` leads to _static/.
 
     Without the translator, the front page plays examples, and chapters have nothing.
     """
-    if kind in ("beam", "cut") and not with_translator:
+    if kind in ("beam", "cut", "inside") and not with_translator:
         return ""
     name = kind if with_translator or kind == "next" else "translate without"
     above = INTRODUCTION[name][language]
-    inside = "" if kind == "next" or not with_translator else NOTE[language]
+    inside = NOTE[language] if kind in NOTED and with_translator else ""
     inside = f'<p class="live-note">{inside}</p>' if inside else ""
     if kind == "translate":
         first = json.loads(STORED.read_text(encoding="utf-8"))["examples"][0]
@@ -174,12 +189,34 @@ def figure(kind: str, language: str, up: str, with_translator: bool = True) -> s
     )
 
 
+def code() -> dict[str, str]:
+    """Return the lines of the chapters that compute what the drawing's boxes hold."""
+    text = (ROOT / "annotated_transformer.py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+
+    def shown(node: ast.FunctionDef) -> str:
+        """Return a function without its docstring."""
+        body = node.body[ast.get_docstring(node) is not None].lineno - 1
+        kept = lines[node.lineno - 1 : node.body[0].lineno - 1]
+        return textwrap.dedent("\n".join(kept + lines[body : node.end_lineno]))
+
+    found = {}
+    for top in ast.parse(text).body:
+        if isinstance(top, ast.FunctionDef) and top.name == "attention":
+            found[top.name] = shown(top)
+        elif isinstance(top, ast.ClassDef) and top.name in CLASSES:
+            for each in top.body:
+                if isinstance(each, ast.FunctionDef) and each.name == "forward":
+                    found[top.name] = f"# {top.name}\n{shown(each)}"
+    return found
+
+
 def place(folder: Path, with_translator: bool) -> None:
     """Write the scripts that the figures load to a folder."""
     folder.mkdir()
     stored = json.loads(STORED.read_text(encoding="utf-8"))
     named = ("examples", "beam", "greedy", "cut", "threshold")
-    shown = {key: stored[key] for key in named}
+    shown = {**{key: stored[key] for key in named}, "code": code()}
     text = f"(window.LIVE ??= {{}}).stored = {json.dumps(shown, ensure_ascii=False)};\n"
     (folder / "stored.js").write_text(text, encoding="utf-8")
     weights(folder, with_translator)

@@ -19,7 +19,22 @@
       start: "The beginning of a caption", end: "(end)", temperature: "temperature",
       topK: "top-k", topP: "top-p", draw: "Draw the rest", back: "Take back a word",
       unknown: words => `It doesn't know: ${words}.`, all: "all",
-      hide: "Words to hide from the decoder", tap: "Click a word above to hide it: what will be written without it?", whole: "all words seen", cut: "words hidden",
+      hide: "Words to hide from the decoder", tap: "Click a word above to hide it: what will be written without it?",
+      open: "Compute what is in each box", layer: "layer", head: "head", number: "number",
+      of: line => `“${line}”, in the translator above`, likely: "likeliest next pieces, after each piece",
+      sides: ["Encoder", "Decoder"], matrices: {
+        x: "in, normed", query: "queries", key: "keys", value: "values", weights: "weights", out: "out",
+      },
+      boxes: { embed: "Embeddings", self_attn: "self_attn", src_attn: "src_attn", feed_forward: "feed_forward", memory: "memory", generator: "Generator" },
+      tells: {
+        embed: "Each piece of a word has a row of the table, times √256. No positions are added: this translator turns queries and keys (6.3).",
+        self_attn: "Each piece asks all pieces that it may see; a row of the weights is what it heard from each. The output is added to the residual stream.",
+        src_attn: "The output asks the source: queries are made of what is written, keys and values of the memory.",
+        feed_forward: "A network for each piece by itself, here with a gate (6.5). The output is added to the residual stream.",
+        memory: "What the encoder's last layer leaves, normed: all that the decoder knows of the source.",
+        generator: "Each row is multiplied with the table of the embeddings; the softmax makes probabilities of 8,000 pieces.",
+      },
+ whole: "all words seen", cut: "words hidden",
     },
     zh: {
       german: "你的德语句子", typo: "故意写错一个字母", clear: "清空", example: "例句", confidence: "置信度",
@@ -44,7 +59,22 @@
       start: "一条图片说明的开头", end: "（结束）", temperature: "温度",
       topK: "top-k", topP: "top-p", draw: "接着往下抽", back: "退回一个词",
       unknown: words => `它不认识：${words}。`, all: "全部",
-      hide: "不让解码器看到的词", tap: "点上面的一个词把它遮住：没有它，会写出什么？", whole: "所有的词都看得到", cut: "遮住几个词",
+      hide: "不让解码器看到的词", tap: "点上面的一个词把它遮住：没有它，会写出什么？",
+      open: "算出每个方框里的数", layer: "层", head: "头", number: "第几个数",
+      of: line => `“${line}”，用的是上面的翻译器`, likely: "每个词元之后，最可能的下一个词元",
+      sides: ["编码器", "解码器"], matrices: {
+        x: "输入（已归一化）", query: "查询", key: "键", value: "值", weights: "权重", out: "输出",
+      },
+      boxes: { embed: "嵌入", self_attn: "自注意力", src_attn: "交叉注意力", feed_forward: "前馈网络", memory: "记忆", generator: "生成器" },
+      tells: {
+        embed: "每个词元在表里有一行，再乘以 √256。这里不加位置编码：这个翻译器旋转查询和键（6.3）。",
+        self_attn: "每个词元向它看得到的所有词元提问，权重的一行就是它从每个词元听到多少。输出加进残差流。",
+        src_attn: "译文向原文提问：查询来自已经写出的词元，键和值来自记忆。",
+        feed_forward: "逐个词元计算的网络，这里带一个门（6.5）。输出加进残差流。",
+        memory: "编码器最后一层留下的向量，已归一化：解码器对原文所知道的全部。",
+        generator: "每一行与嵌入表相乘，softmax 得出 8,000 个词元的概率。",
+      },
+ whole: "所有的词都看得到", cut: "遮住几个词",
     },
   }[document.documentElement.lang.slice(0, 2)];
   const root = document.currentScript.src.replace(/live\.js.*/, "");
@@ -539,9 +569,110 @@
     else begin();
   }
 
+  // --- the front page: what is in each box of the drawing, from block to matrix ---
+  // For each box: its side, its part as PyTorch names it, its matrices with whose rows they have
+  // (0: the source's, 1: the target's), and the lines of code that compute it.
+  const attends = (rows, columns) => ({ x: rows, query: rows, key: columns, value: columns, weights: rows, out: rows });
+  const BOXES = [
+    { kind: "embed", side: 0, part: () => "src_embed", matrices: { out: 0 }, code: "Embeddings" },
+    { kind: "self_attn", side: 0, part: n => `encoder.layers.${n}.self_attn`, matrices: attends(0, 0), columns: 0, code: "attention" },
+    { kind: "feed_forward", side: 0, part: n => `encoder.layers.${n}.feed_forward`, matrices: { x: 0, out: 0 }, code: "SwiGLU" },
+    { kind: "memory", side: 0, part: () => "encoder", matrices: { out: 0 }, code: "Encoder" },
+    { kind: "embed", side: 1, part: () => "tgt_embed", matrices: { out: 1 }, code: "Embeddings" },
+    { kind: "self_attn", side: 1, part: n => `decoder.layers.${n}.self_attn`, matrices: attends(1, 1), columns: 1, code: "attention" },
+    { kind: "src_attn", side: 1, part: n => `decoder.layers.${n}.src_attn`, matrices: attends(1, 0), columns: 0, code: "attention" },
+    { kind: "feed_forward", side: 1, part: n => `decoder.layers.${n}.feed_forward`, matrices: { x: 1, out: 1 }, code: "SwiGLU" },
+    { kind: "generator", side: 1, part: () => "generator", matrices: { x: 1 }, code: "Generator" },
+  ];
+  // The same boxes in the drawing, in the order in which it has their names
+  const NAMED = { MultiHeadedAttention: [1, 5, 6], PositionwiseFeedForward: [2, 7], Embeddings: [0, 4], Generator: [8] };
+
+  function inside(figure) {
+    let report, box = BOXES[1], layer = 0, head = 0, matrix = "weights";
+    const status = element("p", { className: "live-status" }), said = element("p", { className: "live-note" });
+    const boxes = element("div", { className: "live-boxes" }), dials = element("div", { className: "live-dials" });
+    const tells = element("p"), chain = element("div", { className: "live-chain" });
+    const table = element("table"), code = element("pre");
+    status.setAttribute("role", "status");
+    const names = () => [["<s>", ...report.source, "</s>"], ["<s>", ...report.trace.written]].map(all => all.map(each => each.trim() || "␣"));
+    const press = (text, pressed, onclick, ...more) => Object.assign(element("button", { type: "button", onclick }, text, ...more), { ariaPressed: String(pressed) });
+    const rowsOf = name => {
+      const rows = report.trace[box.part(layer)][name];
+      return name === "weights" ? rows.map(heads => heads[head]) : rows;
+    };
+    // Blue is above zero, orange below; a head's own numbers are framed.
+    function image(rows, columns) {
+      const width = columns ?? rows[0].length, canvas = element("canvas", { width, height: rows.length });
+      const pen = canvas.getContext("2d"), pixels = pen.createImageData(width, rows.length);
+      const most = Math.max(...rows.map(row => row.reduce((a, b) => Math.max(a, Math.abs(b)), 0)));
+      rows.forEach((row, i) => row.forEach((value, j) => {
+        const share = Math.sqrt(Math.abs(value) / most), [r, g, b] = value < 0 ? [213, 94, 0] : [0, 114, 178];
+        pixels.data.set([r, g, b, 255 * share], 4 * (i * width + j));
+      }));
+      pen.putImageData(pixels, 0, 0);
+      canvas.style.height = `${Math.max(48, Math.min(rows.length * (columns ? 22 : 12), 240))}px`;
+      canvas.style.width = columns ? `${22 * columns}px` : "256px";
+      return canvas;
+    }
+    function show() {
+      const all = names(), held = report.trace[box.part(layer)];
+      if (!(matrix in box.matrices)) matrix = "out" in box.matrices ? "out" : "x";
+      boxes.replaceChildren(...WORDS.sides.map((name, side) => element("div", {}, element("b", { textContent: name }),
+        ...BOXES.filter(each => each.side === side).map(each => press(WORDS.boxes[each.kind], each === box, () => { box = each; matrix = "weights"; show(); })))));
+      const layered = box.part(0) !== box.part(1), heads = held.weights?.[0].length;
+      const choose = (name, count, now, set) => element("div", { className: "live-choice", role: "group", ariaLabel: name }, `${name} `, ...Array.from({ length: count }, (_, n) => press(String(n + 1), n === now, () => { set(n); show(); })));
+      dials.replaceChildren(...layered ? [choose(WORDS.layer, 3, layer, n => { layer = n; })] : [], ...heads ? [choose(WORDS.head, heads, head, n => { head = n; })] : []);
+      tells.textContent = WORDS.tells[box.kind];
+      chain.replaceChildren(...Object.keys(box.matrices).map(name => {
+        const rows = rowsOf(name), columns = name === "weights" ? all[box.columns].length : undefined;
+        const shape = name === "weights" ? `(${heads}, ${rows.length}, ${columns})` : `(${rows.length}, ${rows[0].length})`;
+        return press(element("span", { textContent: `${WORDS.matrices[name]} ${shape}` }), name === matrix, () => { matrix = name; show(); }, image(rows, columns));
+      }));
+      const rows = rowsOf(matrix), weights = matrix === "weights";
+      const columns = weights ? all[box.columns] : Array.from({ length: 8 }, (_, i) => i + 1).concat("…");
+      const from = !weights && /query|key|value/.test(matrix) && heads ? head * rows[0].length / heads : 0;
+      const cells = row => weights ? columns.map((_, j) => row[j] === undefined ? "" : row[j].toFixed(2)) : [...Array.from(row.slice(from, from + 8), value => number(value, 2)), ""];
+      table.replaceChildren(
+        element("thead", {}, element("tr", {}, element("td"), ...columns.map(each => element("th", { textContent: weights || each === "…" ? each : from + each })))),
+        element("tbody", {}, ...rows.map((row, i) => element("tr", {}, element("th", { textContent: all[box.matrices[matrix]][i] }), ...cells(row).map(each => element("td", { textContent: each }))))));
+      if (box.kind === "generator") table.append(element("tbody", {}, element("tr", {}, element("td"), element("th", { colSpan: 9, textContent: WORDS.likely })),
+        ...report.trace.likely.map((words, i) => element("tr", {}, element("th", { textContent: all[1][i] }), element("td", { colSpan: 9, textContent: words.map(({ word, ended, p }) => `${ended ? WORDS.end : shown(word)} ${p.toFixed(2)}`).join("   ") })))));
+      code.textContent = LIVE.stored.code[box.code];
+    }
+    const load = async chosen => {
+      box = chosen ?? box;
+      const line = kept["live translate"]?.trim() || LIVE.stored.examples[0].line;
+      if (report?.line === line) return show();
+      status.textContent = WORDS.loading;
+      try {
+        const answer = await ask(line, { trace: true });
+        if (!answer.trace) { status.textContent = answer.doubt; return; }
+        report = answer;
+        status.textContent = "";
+        said.textContent = WORDS.of(line);
+        figure.replaceChildren(said, status, boxes, dials, tells, chain, element("div", { className: "table-wrapper" }, table), code);
+        show();
+      } catch { status.textContent = WORDS.failed; }
+    };
+    figure.replaceChildren(element("div", { className: "live-examples" }, element("button", { type: "button", textContent: WORDS.open, onclick: () => load() })), status);
+    // A box of the drawing opens here.
+    const drawing = figure.closest("section").querySelector(".drawing svg");
+    for (const [name, places] of Object.entries(NAMED))
+      [...drawing?.querySelectorAll("text") ?? []].filter(each => each.textContent === name).forEach((text, i) => {
+        for (const part of [text.previousElementSibling, text]) {
+          part.style.cursor = "pointer";
+          part.addEventListener("click", event => {
+            if (event.target.closest("#large")) return;
+            event.stopPropagation();
+            load(BOXES[places[i]]).then(() => figure.scrollIntoView({ block: "nearest" }));
+          });
+        }
+      });
+  }
+
   // A figure is made when one comes near it, with the examples that the page shows first.
   const stored = once(() => script("live/stored.js"));
-  const FIGURES = { translate, beam: search, cut, next };
+  const FIGURES = { translate, beam: search, cut, next, inside };
   const near = new IntersectionObserver(entries => {
     for (const { isIntersecting, target: figure } of entries)
       if (isIntersecting) {

@@ -168,14 +168,20 @@ function makeTransformer() {
     values: cache.values.map(layer => [...layer]),
   });
 
+  // Who wants to see what a part computes is told its name and its matrices, in rows.
+  const nobody = () => {};
+
   // Self-attention of one new position in each of several sequences.
-  function attendOnwards(W, name, xs, dk, shared, caches, layer) {
-    const [q, k, v] = project(W, name, xs, dk, caches.map(cache => cache.length));
-    return join(W, name, caches.map(({ keys, values }, j) => {
-      keys[layer].push(k[j]);
-      values[layer].push(v[j]);
-      return attention(q[j], keys[layer], values[layer], dk, shared);
+  function attendOnwards(W, name, xs, dk, shared, caches, layer, watch = nobody) {
+    const [query, key, value] = project(W, name, xs, dk, caches.map(cache => cache.length));
+    const weights = xs.map(() => []);
+    const out = join(W, name, caches.map(({ keys, values }, j) => {
+      keys[layer].push(key[j]);
+      values[layer].push(value[j]);
+      return attention(query[j], keys[layer], values[layer], dk, shared, weights[j]);
     }));
+    watch(name, { x: xs, query, key, value, weights, out });
+    return out;
   }
 
   // The ids of the k largest numbers, largest first.
@@ -441,47 +447,75 @@ function makeTransformer() {
     }
 
     // Read the source once. Of it, each layer of the decoder needs keys and values.
-    encode(ids) {
+    encode(ids, watch = nobody) {
       const { W, N, d, h } = this, xs = this.embed(ids);
+      watch("src_embed", { out: xs });
       for (let layer = 0; layer < N; layer++) {
-        const name = `encoder.layers.${layer}`;
-        sublayer(xs, W[`${name}.sublayer.0.norm.weight`], ys => {
-          const [q, k, v] = project(W, `${name}.self_attn`, ys, d / h, [...ids.keys()]);
-          return join(W, `${name}.self_attn`, q.map(query => attention(query, k, v, d / h)));
+        const name = `encoder.layers.${layer}`, attn = `${name}.self_attn`;
+        sublayer(xs, W[`${name}.sublayer.0.norm.weight`], x => {
+          const [query, key, value] = project(W, attn, x, d / h, [...ids.keys()]);
+          const weights = x.map(() => []);
+          const out = join(W, attn, query.map((q, j) => attention(q, key, value, d / h, 1, weights[j])));
+          watch(attn, { x, query, key, value, weights, out });
+          return out;
         });
-        sublayer(xs, W[`${name}.sublayer.1.norm.weight`], ys => swiglu(W, `${name}.feed_forward`, ys));
+        sublayer(xs, W[`${name}.sublayer.1.norm.weight`], x => this.feed(name, x, watch));
       }
       const memory = xs.map(x => norm(x, W["encoder.norm.weight"]));
+      watch("encoder", { out: memory });
       return Array.from({ length: N }, (_, layer) => {
         const name = `decoder.layers.${layer}.src_attn`;
-        const keys = linear(W[`${name}.linears.1.weight`], memory);
-        return {
-          keys: keys.map(key => norm(key, W[`${name}.k_norm.weight`])),
-          values: linear(W[`${name}.linears.2.weight`], memory),
-        };
+        const keys = linear(W[`${name}.linears.1.weight`], memory)
+          .map(key => norm(key, W[`${name}.k_norm.weight`]));
+        const values = linear(W[`${name}.linears.2.weight`], memory);
+        watch(name, { key: keys, value: values });
+        return { keys, values };
       });
+    }
+
+    feed(name, x, watch) {
+      const out = swiglu(this.W, `${name}.feed_forward`, x);
+      watch(`${name}.feed_forward`, { x, out });
+      return out;
     }
 
     // For each hypothesis, read its last word, and return log-probabilities of the next one.
     // `looks[j][layer][head]` becomes the cross-attention of hypothesis j.
-    step(ids, caches, source, looks = ids.map(() => [])) {
+    step(ids, caches, source, looks = ids.map(() => []), watch = nobody) {
       const { W, N, d, h } = this, xs = this.embed(ids);
+      watch("tgt_embed", { out: xs });
       for (let layer = 0; layer < N; layer++) {
         const name = `decoder.layers.${layer}`, cross = `${name}.src_attn`;
         sublayer(xs, W[`${name}.sublayer.0.norm.weight`], ys =>
-          attendOnwards(W, `${name}.self_attn`, ys, d / h, 1, caches, layer));
-        sublayer(xs, W[`${name}.sublayer.1.norm.weight`], ys => {
-          const queries = linear(W[`${cross}.linears.0.weight`], ys), { keys, values } = source[layer];
-          return join(W, cross, queries.map((query, j) => {
-            looks[j].push([]);
-            return attention(norm(query, W[`${cross}.q_norm.weight`]), keys, values, d / h, 1, looks[j].at(-1));
-          }));
+          attendOnwards(W, `${name}.self_attn`, ys, d / h, 1, caches, layer, watch));
+        sublayer(xs, W[`${name}.sublayer.1.norm.weight`], x => {
+          const query = linear(W[`${cross}.linears.0.weight`], x)
+            .map(each => norm(each, W[`${cross}.q_norm.weight`]));
+          const { keys, values } = source[layer], weights = x.map(() => []);
+          weights.forEach((each, j) => looks[j].push(each));
+          const out = join(W, cross, query.map((q, j) => attention(q, keys, values, d / h, 1, weights[j])));
+          watch(cross, { x, query, weights, out });
+          return out;
         });
-        sublayer(xs, W[`${name}.sublayer.2.norm.weight`], ys => swiglu(W, `${name}.feed_forward`, ys));
+        sublayer(xs, W[`${name}.sublayer.2.norm.weight`], x => this.feed(name, x, watch));
       }
       for (const cache of caches) cache.length++;
       const out = xs.map(x => norm(x, W["decoder.norm.weight"]));
-      return linear(W["src_embed.0.lut.weight"], out).map(logSoftmax);
+      const logP = linear(W["src_embed.0.lut.weight"], out).map(logSoftmax);
+      watch("generator", { x: out, out: logP });
+      return logP;
+    }
+
+    // All matrices on the way from a source to an output: {part: {matrix: rows}}. Parts have
+    // PyTorch's names; weights of attention are lists, one for each head.
+    trace(src, tgt) {
+      const seen = {}, watch = (part, matrices) => {
+        for (const [name, rows] of Object.entries(matrices))
+          ((seen[part] ??= {})[name] ??= []).push(...rows.map(row => row.slice()));
+      };
+      const source = this.encode(src, watch), caches = [emptyCache(this.N)];
+      for (const id of tgt) this.step([id], caches, source, [[]], watch);
+      return seen;
     }
 
     limit(src) { // how long an output may be, with its start symbol
@@ -588,6 +622,11 @@ function makeTransformer() {
             ? heads.reduce((sum, head) => sum + head[seen.indexOf(s + 1)], 0) / heads.length : 0));
         }
         const ids = written(value).filter(id => id !== END);
+        if (options?.trace) {
+          const seen = translator.trace(src, [START, ...ids]);
+          const likely = seen.generator.out.map(row => top(6, row).map(id => ({ word: piece(id), ended: id === END, p: Math.exp(row[id]) })));
+          report.trace = { ...seen, generator: { x: seen.generator.x }, likely, written: ids.map(piece) };
+        }
         report.text = before + translator.text(ids);
         report.confidence = Math.min(report.confidence, translator.confidence(value));
         fault ||= translator.fault(src, ids);

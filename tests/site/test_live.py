@@ -155,6 +155,49 @@ def test_a_hidden_word_is_masked_for_the_decoder(page, rounded):
     assert "cat" not in text and text == rounded.text.decode(ids[1:-1])
 
 
+def test_what_is_in_a_box_is_what_pytorch_computes(page, rounded):
+    model, outputs = rounded.model, {}
+    parts = {
+        name: module
+        for name, module in model.named_modules()
+        if name.endswith(("_attn", "feed_forward", "src_embed")) or name == "encoder"
+    }
+    hooks = [
+        module.register_forward_hook(
+            lambda _, given, out, name=name: outputs.update({name: out[0]})
+        )
+        for name, module in parts.items()
+    ]
+    src = torch.tensor([rounded.encode("Die Katze schläft auf dem Klavier.")])
+    tgt = torch.tensor([[at.START, 120, 77, 300]])
+    mask = torch.ones(1, 1, src.size(1), dtype=torch.bool)
+    with torch.no_grad(), at.plain_attention(model):
+        model(src, tgt, mask, at.subsequent_mask(tgt.size(1)).bool())
+    for hook in hooks:
+        hook.remove()
+    text = page.evaluate(
+        """([src, tgt]) => {
+            const { generator, ...seen } = translator.trace(src, tgt);
+            const plain = (_, each) => ArrayBuffer.isView(each) ? [...each] : each;
+            return JSON.stringify(seen, plain);
+        }""",
+        [src[0].tolist(), tgt[0].tolist()],
+    )
+    theirs = json.loads(text)
+    assert len(parts) == 2 + 3 * 5 and theirs.keys() == {*parts, "tgt_embed"}
+    for name, module in parts.items():
+        ours = outputs[name]
+        torch.testing.assert_close(
+            torch.tensor(theirs[name]["out"]), ours, atol=2e-3, rtol=0
+        )
+        if name.endswith("_attn"):
+            weights = module.attn[0].transpose(0, 1)  # (queries, h, keys)
+            for row, heads in zip(weights, theirs[name]["weights"], strict=True):
+                seen = torch.tensor(heads)  # a decoder's row ends where it stands
+                assert torch.allclose(row[:, : seen.size(1)], seen, atol=2e-3)
+                assert not row[:, seen.size(1) :].any()
+
+
 def test_the_logits_of_the_gpt_and_its_dials(page):
     stored = json.loads(live.STORED.read_text(encoding="utf-8"))
     vocab = at.Vocabulary(live.SPECIALS + stored["words"])

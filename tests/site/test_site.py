@@ -59,7 +59,8 @@ def site(tmp_path_factory) -> Path:
     models = "models/multi30k-2026 models/captions-gpt"
     for name in f"{folders} {models}".split():
         shutil.copytree(ROOT / name, root / name)
-    for name in ("README.md", "TEACHING.md", "results/README.md", "constraints.txt"):
+    files = "README.md TEACHING.md results/README.md constraints.txt"
+    for name in f"{files} annotated_transformer.py".split():
         (root / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     for kept in ("build/site-pictures", "build/site-heights"):  # by `make site`
@@ -142,7 +143,8 @@ def test_every_link_and_anchor_leads_somewhere(site):
             path, anchor = unquote(parts.path), unquote(parts.fragment)
             target = (page.parent / path).resolve() if path else page
             known = target.exists()
-            if known and anchor and target.suffix == ".html":
+            state = anchor.startswith("learn?")  # which switches are set
+            if known and anchor and not state and target.suffix == ".html":
                 known = anchor in ids(target)
             if not known:
                 dead.append((page.relative_to(site), link))
@@ -205,7 +207,7 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
     assert front.count("minutes to read, ") == sum(n[0] == "0" for n in CHAPTERS)
-    assert "about 7 hours to read, and 12 more" in " ".join(front.split())
+    assert "about 8 hours to read, and 15 more" in " ".join(front.split())
 
 
 def test_descriptions_and_addresses(site):
@@ -575,7 +577,8 @@ def test_a_tap_shows_the_number_of_a_cell(visit):
 )
 def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     page = visit(name)
-    figure, text = page.locator(".live"), page.locator(".live-text")
+    figure = page.locator(".live[data-figure=translate]")
+    text = page.locator(".live-text")
     assert text.text_content() == "The cat is sleeping on the piano."
     figure.locator(".live-curves path").nth(7).wait_for(state="attached")
     figure.get_by_role("button", name="Klaviwr").click()
@@ -593,7 +596,7 @@ def test_the_front_page_translates_what_one_writes(visit, name, doubt):
 
 def test_what_belongs_to_another_sentence_is_dim_and_an_empty_box_shows_nothing(visit):
     page = visit("index")
-    figure = page.locator(".live")
+    figure = page.locator(".live[data-figure=translate]")
     page.locator(".live-curves path").first.wait_for(state="attached")
     page.evaluate("""() => {
         const [text, ...others] = [".live-text", ".live-sure", ".live-ribbons"]
@@ -618,6 +621,23 @@ def test_what_belongs_to_another_sentence_is_dim_and_an_empty_box_shows_nothing(
     assert not figure.get_by_role("button", name="Clear").is_visible()
     figure.get_by_role("button", name="Elefant").click()
     page.get_by_text("An elephant is drinking coffee").wait_for()
+
+
+def test_a_box_of_the_drawing_opens_on_the_sentence(visit):
+    page = visit("index")
+    figure = page.locator(".live[data-figure=inside]")
+    figure.scroll_into_view_if_needed()
+    figure.get_by_role("button", name="Compute what is in each box").wait_for()
+    page.locator(".drawing text", has_text="Generator").click()
+    table = figure.locator("table")
+    table.get_by_text("cat 0.99").wait_for()
+    figure.get_by_role("button", name="src_attn").click()
+    figure.get_by_role("button", name="weights (8, 9, 9)").wait_for()
+    rows = [row.split() for row in table.locator("tbody tr").all_inner_texts()]
+    assert [row[0] for row in rows][1:3] == ["The", "cat"]
+    for _, *weights in rows:
+        assert sum(map(float, weights)) == pytest.approx(1, abs=0.05)
+    assert figure.locator("pre").text_content().startswith("def attention(")
 
 
 def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
