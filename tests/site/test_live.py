@@ -193,7 +193,7 @@ def test_what_is_in_a_box_is_what_pytorch_computes(page, rounded):
         if name.endswith("_attn"):
             weights = module.attn[0].transpose(0, 1)  # (queries, h, keys)
             for row, heads in zip(weights, theirs[name]["weights"], strict=True):
-                seen = torch.tensor(heads)  # a decoder's row ends where it stands
+                seen = torch.tensor(heads).float()  # a decoder's row ends there
                 assert torch.allclose(row[:, : seen.size(1)], seen, atol=2e-3)
                 assert not row[:, seen.size(1) :].any()
 
