@@ -19,11 +19,9 @@ anew whatever has changed, the course and the checks included. It needs Linux or
 import argparse
 import csv
 import datetime
-import difflib
 import hashlib
 import html
 import io
-import itertools
 import json
 import os
 import pickle
@@ -34,7 +32,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tokenize
 from collections.abc import Iterable
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -47,10 +44,11 @@ HERE = Path(__file__).resolve().parent
 PATHS = [str(HERE), str(HERE.parent / "notebooks"), str(HERE.parent)]
 sys.path[:0] = [*PATHS, str(HERE.parent / "tools")]
 
+import likeness  # noqa: E402
 import nbformat  # noqa: E402
 import sandbox  # noqa: E402
 import torch  # noqa: E402
-from chapters import replace  # noqa: E402
+from chapters import chapters, read, replace  # noqa: E402
 from exercises import FOLDER, by_name, exercises  # noqa: E402
 from hidden_checks import judged  # noqa: E402
 from homework import decoded, name_of, one_form, stub_of  # noqa: E402
@@ -62,13 +60,16 @@ from transformer_workshop.exercises.checking import (  # noqa: E402
 )
 from transformer_workshop.notebooks import ALONE  # noqa: E402
 
-ALIKE = 0.9  # answers of two students that share so much are named
 LONGEST = 1000  # characters of a message
 MOST = 4  # different notebooks of a student that are graded
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.I)  # as browsers store them
 MOODLE = re.compile(r"_(\d+)_assignsubmission_.*")  # what it adds to a name
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(\S*)")
 NOTHING = "nothing handed in"
+TO_READ = """\
+Alike, function by function. Two people can write the same, so this proves nothing and
+changes no marks: read the answers side by side, and ask.
+"""
 NO_CELL = "there is no cell of this exercise in the notebook."
 HEADING = re.compile(r"^ *#+[^\w\n]+Exercise (\d+\.\d+)\b", re.M | re.I)
 PAGE = """\
@@ -109,6 +110,15 @@ class Elsewhere(Answer):
 class Server:
     """A process that has imported everything, and forks one for each exercise."""
 
+    def __init__(self, *hidden: Path):
+        """``hidden`` are folders that nothing of a student's gets to see."""
+        own = [Path(sys.prefix), HERE]
+        self.hidden = [
+            str(path)
+            for path in map(Path.resolve, hidden)
+            if not any(each.is_relative_to(path) for each in own)
+        ]
+
     def __enter__(self) -> "Server":
         self.folder = tempfile.TemporaryDirectory()
         self.address = str(Path(self.folder.name) / "socket")
@@ -118,7 +128,7 @@ class Server:
     def start(self) -> None:
         Path(self.address).unlink(missing_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "sandbox.py"), self.address],
+            [sys.executable, str(HERE / "sandbox.py"), self.address, *self.hidden],
             stdin=subprocess.PIPE,  # it ends when this process does
             stdout=subprocess.PIPE,
             env={
@@ -127,7 +137,7 @@ class Server:
                 "PYTHONPATH": os.pathsep.join(PATHS),
             },
         )
-        self.process.stdout.readline()
+        self.shut_in = self.process.stdout.readline() == b"shut in\n"
 
     def connect(self) -> tuple[Connection, int]:
         """Return a connection to a new process, and its number.
@@ -161,11 +171,11 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
     """
     ours, process = server.connect()
     ours.send_bytes(pickle.dumps((cells, expression)))
-    end = time.monotonic() + seconds
+    until = time.monotonic() + seconds
 
     def reply() -> Any:
         try:
-            if not ours.poll(max(0, end - time.monotonic())):
+            if not ours.poll(max(0, until - time.monotonic())):
                 raise Stopped(f"your answer takes longer than {seconds:g} seconds.")
             stored = io.BytesIO(ours.recv_bytes(sandbox.LARGEST))
         except (EOFError, OSError):
@@ -206,8 +216,12 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
             raise Stopped("your answer gave something that can't be read.") from None
         yield answer
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
+        for end in (os.kill, os.killpg):
+            with suppress(ProcessLookupError):
+                end(process, signal.SIGKILL)
+        with suppress(EOFError, OSError):  # until all that it has started has ended
+            while ours.poll(10):
+                ours.recv_bytes(sandbox.LARGEST)
         ours.close()
 
 
@@ -527,54 +541,40 @@ def page(marks: dict[str, Any]) -> str:
     )
 
 
-def words_of(source: str) -> list[str]:
-    """Return a cell's tokens without comments, and with one name for all names."""
-    kept = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.NAME:
-                kept.append(token.string if token.string in KEPT else "name")
-            elif token.type in (tokenize.OP, tokenize.NUMBER):
-                kept.append(token.string)
-    except (tokenize.TokenError, SyntaxError):
-        return source.split()
-    return kept
-
-
-KEPT = {"def", "for", "if", "else", "while", "return", "in", "not", "lambda", "with"}
-
-
-def published(course: dict[str, Any]) -> Submission:
-    """Return the published solutions as if someone had handed them in."""
-    paths = sorted((HERE.parent / "notebooks" / "solutions").glob("*.md"))
-    answers = {each.name: each for path in paths for each in exercises(path)}
-    cells = {}
-    for each in course["exercises"]:
-        solved = answers[name_of(each)]
-        between = [cell.source for cell in solved.between if cell.cell_type == "code"]
-        cells[each["number"]] = [*between, solved.code]
-    return Submission("the published solutions", None, cells)
+def published(course: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the cells of the published solutions by the exercises' numbers."""
+    cells: dict[str, list[str]] = {}
+    for path in sorted((HERE.parent / "notebooks" / "solutions").glob("*.md")):
+        answers = {each.number: each.name for each in exercises(path)}
+        name = ""
+        for cell in read(path):
+            name = answers.get(exercise_of(cell) or "", name)
+            if name and cell.cell_type == "code":
+                cells.setdefault(name, []).append(cell.source)
+    return {each["number"]: cells[name_of(each)] for each in course["exercises"]}
 
 
 def alike(
     submissions: list[Submission], course: dict[str, Any]
-) -> list[tuple[str, str, str, float]]:
-    """Return pairs of students whose answers to an exercise are nearly the same.
+) -> list[tuple[str, likeness.Group]]:
+    """Return exercises, and students whose answers to them are nearly the same.
 
-    The published solutions count as one more student's. Short answers are left out,
-    since there are few ways to write them.
+    The published solutions count as one more student's.
     """
+    chapters_cells = [cell for path in chapters() for cell in read(path)]
+    shown = likeness.runs_in(
+        cell.source for cell in chapters_cells if cell.cell_type == "code"
+    )
+    solved = published(course)
     found = []
-    submissions = [*submissions, published(course)]
-    for exercise in course["exercises"]:
-        number = exercise["number"]
-        said = {w.student: words_of("\n".join(w.cells.get(number, ()))) for w in
-                submissions}  # fmt: skip
-        long = {student: words for student, words in said.items() if len(words) > 60}
-        for (one, a), (other, b) in itertools.combinations(long.items(), 2):
-            share = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
-            if share >= ALIKE:
-                found.append((number, one, other, share))
+    for each in course["exercises"]:
+        number, asked = each["number"], by_name()[name_of(each)]
+        given = [cell.source for cell in asked.between if cell.cell_type == "code"]
+        given.append(stub_of(asked))
+        cells = {work.student: work.cells.get(number, []) for work in submissions}
+        cells["the published solutions"] = solved[number]
+        own = {who: likeness.own(mine, given, shown) for who, mine in cells.items()}
+        found += [(number, group) for group in likeness.groups(own)]
     return found
 
 
@@ -675,9 +675,9 @@ def grade(
     others = [absent(student, course) for student in known - places.keys()]
     rows = sorted(all_marks + others, key=lambda marks: marks["student"])
     replace(file, table(rows, course))
-    pairs = alike(every, course)
-    lines = [f"{n}: {a} and {b}, {share:.0%} alike\n" for n, a, b, share in pairs]
-    replace(into / "alike.txt", "".join(lines) or "No two long answers are alike.\n")
+    lines = [f"{number}: {group}\n" for number, group in alike(every, course)]
+    said = "".join([TO_READ, *lines]) if lines else "No two long answers are alike.\n"
+    replace(into / "alike.txt", said)
     return all_marks
 
 
