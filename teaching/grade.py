@@ -155,7 +155,7 @@ class Server:
                 "PYTHONPATH": os.pathsep.join(PATHS),
             },
         )
-        self.shut_in = self.process.stdout.readline() == b"shut in\n"
+        self.process.stdout.readline()
 
     def connect(self) -> tuple[Connection, int]:
         """Return a connection to a new process, and its number.
@@ -716,8 +716,9 @@ def alike(
     )
     solved = published(course)
     found = []
+    every = by_name()
     for each in course["exercises"]:
-        number, asked = each["number"], by_name()[name_of(each)]
+        number, asked = each["number"], every[name_of(each)]
         given = [cell.source for cell in asked.between if cell.cell_type == "code"]
         given.append(stub_of(asked))
         cells = {work.student: work.cells.get(number, []) for work in submissions}

@@ -48,11 +48,11 @@ CALLERS = (
 )  # fmt: skip
 MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
 LINUX = sys.platform == "linux"
-# Of <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, and <linux/capability.h>
+# Of Linux: new namespaces of users, processes, network, IPC, and mounts; other names
 SPACES = 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x00020000
-RECURSIVE, HERE, READ_ONLY, SET_ATTRIBUTES = 0x8000, -100, 1, 442
-NO_SETUID_NO_DEVICES, NO_PROGRAMS = 6, 8
-ADOPT_ORPHANS, NO_NEW_RIGHTS, CAPABILITIES = 36, 38, 0x20080522
+AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_SETATTR = -100, 0x8000, 1, 442
+MS_NOSUID_NODEV, MS_NOEXEC = 6, 8
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, CAPABILITY_VERSION_3 = 36, 38, 0x20080522
 
 
 class Unsendable(Exception):
@@ -156,20 +156,22 @@ def shut(room: str, hidden: list[str]) -> bool:
     ``hidden``, whose content is out of sight. Return whether that is possible here.
     """
     libc = ctypes.CDLL(None)
-    attributes = (ctypes.c_uint64 * 4)(READ_ONLY)
-    if libc.syscall(SET_ATTRIBUTES, HERE, b"/", RECURSIVE, attributes, 32):
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY)
+    if libc.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, 32):
         return False
     for folder in (*hidden, "/run", "/dev/shm", room):
+        if folder == room:
+            Path(room).mkdir(parents=True, exist_ok=True)  # it was in one of the others
         if Path(folder).is_dir():
             where = os.fsencode(folder)
-            if libc.mount(b"none", where, b"tmpfs", NO_SETUID_NO_DEVICES, b"size=64m"):
+            if libc.mount(b"none", where, b"tmpfs", MS_NOSUID_NODEV, b"size=64m"):
                 return False
     # A container may refuse this one; processes can't be touched without it, either.
-    libc.mount(b"none", b"/proc", b"proc", NO_SETUID_NO_DEVICES | NO_PROGRAMS, None)
+    libc.mount(b"none", b"/proc", b"proc", MS_NOSUID_NODEV | MS_NOEXEC, None)
     no_rights = (ctypes.c_uint32 * 6)()
     return not (
-        libc.prctl(NO_NEW_RIGHTS, 1, 0, 0, 0)
-        or libc.capset((ctypes.c_uint32 * 2)(CAPABILITIES, 0), no_rights)
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        or libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), no_rights)
     )
 
 
@@ -199,8 +201,8 @@ def closes(room: str, hidden: list[str]) -> bool:
 def main(address: str, *hidden: str) -> None:
     """Fork a process for each connection, until nobody listens to this one.
 
-    Say first whether they are "shut in" (to the folder of ``address``, without the
-    folders in ``hidden``), or left "open".
+    Print a line when it can begin. Where that is possible, they can write only to what
+    is the folder of ``address`` for others, and don't see the folders in ``hidden``.
     """
     room = str(Path(address).parent)
     inside = closes(room, list(hidden))
@@ -220,7 +222,7 @@ def main(address: str, *hidden: str) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()
-        print("shut in" if inside else "open", flush=True)
+        print("ready", flush=True)
         while server in select.select([server, sys.stdin], [], [])[0]:
             accepted, _ = server.accept()
             if os.fork():
@@ -244,7 +246,7 @@ def keep(
     if inside:
         own_spaces()
     elif LINUX:
-        ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = in_child(partial(work, connection))
     with suppress(OSError):  # it has done so, and has ended or goes on
         os.setpgid(child, child)
