@@ -690,8 +690,9 @@ def page(marks: dict[str, Any]) -> str:
     )
 
 
-def published(course: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the cells of the published solutions by the exercises' numbers."""
+@cache
+def published() -> dict[str, list[str]]:
+    """Return the cells of the published solutions by the exercises' names."""
     cells: dict[str, list[str]] = {}
     for path in sorted((HERE.parent / "notebooks" / "solutions").glob("*.md")):
         answers = {each.number: each.name for each in exercises(path)}
@@ -700,7 +701,22 @@ def published(course: dict[str, Any]) -> dict[str, list[str]]:
             name = answers.get(exercise_of(cell) or "", name)
             if name and cell.cell_type == "code":
                 cells.setdefault(name, []).append(cell.source)
-    return {each["number"]: cells[name_of(each)] for each in course["exercises"]}
+    return cells
+
+
+@cache
+def shown_in_class() -> tuple[likeness.Runs, dict[str, list[str]]]:
+    """Return the runs of words of all chapters, and what the exercises give by name."""
+    cells = [cell for path in chapters() for cell in read(path)]
+    runs = likeness.runs_in(cell.source for cell in cells if cell.cell_type == "code")
+    given = {
+        name: [
+            *(cell.source for cell in each.between if cell.cell_type == "code"),
+            stub_of(each),
+        ]
+        for name, each in by_name().items()
+    }
+    return runs, given
 
 
 def alike(
@@ -710,20 +726,15 @@ def alike(
 
     The published solutions count as one more student's.
     """
-    chapters_cells = [cell for path in chapters() for cell in read(path)]
-    shown = likeness.runs_in(
-        cell.source for cell in chapters_cells if cell.cell_type == "code"
-    )
-    solved = published(course)
+    runs, given = shown_in_class()
     found = []
-    every = by_name()
     for each in course["exercises"]:
-        number, asked = each["number"], every[name_of(each)]
-        given = [cell.source for cell in asked.between if cell.cell_type == "code"]
-        given.append(stub_of(asked))
+        number, name = each["number"], name_of(each)
         cells = {work.student: work.cells.get(number, []) for work in submissions}
-        cells["the published solutions"] = solved[number]
-        own = {who: likeness.own(mine, given, shown) for who, mine in cells.items()}
+        cells["the published solutions"] = published()[name]
+        own = {
+            who: likeness.own(mine, given[name], runs) for who, mine in cells.items()
+        }
         found += [(number, group) for group in likeness.groups(own)]
     return found
 
