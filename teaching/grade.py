@@ -128,8 +128,12 @@ Jobs = dict[str, tuple[Any, ...]]  # what an action is given, by a name
 class Server:
     """A process that has imported everything, and forks one for each exercise."""
 
-    def __init__(self, *hidden: Path):
-        """``hidden`` are folders that nothing of a student's gets to see."""
+    def __init__(self, *hidden: Path, within: str | None = None):
+        """``hidden`` are folders that nothing of a student's gets to see.
+
+        ``within`` is the folder for the server's own, if that isn't the system's.
+        """
+        self.within = within
         own = [Path(sys.prefix), HERE]
         self.hidden = [
             str(path)
@@ -138,7 +142,7 @@ class Server:
         ]
 
     def __enter__(self) -> "Server":
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=self.within)
         self.address = str(Path(self.folder.name) / "socket")
         self.start()
         return self
@@ -194,15 +198,18 @@ class Servers:
         self.count, self.hidden = count, hidden
 
     def __enter__(self) -> "Servers":
+        self.folder = tempfile.TemporaryDirectory()
+        given = self.folder.name, *self.hidden
         self.pool = ProcessPoolExecutor(
-            self.count, initializer=Servers.begin, initargs=self.hidden
+            self.count, initializer=Servers.begin, initargs=given
         )
         return self
 
     @staticmethod
-    def begin(*hidden: Path) -> None:
+    def begin(within: str, *hidden: Path) -> None:
         torch.set_num_threads(1)
-        Servers.mine = Server(*hidden).__enter__()  # ends with this process
+        mine = Server(*hidden, within=within)
+        Servers.mine = mine.__enter__()  # it ends with this process
 
     @staticmethod
     def act(act: Callable[..., Any], *given: Any) -> Any:
@@ -219,6 +226,7 @@ class Servers:
 
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(cancel_futures=True)
+        self.folder.cleanup()
 
 
 @contextmanager
