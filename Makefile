@@ -68,9 +68,10 @@ homework: $(READY)  ## write build/homework/NAME from CHAPTERS=1,2 or EXERCISES=
 questions: $(READY)  ## write build/questions: sixty questions for Moodle and Canvas, and an exam
 	$(call timed,$(BIN)/python teaching/questions.py $(if $(SEED),--seed "$(SEED)"))
 
-grade: $(READY)  ## grade the notebooks in IN=folder into build/grades/NAME (DUE=2027-01-31T23:59)
+grade: $(READY)  ## grade the notebooks in IN=folder into build/grades/NAME (DUE=2027-01-31T23:59, STUDENTS=file)
 	$(if $(IN),,$(error IN= names the folder with a folder for each student))
-	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(NAME),--name "$(NAME)") $(if $(DUE),--due "$(DUE)"))
+	$(call timed,$(BIN)/python teaching/grade.py "$(IN)" $(if $(NAME),--name "$(NAME)") $(if $(DUE),--due "$(DUE)") \
+	$(if $(STUDENTS),--students "$(STUDENTS)"))
 
 site: $(SITE)  ## build the web site into build/site, without a network (SOLUTIONS=no or a date, TRANSLATOR=no)
 	$(call timed,$(BIN)/python site/build.py $(if $(URL),--url "$(URL)") \

@@ -1,16 +1,19 @@
 """Grade submitted notebooks: a table, and a page for each student.
 
     python teaching/grade.py FOLDER [--name homework] [--due 2027-01-31T23:59]
-        [--course build/homework/NAME/course.json] [--into build/grades/NAME]
-        [--seconds 60]
+        [--students LIST] [--course build/homework/NAME/course.json]
+        [--into build/grades/NAME] [--seconds 60] [--jobs N]
 
-FOLDER holds a folder for each student, with a notebook somewhere in it, as nbgrader
-(`submitted/`) and Moodle collect them. Of a notebook, only the cells of the exercises
-count, never an output. For each exercise they run in a process of their own, and this
-process, which holds the checks, draws inputs, sends them there, and judges what comes
-back. Half of an exercise's points are for the check that students have, half for the
-hidden ones. How a file or a cell came about takes no points; where it must, the table
-and the end of the output say why.
+FOLDER holds a folder, a notebook, or a zip of each student, with a notebook somewhere
+in it, as nbgrader (`submitted/`), Moodle, and Canvas collect them. Of a notebook, only
+the cells of the exercises count, never an output. For each exercise they run in a
+process of their own, and a process that holds the checks draws inputs, sends them
+there, and judges what comes back. Half of an exercise's points are for the check that
+students have, half for the hidden ones. How a file or a cell came about takes no
+points; where it must, the table and the end of the output say why.
+
+The columns of LIST come back in the table, beside those that the homework's list had.
+A column `due` has the time of those students who have another one than the others.
 
 What has been graded is kept: after an interruption, the same command goes on. It grades
 anew whatever has changed, the course and the checks included. It needs Linux or macOS.
@@ -19,11 +22,9 @@ anew whatever has changed, the course and the checks included. It needs Linux or
 import argparse
 import csv
 import datetime
-import difflib
 import hashlib
 import html
 import io
-import itertools
 import json
 import os
 import pickle
@@ -34,12 +35,13 @@ import subprocess
 import sys
 import tempfile
 import time
-import tokenize
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Connection
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -47,13 +49,16 @@ HERE = Path(__file__).resolve().parent
 PATHS = [str(HERE), str(HERE.parent / "notebooks"), str(HERE.parent)]
 sys.path[:0] = [*PATHS, str(HERE.parent / "tools")]
 
+import class_list  # noqa: E402
+import likeness  # noqa: E402
 import nbformat  # noqa: E402
 import sandbox  # noqa: E402
 import torch  # noqa: E402
-from chapters import replace  # noqa: E402
+from chapters import chapters, read, replace  # noqa: E402
+from class_list import Columns, decoded, one_form  # noqa: E402
 from exercises import FOLDER, by_name, exercises  # noqa: E402
 from hidden_checks import judged  # noqa: E402
-from homework import decoded, name_of, one_form, stub_of  # noqa: E402
+from homework import name_of, stub_of  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
 from transformer_workshop.exercises.checking import (  # noqa: E402
@@ -62,13 +67,24 @@ from transformer_workshop.exercises.checking import (  # noqa: E402
 )
 from transformer_workshop.notebooks import ALONE  # noqa: E402
 
-ALIKE = 0.9  # answers of two students that share so much are named
 LONGEST = 1000  # characters of a message
 MOST = 4  # different notebooks of a student that are graded
+LARGEST = 100 * 2**20  # bytes of a notebook in an archive
+MEMBERS = 1000  # of an archive
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.I)  # as browsers store them
+ARCHIVE = re.compile(r"\.zip$", re.I)
 MOODLE = re.compile(r"_(\d+)_assignsubmission_.*")  # what it adds to a name
+CANVAS = re.compile(r"(?:_LATE)?_(\d+)_\d{3,}_.*")  # and this, to a file's
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(\S*)")
 NOTHING = "nothing handed in"
+TO_READ = """\
+Alike, function by function. Two people can write the same, so this proves nothing and
+changes no marks: read the answers side by side, and ask.
+"""
+OPEN = (
+    "This system has no namespaces for everyone: what students wrote could read and "
+    "write your files, and use the network."
+)
 NO_CELL = "there is no cell of this exercise in the notebook."
 HEADING = re.compile(r"^ *#+[^\w\n]+Exercise (\d+\.\d+)\b", re.M | re.I)
 PAGE = """\
@@ -106,11 +122,27 @@ class Elsewhere(Answer):
         return self.send((self.number, (probe.__module__, probe.__name__), inputs))
 
 
+Jobs = dict[str, tuple[Any, ...]]  # what an action is given, by a name
+
+
 class Server:
     """A process that has imported everything, and forks one for each exercise."""
 
+    def __init__(self, *hidden: Path, within: str | None = None):
+        """``hidden`` are folders that nothing of a student's gets to see.
+
+        ``within`` is the folder for the server's own, if that isn't the system's.
+        """
+        self.within = within
+        own = [Path(sys.prefix), HERE]
+        self.hidden = [
+            str(path)
+            for path in map(Path.resolve, hidden)
+            if not any(each.is_relative_to(path) for each in own)
+        ]
+
     def __enter__(self) -> "Server":
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=self.within)
         self.address = str(Path(self.folder.name) / "socket")
         self.start()
         return self
@@ -118,7 +150,7 @@ class Server:
     def start(self) -> None:
         Path(self.address).unlink(missing_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "sandbox.py"), self.address],
+            [sys.executable, str(HERE / "sandbox.py"), self.address, *self.hidden],
             stdin=subprocess.PIPE,  # it ends when this process does
             stdout=subprocess.PIPE,
             env={
@@ -146,9 +178,54 @@ class Server:
                 self.start()
         raise RuntimeError("no process can be started for the students' code")
 
+    def each(self, act: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
+        """Yield what an action gives for each job, when it is done."""
+        for name, given in jobs.items():
+            yield name, act(self, *given)
+
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate()
+        self.folder.cleanup()
+
+
+class Servers:
+    """Several servers, each beside a process with checks of its own."""
+
+    mine: Server  # in such a process
+
+    def __init__(self, count: int, *hidden: Path):
+        self.count, self.hidden = count, hidden
+
+    def __enter__(self) -> "Servers":
+        self.folder = tempfile.TemporaryDirectory()
+        given = self.folder.name, *self.hidden
+        self.pool = ProcessPoolExecutor(
+            self.count, initializer=Servers.begin, initargs=given
+        )
+        return self
+
+    @staticmethod
+    def begin(within: str, *hidden: Path) -> None:
+        torch.set_num_threads(1)
+        mine = Server(*hidden, within=within)
+        Servers.mine = mine.__enter__()  # it ends with this process
+
+    @staticmethod
+    def act(act: Callable[..., Any], *given: Any) -> Any:
+        return act(Servers.mine, *given)
+
+    def each(self, act: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
+        """Yield what an action gives for each job, when it is done."""
+        names = {
+            self.pool.submit(Servers.act, act, *given): name
+            for name, given in jobs.items()
+        }
+        for done in as_completed(names):
+            yield names[done], done.result()
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
         self.folder.cleanup()
 
 
@@ -161,11 +238,11 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
     """
     ours, process = server.connect()
     ours.send_bytes(pickle.dumps((cells, expression)))
-    end = time.monotonic() + seconds
+    until = time.monotonic() + seconds
 
     def reply() -> Any:
         try:
-            if not ours.poll(max(0, end - time.monotonic())):
+            if not ours.poll(max(0, until - time.monotonic())):
                 raise Stopped(f"your answer takes longer than {seconds:g} seconds.")
             stored = io.BytesIO(ours.recv_bytes(sandbox.LARGEST))
         except (EOFError, OSError):
@@ -206,8 +283,12 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
             raise Stopped("your answer gave something that can't be read.") from None
         yield answer
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
+        for end in (os.kill, os.killpg):
+            with suppress(ProcessLookupError):
+                end(process, signal.SIGKILL)
+        with suppress(EOFError, OSError):  # until all that it has started has ended
+            while ours.poll(10):
+                ours.recv_bytes(sandbox.LARGEST)
         ours.close()
 
 
@@ -215,7 +296,8 @@ class Submission(NamedTuple):
     """A student's notebook: the cells of each exercise, or why it can't be read.
 
     ``answers`` are those in the homework's own cells, ``why`` what students wrote for a
-    person to read; ``released`` says that it has cells of the homework.
+    person to read; ``released`` says that it has cells of the homework. ``path`` is
+    the file, or the archive that has it.
     """
 
     student: str
@@ -225,6 +307,15 @@ class Submission(NamedTuple):
     why: dict[str, str] = {}
     fault: str = ""
     released: bool = False
+    name: str = ""
+
+
+class File(NamedTuple):
+    """A file that was handed in, or one in an archive, and its name for people."""
+
+    path: Path
+    name: str
+    read: Callable[[], bytes]
 
 
 def part_of(cell: Any) -> str:
@@ -241,13 +332,29 @@ def exercise_of(cell: Any) -> str | None:
     return found[-1] if found else None
 
 
-def student_of(place: Path, known: Iterable[str]) -> str:
-    """Return the student whose folder or notebook this is.
+def named_by(place: Path) -> tuple[str, str]:
+    """Return the name that a folder or file begins with, and the number after it.
 
-    ``known`` are the names on the list of students, if there is one.
+    Moodle and Canvas add one; else it is "".
     """
     name = decoded(os.fsencode(place.name)).split("\\")[0]  # a folder, on Windows
-    name = one_form(MOODLE.sub("", NOTEBOOK.sub("", name))) or place.name
+    name = ARCHIVE.sub("", NOTEBOOK.sub("", name))
+    for added in (MOODLE, CANVAS) if place.is_file() else (MOODLE,):
+        if found := added.search(name):
+            return name[: found.start()], found[1]
+    return name, ""
+
+
+def student_of(place: Path, known: Mapping[str, Columns]) -> str:
+    """Return the student whose folder, notebook, or archive this is.
+
+    ``known`` is the list of students, if there is one.
+    """
+    name, number = named_by(place)
+    for student, columns in known.items():
+        if number and class_list.number_of(columns) == number:
+            return student
+    name = one_form(name) or place.name
     forms = [name]
     with suppress(UnicodeError):  # UTF-8 that was read as the code page of DOS
         forms.append(one_form(name.encode("cp437").decode()))
@@ -258,17 +365,27 @@ def student_of(place: Path, known: Iterable[str]) -> str:
     return name
 
 
-def students_in(folder: Path, known: Iterable[str]) -> dict[str, list[Path]]:
-    """Return the students, and the folders or notebooks of each."""
+def is_work(path: Path) -> bool:
+    """Return whether this can be a student's: a folder, a notebook, or an archive."""
+    named = NOTEBOOK.search(path.name) or ARCHIVE.search(path.name)
+    return seen(path) and bool(path.is_dir() or path.is_symlink() or named)
+
+
+def students_in(folder: Path, known: Mapping[str, Columns]) -> dict[str, list[Path]]:
+    """Return the students, and the folders or files of each."""
     places: dict[str, list[Path]] = {}
-    for path in sorted(filter(seen, folder.iterdir())):
-        if path.is_dir() or path.is_symlink() or NOTEBOOK.search(path.name):
-            places.setdefault(student_of(path, known), []).append(path)
+    for path in sorted(filter(is_work, folder.iterdir())):
+        places.setdefault(student_of(path, known), []).append(path)
     for student, found in list(places.items()):
-        if len({tuple(MOODLE.findall(path.name)) for path in found}) > 1:  # namesakes
+        if len({named_by(path)[1] for path in found}) > 1:  # namesakes
             del places[student]
             places |= {sendable(path.name): [path] for path in found}
     return places
+
+
+def in_words(error: Exception) -> str:
+    """Return an error in a line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def sendable(text: str) -> str:
@@ -276,7 +393,7 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def seen(path: Path) -> bool:
+def seen(path: Path | PurePosixPath) -> bool:
     """Return whether someone has made this file, and not Jupyter or macOS."""
     return not path.name.startswith(".") and path.name != "__MACOSX"
 
@@ -301,7 +418,7 @@ def only_checks(source: str) -> bool:
     return all(not line.strip() or line.startswith(("check(", "#")) for line in lines)
 
 
-def submission(student: str, path: Path, course: dict[str, Any]) -> Submission:
+def submission(student: str, file: File, course: dict[str, Any]) -> Submission:
     """Read a notebook; what was handed out with the homework is nobody's answer."""
     cells: dict[str, list[str]] = {}
     answers: dict[str, str] = {}
@@ -309,7 +426,7 @@ def submission(student: str, path: Path, course: dict[str, Any]) -> Submission:
     stubs, shown = handed_out()
     names = {each["number"]: name_of(each) for each in course["exercises"]}
     try:
-        made = json.loads(decoded(path.read_bytes()))
+        made = json.loads(decoded(file.read()))
         if "worksheets" in made:  # of 2014
             made = nbformat.reads(json.dumps(made), as_version=4)
         released = False
@@ -329,34 +446,67 @@ def submission(student: str, path: Path, course: dict[str, Any]) -> Submission:
                     if part.startswith("answer-"):
                         answers[current] = f"{answers.get(current, '')}\n\n{source}"
     except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        fault = f"{path.name} is not a notebook that can be read ({words})"
-        return Submission(student, path, {}, fault=fault)
-    return Submission(student, path, cells, answers, why, released=released)
+        fault = f"{file.name} is not a notebook that can be read ({in_words(error)})"
+        return Submission(student, file.path, {}, fault=fault)
+    return Submission(
+        student, file.path, cells, answers, why, released=released, name=file.name
+    )
+
+
+def members_of(archive: Path) -> list[File]:
+    """Return the files in a zip, without what only macOS or Jupyter needs.
+
+    Nothing is written to a disk, so it does no harm where their names lead. Reading
+    one that is too large raises ValueError, and so does a zip of too many.
+    """
+
+    def read(member: zipfile.ZipInfo) -> bytes:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ValueError(f"it is larger than {LARGEST // 2**20} MB")
+        return data
+
+    with zipfile.ZipFile(archive) as opened:
+        members = opened.infolist()
+    if len(members) > MEMBERS:
+        raise ValueError(f"it has more than {MEMBERS} files")
+    files = []
+    for member in members:
+        name = member.filename.replace("\\", "/")  # as Windows writes it
+        parts = PurePosixPath(name).parts
+        if not name.endswith("/") and all(seen(PurePosixPath(each)) for each in parts):
+            files.append(File(archive, f"{archive.name}/{name}", partial(read, member)))
+    return files
 
 
 def submissions(
     student: str, places: list[Path], course: dict[str, Any]
 ) -> list[Submission]:
     """Return a student's notebooks that differ, or one that says what is wrong."""
-    files = []
+    files: list[File] = []
+    faults: list[str] = []
     for place in places:
-        inside = [place, *sorted(place.rglob("*"))]
-        files += [
-            path
-            for path in inside
-            if not path.is_dir()
-            and all(map(seen, (path, *path.relative_to(place.parent).parents)))
-        ]
-    notebooks = [path for path in files if NOTEBOOK.search(path.name)]
-    found = [submission(student, path, course) for path in notebooks]
+        for path in (place, *sorted(place.rglob("*"))):
+            above = path.relative_to(place.parent).parents
+            if path.is_dir() or not all(map(seen, (path, *above))):
+                continue
+            itself = File(path, "/".join(path.parts[-2:]), path.read_bytes)
+            try:
+                inside = members_of(path) if ARCHIVE.search(path.name) else []
+            except Exception as error:
+                inside = []
+                faults.append(f"{path.name} can't be unpacked ({in_words(error)})")
+            files += inside or [itself]
+    notebooks = [file for file in files if NOTEBOOK.search(file.name)]
+    found = [submission(student, file, course) for file in notebooks]
     read = [work for work in found if not work.fault]
     read = [work for work in read if work.released] or read
     differ = {json.dumps([work.cells, work.answers, work.why]): work for work in read}
     if 0 < len(differ) <= MOST:
         return list(differ.values())
     if differ:
-        names = ", ".join("/".join(work.path.parts[-2:]) for work in differ.values())
+        names = ", ".join(work.name for work in differ.values())
         fault = (
             f"{len(differ)} different notebooks are in the folder "
             f"({names[:LONGEST]}): leave the one that counts, or if they are of "
@@ -365,9 +515,10 @@ def submissions(
     elif found:
         return found[:1]
     else:
-        names = ", ".join(path.name for path in files)[:LONGEST]
-        names = f"only {names}: unpack it, or" if names else "which is empty:"
-        fault = f"no notebook is in the folder, {names} ask for one."
+        names = ", ".join(file.name for file in files)[:LONGEST]
+        names = f"only {names}" if names else "which is empty"
+        faults.append(f"no notebook is in the folder, {names}: ask for one.")
+        fault = "; ".join(faults)
     return [Submission(student, None, {}, fault=fault)]
 
 
@@ -470,7 +621,7 @@ def graded(
     seconds: float,
     note: str,
 ) -> dict[str, Any]:
-    """Return the marks of one student, and why form took points, if it did."""
+    """Return the marks for a notebook, and why form took points, if it did."""
     seed = f"{course['seed']}/{work.student}"
     marks: dict[str, Any] = {}
     form: dict[str, list[str]] = {}  # reasons, and the exercises they are for
@@ -502,9 +653,29 @@ def graded(
     }
 
 
+def best_of(
+    server: Server,
+    works: list[Submission],
+    course: dict[str, Any],
+    seconds: float,
+    notes: list[str],
+) -> tuple[int, dict[str, Any]]:
+    """Return which of a student's notebooks is the best, and its marks."""
+    found = [
+        graded(server, work, course, seconds, note) for work, note in zip(works, notes)
+    ]
+    best = max(range(len(found)), key=lambda each: points_of(found[each]))
+    return best, found[best]
+
+
 def points_of(marks: dict[str, Any]) -> float:
     """Return the points of one student."""
     return sum(each["points"] for each in marks["marks"].values())
+
+
+def most_of(marks: dict[str, Any]) -> float:
+    """Return how many points there are."""
+    return sum(each["of"] for each in marks["marks"].values())
 
 
 def page(marks: dict[str, Any]) -> str:
@@ -521,60 +692,58 @@ def page(marks: dict[str, Any]) -> str:
     return PAGE.format(
         student=html.escape(marks["student"]),
         points=points_of(marks),
-        most=sum(each["of"] for each in marks["marks"].values()),
+        most=most_of(marks),
         note=html.escape(marks["note"]),
         rows="\n".join(rows),
     )
 
 
-def words_of(source: str) -> list[str]:
-    """Return a cell's tokens without comments, and with one name for all names."""
-    kept = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.NAME:
-                kept.append(token.string if token.string in KEPT else "name")
-            elif token.type in (tokenize.OP, tokenize.NUMBER):
-                kept.append(token.string)
-    except (tokenize.TokenError, SyntaxError):
-        return source.split()
-    return kept
+@cache
+def published() -> dict[str, list[str]]:
+    """Return the cells of the published solutions by the exercises' names."""
+    cells: dict[str, list[str]] = {}
+    for path in sorted((HERE.parent / "notebooks" / "solutions").glob("*.md")):
+        answers = {each.number: each.name for each in exercises(path)}
+        name = ""
+        for cell in read(path):
+            name = answers.get(exercise_of(cell) or "", name)
+            if name and cell.cell_type == "code":
+                cells.setdefault(name, []).append(cell.source)
+    return cells
 
 
-KEPT = {"def", "for", "if", "else", "while", "return", "in", "not", "lambda", "with"}
-
-
-def published(course: dict[str, Any]) -> Submission:
-    """Return the published solutions as if someone had handed them in."""
-    paths = sorted((HERE.parent / "notebooks" / "solutions").glob("*.md"))
-    answers = {each.name: each for path in paths for each in exercises(path)}
-    cells = {}
-    for each in course["exercises"]:
-        solved = answers[name_of(each)]
-        between = [cell.source for cell in solved.between if cell.cell_type == "code"]
-        cells[each["number"]] = [*between, solved.code]
-    return Submission("the published solutions", None, cells)
+@cache
+def shown_in_class() -> tuple[likeness.Runs, dict[str, list[str]]]:
+    """Return the runs of words of all chapters, and what the exercises give by name."""
+    cells = [cell for path in chapters() for cell in read(path)]
+    runs = likeness.runs_in(cell.source for cell in cells if cell.cell_type == "code")
+    given = {
+        name: [
+            *(cell.source for cell in each.between if cell.cell_type == "code"),
+            stub_of(each),
+        ]
+        for name, each in by_name().items()
+    }
+    return runs, given
 
 
 def alike(
     submissions: list[Submission], course: dict[str, Any]
-) -> list[tuple[str, str, str, float]]:
-    """Return pairs of students whose answers to an exercise are nearly the same.
+) -> list[tuple[str, likeness.Group]]:
+    """Return exercises, and students whose answers to them are nearly the same.
 
-    The published solutions count as one more student's. Short answers are left out,
-    since there are few ways to write them.
+    The published solutions count as one more student's.
     """
+    runs, given = shown_in_class()
     found = []
-    submissions = [*submissions, published(course)]
-    for exercise in course["exercises"]:
-        number = exercise["number"]
-        said = {w.student: words_of("\n".join(w.cells.get(number, ()))) for w in
-                submissions}  # fmt: skip
-        long = {student: words for student, words in said.items() if len(words) > 60}
-        for (one, a), (other, b) in itertools.combinations(long.items(), 2):
-            share = difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
-            if share >= ALIKE:
-                found.append((number, one, other, share))
+    for each in course["exercises"]:
+        number, name = each["number"], name_of(each)
+        cells = {work.student: work.cells.get(number, []) for work in submissions}
+        cells["the published solutions"] = published()[name]
+        own = {
+            who: likeness.own(mine, given[name], runs) for who, mine in cells.items()
+        }
+        found += [(number, group) for group in likeness.groups(own)]
     return found
 
 
@@ -587,9 +756,12 @@ def absent(student: str, course: dict[str, Any]) -> dict[str, Any]:
     return {"student": student, "note": NOTHING, "form": "", "marks": marks, "why": {}}
 
 
-def students_on(course: dict[str, Any]) -> set[str]:
-    """Return the list of students for whom the homework was written, if any."""
-    return {name for each in course["exercises"] for name in each["numbers"] if name}
+def everyone(
+    course: dict[str, Any], listed: Mapping[str, Columns]
+) -> dict[str, Columns]:
+    """Return the students of all lists, and those for whom the homework was written."""
+    own = {name: {} for each in course["exercises"] for name in each["numbers"] if name}
+    return {**own, **course.get("students", {}), **listed}
 
 
 def students_with_marks(file: Path) -> set[str]:
@@ -604,39 +776,89 @@ def students_with_marks(file: Path) -> set[str]:
     return {student for student in given if student}
 
 
-def table(all_marks: list[dict[str, Any]], course: dict[str, Any]) -> str:
-    """Return the marks of all students as CSV."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
+def table(
+    all_marks: list[dict[str, Any]],
+    course: dict[str, Any],
+    listed: Mapping[str, Columns],
+) -> str:
+    """Return the marks of all students as CSV, with the columns of the list."""
     numbers = [exercise["number"] for exercise in course["exercises"]]
-    most = sum(exercise["points"] for exercise in course["exercises"])
-    rows.writerow(["student", *numbers, "points", "of", "note"])
-    for marks in all_marks:
-        points = [marks["marks"][number]["points"] for number in numbers]
-        note = "; ".join(filter(None, (marks["note"], marks["form"])))
-        rows.writerow([marks["student"], *points, points_of(marks), most, note])
-    return out.getvalue()
+    ours = ["points", "of", "note"]
+    taken = {"student", *numbers, *ours}
+    theirs = [at for at in class_list.other_columns(listed) if at not in taken]
+    rows = [
+        {
+            **listed.get(marks["student"], {}),
+            **{number: marks["marks"][number]["points"] for number in numbers},
+            "student": marks["student"],
+            "points": points_of(marks),
+            "of": most_of(marks),
+            "note": "; ".join(filter(None, (marks["note"], marks["form"]))),
+        }
+        for marks in all_marks
+    ]
+    return class_list.as_csv(["student", *theirs, *numbers, *ours], rows)
+
+
+def dues(listed: Mapping[str, Columns]) -> dict[str, datetime.datetime]:
+    """Return until when those students have time who have a time of their own.
+
+    Raises ValueError for one that is no time.
+    """
+    found = {}
+    for student, columns in listed.items():
+        if text := class_list.value_of(columns, "due"):
+            try:
+                found[student] = moment(text)
+            except argparse.ArgumentTypeError as error:
+                raise ValueError(f"the list of students, {student}: {error}") from None
+    return found
+
+
+def notes_on(
+    works: list[Submission],
+    places: list[Path],
+    due: datetime.datetime | None,
+    own: datetime.datetime | None,
+) -> list[str]:
+    """Return what a student's page says of each notebook beside its points.
+
+    ``own`` is a student's own time, instead of that for all.
+    """
+    notes = []
+    for work in works:
+        when = when_handed_in(handed_in(places, work.path), own or due)
+        until = f"due {own.isoformat(' ', 'minutes')}" if own else ""
+        best = f"in {work.name.split('/')[-1]}, the best of {len(works)} notebooks"
+        parts = when, until, best if len(works) > 1 else ""
+        notes.append(", ".join(filter(None, parts)))
+    return notes
 
 
 def grade(
-    server: Server,
+    servers: Server | Servers,
     folder: Path,
     course: dict[str, Any],
     into: Path,
     seconds: float = 60,
     due: datetime.datetime | None = None,
+    listed: Mapping[str, Columns] | None = None,
+    name: str = "homework",
 ) -> list[dict[str, Any]]:
-    """Grade all students in ``folder``; write a page each, and the table.
+    """Grade all students in ``folder``; write a page each, and the tables.
 
-    The table also names who is on the list and handed in nothing. Raises MarksLost if
-    students who aren't in ``folder`` would lose the marks that they have in it.
+    ``listed`` are the columns of a list of students, beside those of the course's. The
+    table also names who is on a list and handed in nothing. Raises MarksLost if
+    students who aren't in ``folder`` would lose the marks that they have in it, and
+    ValueError for a due time that is none.
     """
     into.mkdir(parents=True, exist_ok=True)
-    known = students_on(course)
-    places = students_in(folder, known)
+    listed = everyone(course, listed or {})
+    places = students_in(folder, listed)
+    own = dues(listed)
     file = into / "marks.csv"
     gone = students_with_marks(file) - places.keys()
-    if lost := sorted(gone & known if known else gone):
+    if lost := sorted(gone & listed.keys() if listed else gone):
         raise MarksLost(
             f"{folder} has nothing of {', '.join(lost)}, whose marks are in {file}: "
             "put the folders of all students into one, and grade that; or give the "
@@ -644,41 +866,73 @@ def grade(
         )
     files = [*sorted(FOLDER.glob("*.py")), HERE / "hidden.py"]
     checks = [path.read_text("utf-8") for path in files]
-    every, all_marks = [], []
-    for student in tqdm(sorted(places), unit=" students", disable=None):
-        works = submissions(student, places[student], course)
-        times = [handed_in(places[student], work.path) for work in works]
-        notes = []
-        for work, when in zip(works, times):
-            note = when_handed_in(when, due)
-            if len(works) > 1:
-                note += f", in {work.path.name}, the best of {len(works)} notebooks"
-            notes.append(note)
-        read = [[w.cells, w.answers, w.why, w.fault] for w in works]
-        of = json.dumps([course, checks, seconds, notes, read]).encode()
-        digest = hashlib.sha256(of).hexdigest()
+    works: dict[str, list[Submission]] = {}
+    digests: dict[str, str] = {}
+    done: dict[str, tuple[int, dict[str, Any]]] = {}
+    jobs: Jobs = {}
+    for student, found in places.items():
+        works[student] = submissions(student, found, course)
+        notes = notes_on(works[student], found, due, own.get(student))
+        read = [[w.cells, w.answers, w.why, w.fault] for w in works[student]]
+        asked = [course["seed"], course["exercises"]]
+        of = json.dumps([asked, checks, seconds, notes, read]).encode()
+        digests[student] = hashlib.sha256(of).hexdigest()
         kept = into / f"{student}.json"
-        if kept.exists() and (old := json.loads(kept.read_text()))["of"] == digest:
-            best, marks = old["best"], old["marks"]
+        old = json.loads(kept.read_text()) if kept.exists() else {}
+        if old.get("of") == digests[student]:
+            done[student] = old["best"], old["marks"]
         else:
-            found = [
-                graded(server, work, course, seconds, note)
-                for work, note in zip(works, notes)
-            ]
-            best = max(range(len(found)), key=lambda each: points_of(found[each]))
-            marks = found[best]
-            stored = {"of": digest, "best": best, "marks": marks}
-            replace(kept, json.dumps(stored, indent=1))
-        replace(into / f"{student}.html", page(marks))
-        all_marks.append(marks)
-        every.append(works[best])
-    others = [absent(student, course) for student in known - places.keys()]
+            jobs[student] = works[student], course, seconds, notes
+    with tqdm(total=len(jobs), unit=" students", disable=None) as bar:
+        for student, (best, marks) in servers.each(best_of, jobs):
+            done[student] = best, marks
+            stored = {"of": digests[student], "best": best, "marks": marks}
+            replace(into / f"{student}.json", json.dumps(stored, indent=1))
+            bar.update()
+    all_marks = [done[student][1] for student in sorted(places)]
+    others = [absent(student, course) for student in listed.keys() - places.keys()]
     rows = sorted(all_marks + others, key=lambda marks: marks["student"])
-    replace(file, table(rows, course))
-    pairs = alike(every, course)
-    lines = [f"{n}: {a} and {b}, {share:.0%} alike\n" for n, a, b, share in pairs]
-    replace(into / "alike.txt", "".join(lines) or "No two long answers are alike.\n")
+    for marks in rows:
+        replace(into / f"{marks['student']}.html", page(marks))
+    replace(file, table(rows, course, listed))
+    for system, text in for_systems(all_marks, listed, places, name).items():
+        replace(into / system, text)
+    every = [works[student][done[student][0]] for student in sorted(places)]
+    lines = [f"{number}: {group}\n" for number, group in alike(every, course)]
+    said = "".join([TO_READ, *lines]) if lines else "No two long answers are alike.\n"
+    replace(into / "alike.txt", said)
     return all_marks
+
+
+def for_systems(
+    all_marks: list[dict[str, Any]],
+    listed: Mapping[str, Columns],
+    places: Mapping[str, list[Path]],
+    name: str,
+) -> dict[str, str]:
+    """Return the files that Moodle and Canvas read, if the list or files are theirs."""
+    points = [
+        class_list.Points(
+            marks["student"],
+            points_of(marks),
+            listed.get(marks["student"], {}),
+            max(named_by(place)[1] for place in places[marks["student"]]),
+        )
+        for marks in all_marks
+    ]
+    most = most_of(all_marks[0]) if all_marks else 0
+    files = {
+        "moodle.csv": class_list.for_moodle(name, points),
+        "canvas.csv": class_list.for_canvas(name, most, points),
+    }
+    return {file: text for file, text in files.items() if text}
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    with suppress(AttributeError):  # macOS has no affinity
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def main() -> int:
@@ -689,6 +943,10 @@ def main() -> int:
     parser.add_argument("--course", type=Path)
     parser.add_argument("--into", type=Path)
     parser.add_argument("--due", type=moment)
+    parser.add_argument("--students", type=Path, help="a list with more columns")
+    parser.add_argument(
+        "--jobs", type=int, default=cores(), help="students graded at the same time"
+    )
     parser.add_argument(
         "--seconds", type=positive, default=60, help="for each exercise"
     )
@@ -713,23 +971,33 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    torch.set_num_threads(1)
     start = time.monotonic()
+    hidden = given.folder, given.into, given.course.parent
     try:
-        with Server() as server:
+        listed = {}
+        if given.students:
+            listed = class_list.students_in(decoded(given.students.read_bytes()))
+        with Servers(max(1, given.jobs), *hidden) as servers:
             marks = grade(
-                server, given.folder, course, given.into, given.seconds, given.due
+                servers,
+                given.folder,
+                course,
+                given.into,
+                given.seconds,
+                given.due,
+                listed,
+                given.name,
             )
-    except MarksLost as error:
+    except (ValueError, OSError) as error:  # MarksLost is one
         print(f"error: {error}", file=sys.stderr)
         return 2
     others = [
         path.name
         for path in sorted(filter(seen, given.folder.iterdir()))
-        if path.is_file() and not NOTEBOOK.search(path.name)
+        if not is_work(path)
     ]
     if others:
-        print(f"left out, neither folders nor notebooks: {', '.join(others)}")
+        print(f"left out, no folders, notebooks, or zips: {', '.join(others)}")
     if not marks:
         print(
             f"error: {given.folder} has no folder of a student; name the one that "
@@ -742,9 +1010,12 @@ def main() -> int:
     for each in marks:
         if each["form"]:
             print(f"look at {each['student']}: {each['form']}")
-    missing = students_on(course) - {each["student"] for each in marks}
-    if missing:
+    known = everyone(course, listed)
+    if missing := known.keys() - {each["student"] for each in marks}:
         print(f"{NOTHING}: {', '.join(sorted(missing))}")
+    with tempfile.TemporaryDirectory() as room:
+        if not sandbox.closes(room, []):
+            print(OPEN)
     print((given.into / "alike.txt").read_text(encoding="utf-8"), end="")
     return 0
 

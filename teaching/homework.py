@@ -7,20 +7,18 @@ The folder is build/homework/NAME. If it has this homework already, its seed and
 students stay as they are. Into the folder go
 
 - `release/`: the notebook for students, to be put into `notebooks/` of their copy; with
-  FILE, a list of students as `names_in` reads it, one for each of them, whose recall
+  FILE, a list of students (`class_list.py`), one for each of them, whose recall
   questions have numbers of their own;
 - `nbgrader/`: the same as an nbgrader course, with hidden tests;
 - `course.json`: what `grade.py` needs. It holds the seed, so it is not for students.
 """
 
 import argparse
-import csv
 import json
 import random
 import re
 import secrets
 import sys
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tools"), str(HERE)]
 
 import nbformat  # noqa: E402
 from chapters import replace  # noqa: E402
+from class_list import Columns, decoded, students_in  # noqa: E402
 from exercises import Exercise, by_number  # noqa: E402
 from hidden_checks import seed_of  # noqa: E402
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # noqa: E402
@@ -38,7 +37,6 @@ from transformer_workshop.exercises.checking import named  # noqa: E402
 from transformer_workshop.notebooks import ALONE  # noqa: E402
 
 MINUTES_A_POINT = 5
-HEADINGS = "student", "students", "name"  # of a list of students
 INTRODUCTION = """\
 # Homework{name}
 
@@ -257,57 +255,6 @@ def chosen_exercises(chapters: str, numbers: str) -> list[Exercise]:
     return [exercise for number, exercise in known.items() if number in wanted]
 
 
-def decoded(data: bytes) -> str:
-    """Return the text of a file as editors and Excel write it, whatever the system."""
-    try:
-        return data.decode(json.detect_encoding(data))
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")  # Windows before UTF-8
-
-
-def one_form(name: str) -> str:
-    """Return a name as we write it: macOS takes letters and their accents apart."""
-    return " ".join(unicodedata.normalize("NFC", name).split())
-
-
-def names_in(text: str) -> list[str]:
-    """Return the students of a list: the first column of a table, or the lines.
-
-    A first line that begins with the column "student" or "name" is a heading; without
-    one, a comma is part of a name ("Lee, Ann"). Raises ValueError for a line whose name
-    is missing, is there twice, or can't be the name of a folder.
-    """
-    lines = text.splitlines()
-    if lines and re.fullmatch(r"sep=.", lines[0]):  # for Excel
-        lines[0] = ""
-    first = next(filter(str.strip, lines), "")
-    headed = re.split("[\t;,]", first)[0].strip('" ').casefold() in HEADINGS
-    signs, among = ("\t;,", first) if headed else ("\t;", "".join(lines))
-    between = next((sign for sign in signs if sign in among), "\t")
-    names: dict[str, tuple[int, str]] = {}
-    for number, row in enumerate(csv.reader(lines, delimiter=between), 1):
-        if not any(map(str.strip, row)):
-            continue
-        name = one_form(row[0])
-        if not names and name.casefold() in HEADINGS:
-            continue
-        where = f"line {number} of the list of students"
-        if not name:
-            raise ValueError(f"{where} has no name in its first column; add it")
-        if re.search(r'[<>:"/\\|?*\0-\x1f]|^\.|^__MACOSX$|\.$', name):
-            raise ValueError(
-                f"{where}: {name!r} can't be the name of a folder; spell it another way"
-            )
-        first, _ = names.setdefault(name.casefold(), (number, name))
-        if first != number:
-            raise ValueError(
-                f"{where}: {name} is also in line {first}; tell the two apart"
-            )
-    if not names:
-        raise ValueError("the list of students has no names in its first column")
-    return [name for _, name in names.values()]
-
-
 def written(into: Path) -> dict[str, Any] | None:
     """Return the course in a folder, None if there is none.
 
@@ -355,10 +302,11 @@ def same_course(old: dict[str, Any], new: dict[str, Any], into: Path) -> None:
                 f"{into} has other numbers in {exercise['number']}; {other}"
             )
         exercise["numbers"] = together
+    new["students"] = old.get("students", {}) | new["students"]
 
 
 def write_homework(
-    chosen: list[Exercise], seed: str, students: list[str], into: Path
+    chosen: list[Exercise], seed: str, students: dict[str, Columns], into: Path
 ) -> None:
     """Write everything into a folder that is empty or has the same homework."""
 
@@ -385,6 +333,7 @@ def write_homework(
             }
             for n, e in enumerate(chosen)
         ],
+        "students": students,
     }  # fmt: skip
     if old:
         same_course(old, course, into)
@@ -415,9 +364,9 @@ def main() -> int:
     given.into = given.into or HERE.parent / "build" / "homework" / given.name
     try:
         chosen = chosen_exercises(given.chapters, given.exercises)
-        students = []
+        students = {}
         if given.students:
-            students = names_in(decoded(given.students.read_bytes()))
+            students = students_in(decoded(given.students.read_bytes()))
         old = written(given.into)
         seed = given.seed or (old["seed"] if old else secrets.token_hex(8))
         write_homework(chosen, seed, students, given.into)
@@ -428,7 +377,8 @@ def main() -> int:
     minutes = sum(exercise.minutes for exercise in chosen)
     print(f"{given.into}: {len(chosen)} exercises, {minutes} minutes, {points} points")
     if students:
-        print(f"{len(students)} students, from {students[0]} to {students[-1]}")
+        first, *_, last = [*students, *students]
+        print(f"{len(students)} students, from {first} to {last}")
     print(f"Hand out release/, keep course.json (it holds the seed, {seed}).")
     return 0
 

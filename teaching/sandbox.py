@@ -4,12 +4,18 @@ The process is forked from one that has imported everything (`main`, which grade
 starts). It knows neither the teacher's seed nor what is right; it gets inputs and gives
 back plain values. Those come as bytes that PyTorch's restricted unpickler reads, which
 makes nothing but numbers, strings, tensors, and containers of them.
+
+Where Linux gives them to everyone, the process has namespaces of its own: it sees no
+other processes, has no network, and can write only to a folder that vanishes with it.
+It is their first process, so when it ends, the kernel ends all that it has started.
+Elsewhere, a process that waits for it ends those that it finds.
 """
 
 import __future__
 
 import ast
 import asyncio
+import ctypes
 import inspect
 import io
 import linecache
@@ -20,12 +26,15 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -38,6 +47,12 @@ CALLERS = (
     asyncio.runners.__file__, asyncio.base_events.__file__,
 )  # fmt: skip
 MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
+LINUX = sys.platform == "linux"
+# Of Linux: new namespaces of users, processes, network, IPC, and mounts; other names
+SPACES = 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x00020000
+AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY, MOUNT_SETATTR = -100, 0x8000, 1, 442
+MS_NOSUID_NODEV, MS_NOEXEC = 6, 8
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, CAPABILITY_VERSION_3 = 36, 38, 0x20080522
 
 
 class Unsendable(Exception):
@@ -119,8 +134,90 @@ def limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
 
 
-def main(address: str) -> None:
-    """Fork a process for each connection, until nobody listens to this one."""
+def own_spaces() -> bool:
+    """Move into new namespaces of users, processes, network, IPC, and mounts.
+
+    The next process that is forked is the first in them. Return whether that is
+    possible here; if not, nothing has changed.
+    """
+    user, group = os.getuid(), os.getgid()
+    if not LINUX or ctypes.CDLL(None).unshare(SPACES):
+        return False
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    return True
+
+
+def shut(room: str, hidden: list[str]) -> bool:
+    """Make all files read-only, and give up the right to undo it.
+
+    ``room`` becomes an empty folder that can be written to, and so do those in
+    ``hidden``, whose content is out of sight. Return whether that is possible here.
+    """
+    libc = ctypes.CDLL(None)
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY)
+    if libc.syscall(MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, attributes, 32):
+        return False
+    for folder in (*hidden, "/run", "/dev/shm", room):
+        if folder == room:
+            Path(room).mkdir(parents=True, exist_ok=True)  # it was in one of the others
+        if Path(folder).is_dir():
+            where = os.fsencode(folder)
+            if libc.mount(b"none", where, b"tmpfs", MS_NOSUID_NODEV, b"size=64m"):
+                return False
+    # A container may refuse this one; processes can't be touched without it, either.
+    libc.mount(b"none", b"/proc", b"proc", MS_NOSUID_NODEV | MS_NOEXEC, None)
+    no_rights = (ctypes.c_uint32 * 6)()
+    return not (
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        or libc.capset((ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), no_rights)
+    )
+
+
+def in_child(act: Callable[[], bool]) -> int:
+    """Fork a process that ends after an action, and return its number."""
+    if child := os.fork():
+        return child
+    try:
+        code = 1 - act()
+    except BaseException:
+        code = 1
+    os._exit(code)
+
+
+def closes(room: str, hidden: list[str]) -> bool:
+    """Return whether this system can shut a process in."""
+
+    def trial() -> bool:
+        return own_spaces() and waited(in_child(partial(shut, room, hidden)))
+
+    def waited(child: int) -> bool:
+        return os.waitpid(child, 0)[1] == 0
+
+    return waited(in_child(trial))
+
+
+def main(address: str, *hidden: str) -> None:
+    """Fork a process for each connection, until nobody listens to this one.
+
+    Print a line when it can begin. Where that is possible, they can write only to what
+    is the folder of ``address`` for others, and don't see the folders in ``hidden``.
+    """
+    room = str(Path(address).parent)
+    inside = closes(room, list(hidden))
+    known = probes()
+    exec(ALONE, {})  # what it imports need not be imported by each process
+
+    def work(connection: Connection) -> bool:
+        os.setpgid(0, 0)
+        if inside and not shut(room, list(hidden)):
+            return False
+        os.chdir(room)
+        tempfile.tempdir = os.environ["TMPDIR"] = room
+        serve(connection, known)
+        return True
+
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
@@ -132,20 +229,54 @@ def main(address: str) -> None:
                 accepted.close()
                 continue
             server.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            serve(Connection(accepted.detach()))
+            keep(work, Connection(accepted.detach()), inside)
             os._exit(0)
 
 
-def serve(connection: Connection) -> None:
+def keep(
+    work: Callable[[Connection], bool], connection: Connection, inside: bool
+) -> None:
+    """Run an answer; send its process's number; and end all that it leaves.
+
+    The connection's other end reads its end when nothing is left. ``inside``: the
+    answer gets namespaces, and what it leaves ends with them.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    if inside:
+        own_spaces()
+    elif LINUX:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    child = in_child(partial(work, connection))
+    with suppress(OSError):  # it has done so, and has ended or goes on
+        os.setpgid(child, child)
+    connection.send_bytes(str(child).encode())
+    os.waitpid(child, 0)
+    while not inside and (left := psutil.Process().children(recursive=True)):
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        with suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+def probes() -> dict[tuple[str, str], Any]:
+    """Return the functions of the checks that can run beside an answer."""
+    return {
+        (module.__name__, name): value
+        for module in (checking, *map(checking.module, checking.names()))
+        for name, value in vars(module).items()
+        if callable(value)
+    }
+
+
+def serve(connection: Connection, known: dict[tuple[str, str], Any]) -> None:
     """Run cells, say what the expression is, and answer questions until the end.
 
-    The first message is this process's number, and the first answer (cells,
-    expression). A question is (number of a function, module and name of a probe,
-    inputs). A reply is a dictionary with one of "answer", "stopped", and "unanswered".
+    The first message is (cells, expression). A question is (number of a function,
+    module and name of a probe, inputs). A reply is a dictionary with one of "answer",
+    "stopped", and "unanswered".
     """
-    os.setsid()
-    connection.send_bytes(str(os.getpid()).encode())
     cells, expression = pickle.loads(connection.recv_bytes())
     limit(MEMORY)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -153,12 +284,6 @@ def serve(connection: Connection) -> None:
         os.dup2(nothing, stream)
     sys.stdout = sys.stderr = open(os.devnull, "w")
     torch.set_num_threads(1)
-    probes = {
-        (module.__name__, name): value
-        for module in (checking, *map(checking.module, checking.names()))
-        for name, value in vars(module).items()
-        if callable(value)
-    }
     functions: list[Any] = []
     failed: list[BaseException] = []  # in cells; the others run, as in a notebook
 
@@ -191,7 +316,7 @@ def serve(connection: Connection) -> None:
         return described(answer, functions)
 
     def ask(number: int, probe: tuple[str, str], inputs: tuple) -> Any:
-        return plain(probes[probe](functions[number], *inputs))
+        return plain(known[probe](functions[number], *inputs))
 
     reply(start)
     while True:
@@ -199,4 +324,4 @@ def serve(connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -5,23 +5,33 @@ import csv
 import dataclasses
 import datetime
 import inspect
+import io
 import json
 import math
+import os
 import random
 import re
+import socket
 import statistics
 import subprocess
 import sys
 import time
 import unicodedata
+import zipfile
 from collections import Counter
+from multiprocessing import Pipe
+from pathlib import Path
 from xml.etree import ElementTree
 
+import class_list
 import grade
 import homework
+import likeness
 import nbformat
+import psutil
 import pytest
 import questions
+import sandbox
 from chapters import ROOT, chapters
 from exercises import by_number, exercises
 from hidden import HIDDEN
@@ -103,7 +113,7 @@ def test_a_variant_complains_when_the_chapter_has_changed(monkeypatch):
 
 def test_homework_holds_stubs_checks_and_no_solution(tmp_path):
     chosen = homework.chosen_exercises("1,6", "2.9")
-    homework.write_homework(chosen, "a seed", ["ann", "bob"], tmp_path)
+    homework.write_homework(chosen, "a seed", {"ann": {}, "bob": {}}, tmp_path)
     ann, bob = (
         nbformat.read(tmp_path / "release" / name / "homework.ipynb", 4)
         for name in ("ann", "bob")
@@ -157,7 +167,7 @@ def test_an_optional_exercise_is_chosen_by_its_number_only():
     ],
 )
 def test_a_list_of_students_is_read_as_excel_writes_it(data):
-    assert homework.names_in(homework.decoded(data)) == ["müller", "Li Wei"]
+    assert [*class_list.students_in(class_list.decoded(data))] == ["müller", "Li Wei"]
 
 
 @pytest.mark.parametrize(
@@ -171,15 +181,16 @@ def test_a_list_of_students_is_read_as_excel_writes_it(data):
 )
 def test_a_list_of_students_that_cannot_be_meant_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
-        homework.names_in(text)
+        class_list.students_in(text)
 
 
 def test_a_comma_without_a_column_is_part_of_a_name():
     names = ["हिन्दी", "O'Neil, Ann", "Müller, Anna"]
     plain = "\n".join(names)
-    assert homework.names_in(plain) == homework.names_in(f"Name\n{plain}") == names
-    assert homework.names_in('name\n"O\'Neil, Ann"') == ["O'Neil, Ann"]
-    assert homework.names_in("name,mail\nann,a@b\n") == ["ann"]
+    for text in (plain, f"Name\n{plain}"):
+        assert [*class_list.students_in(text)] == names
+    assert [*class_list.students_in('name\n"O\'Neil, Ann"')] == ["O'Neil, Ann"]
+    assert [*class_list.students_in("name,mail\nann,a@b\n")] == ["ann"]
 
 
 def test_homework_written_again_keeps_what_was_handed_out(
@@ -386,6 +397,88 @@ def test_an_endless_loop_ends(points):
     assert got == 0 and "longer than 2 seconds" in says
     loop = "def mask_from_lengths(lengths, size):\n    while True:\n        pass"
     assert "longer than 2 seconds" in points("1.4", loop, seconds=2)[1]
+
+
+# Where answers run
+
+LEAVES = """
+import os, time
+for leave in (lambda: None, os.setsid, lambda: os.setpgid(0, 0)):
+    if os.fork() == 0:
+        leave()
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "{seconds}"])
+        os._exit(0)
+time.sleep(0.3)
+answer = True
+"""
+
+
+def asleep(seconds):
+    """Return the processes that sleep so long."""
+    return [
+        each
+        for each in psutil.process_iter(["cmdline"])
+        if each.info["cmdline"] == ["sleep", str(seconds)]
+    ]
+
+
+def test_a_process_that_leaves_its_group_ends_with_the_answer(server):
+    seconds = 7000 + os.getpid() % 1000
+    cell = LEAVES.format(seconds=seconds)
+    with grade.answer_from(server, [cell], "answer", 30) as answer:
+        assert answer is True and len(asleep(seconds)) == 3
+    assert asleep(seconds) == []
+
+
+@pytest.mark.skipif(not sandbox.LINUX, reason="adopts no orphans")
+def test_it_ends_without_namespaces_too():
+    seconds = 9000 + os.getpid() % 1000
+    ours, theirs = Pipe()
+
+    def keep():
+        ours.close()
+        work = LEAVES.format(seconds=seconds)
+        sandbox.keep(lambda _: exec(work) or True, theirs, inside=False)
+        return True
+
+    os.waitpid(sandbox.in_child(keep), 0)
+    theirs.close()
+    assert int(ours.recv_bytes()) > 1 and asleep(seconds) == []
+    with pytest.raises(EOFError):
+        ours.recv_bytes()
+
+
+def test_an_answer_sees_no_files_network_or_processes_of_ours(tmp_path):
+    """Where the system has namespaces; elsewhere, TEACHING says that it does."""
+    private = handed(tmp_path / "private", {"course.json": b"the seed"})
+    (tmp_path / "open").write_text("old")
+    attempts = [
+        f"open({str(tmp_path / 'new')!r}, 'w')",
+        f"open({str(tmp_path / 'open')!r}, 'a')",
+        f"os.remove({str(tmp_path / 'open')!r})",
+        f"open({str(private / 'course.json')!r})",
+        "socket.create_connection(('127.0.0.1', {port}), 1)",
+        "socket.create_connection(('1.1.1.1', 53), 1)",
+        f"os.kill({os.getpid()}, 0)",
+        "ctypes.CDLL(None).umount2(b'/run', 2) == 0 or 1 / 0",
+    ]
+    with grade.Server(private) as shut, socket.create_server(("127.0.0.1", 0)) as open_:
+        if not sandbox.closes(str(Path(shut.address).parent), []):
+            return
+        tried = "".join(
+            f"\ntry:\n    {each}\n    answer.append(True)"
+            "\nexcept (OSError, ZeroDivisionError):\n    answer.append(False)"
+            for each in attempts
+        ).replace("{port}", str(open_.getsockname()[1]))
+        allowed = "\nopen('own', 'w').write('1')\ntempfile.NamedTemporaryFile()"
+        cell = f"import ctypes, os, socket, tempfile\nanswer = []{tried}{allowed}"
+        with grade.answer_from(shut, [cell], "answer", 30) as answer:
+            assert answer == [False] * len(attempts)
+        again = "import os\nanswer = os.path.exists('own')"
+        with grade.answer_from(shut, [again], "answer", 30) as answer:
+            assert answer is False
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", HIDDEN)
@@ -597,7 +690,7 @@ def handed(folder, files):
 def test_the_form_of_a_file_changes_nothing(tmp_path):
     for student, files in FILES.items():
         handed(tmp_path / student, files)
-    found = grade.students_in(tmp_path, STUDENTS)
+    found = grade.students_in(tmp_path, dict.fromkeys(STUDENTS, {}))
     assert sorted(found) == sorted(STUDENTS)
     for student, places in found.items():
         [work] = grade.submissions(student, places, course_of("1.4"))
@@ -639,7 +732,7 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     form = {each["student"]: each["form"] for each in marks}
     assert [grade.points_of(each) for each in marks] == [2, 0, 0, 0, 0, 0]
     assert form["a"] == f"2.2: {grade.NO_CELL}"
-    assert "only homework.zip: unpack it" in form["b"]
+    assert "homework.zip can't be unpacked (BadZipFile" in form["b"]
     assert "5 different notebooks are in the folder (c/0.ipynb" in form["c"]
     assert "homework.ipynb is not a notebook that can be read" in form["d"]
     assert "no notebook is in the folder" in form["e"]
@@ -647,6 +740,135 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     with open(tmp_path / "out" / "marks.csv", newline="", encoding="utf-8") as file:
         notes = {row["student"]: row["note"] for row in csv.DictReader(file)}
     assert all(notes[student].endswith(form[student]) for student in form)
+
+
+def zipped(**files):
+    """Return a zip; "/" of a name can be a backslash, as some programs write it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def test_zips_of_windows_and_macos_are_opened(tmp_path):
+    macos = {
+        "homework/homework.ipynb": RIGHT,
+        "__MACOSX/homework/._homework.ipynb": b"\0",
+    }
+    windows = {"work\\": b"", "work\\homework.ipynb": RIGHT}
+    escaping = {"../../homework.ipynb": EMPTY, "homework.ipynb": RIGHT}
+    handed(tmp_path / "ann", {"homework.zip": zipped(**macos)})
+    handed(tmp_path / "bob", {"Homework.ZIP": zipped(**windows)})
+    handed(tmp_path / "eve", {"homework.zip": zipped(**escaping)})
+    handed(tmp_path, {"zoe.zip": zipped(**macos)})
+    places = grade.students_in(tmp_path, {})
+    assert [*places] == ["ann", "bob", "eve", "zoe"]
+    for student, found in places.items():
+        [work] = grade.submissions(student, found, course_of("1.4"))
+        assert work.cells["1.4"] == [MASKS] and not work.fault
+
+
+def test_a_zip_that_is_too_large_or_has_no_notebook_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(grade, "LARGEST", 10**6)
+    monkeypatch.setattr(grade, "MEMBERS", 10)
+    for files, says in (
+        ({"homework.ipynb": bytes(10**6 + 1)}, "it is larger than 0 MB"),
+        ({f"{n}.ipynb": b"" for n in range(11)}, "it has more than 10 files"),
+        ({"../homework.ipynb": RIGHT}, "only ann/homework.zip: ask for one"),
+        ({"homework.py": b""}, "only homework.zip/homework.py: ask for one"),
+    ):
+        handed(tmp_path / "ann", {"homework.zip": zipped(**files)})
+        [work] = grade.submissions("ann", [tmp_path / "ann"], course_of("1.4"))
+        assert says in work.fault
+
+
+WORKSHEET = (
+    "Identifier,Full name,Email address,Grade,Last modified (grade),due\n"
+    "Participant 12,Ann Lee,ann@x,-,-,\n"
+    "Participant 7,Bob Ray,bob@x,,-,2027-02-03T12:00+00:00\n"
+)
+GRADEBOOK = (
+    "Student,ID,SIS Login ID,Section,Homework One (5)\n"
+    ",,,,Manual Posting\n"
+    "    Points Possible,,,,2\n"
+    '"Lee, Ann",345,ann,A,\n'
+    '"Student, Test",9,,A,\n'
+)
+
+
+def test_a_table_keeps_its_columns():
+    found = class_list.students_in(WORKSHEET)
+    assert found["Ann Lee"]["Email address"] == "ann@x" and len(found) == 2
+    assert "Full name" not in class_list.other_columns(found)
+    assert class_list.students_in("First name;Surname;ID number\nAnn;Lee;7") == {
+        "Ann Lee": {"First name": "Ann", "Surname": "Lee", "ID number": "7"}
+    }
+    assert [*class_list.students_in(GRADEBOOK)] == ["Lee, Ann"]
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_columns_come_back_for_moodle_and_everyone_has_a_date_and_a_page(
+    tmp_path, server
+):
+    """Ann is late; Bob, an hour later, isn't; Cem isn't on the list."""
+    for name, hour in (("Ann Lee_12", 10), ("Participant 7_7", 11), ("Cem_8", 11)):
+        folder = tmp_path / "in" / f"{name}_assignsubmission_file"
+        note = f"2027-02-03 {hour}:00:00 UTC"
+        handed(folder, {"homework.ipynb": RIGHT, "timestamp.txt": note.encode()})
+    given = {"due": grade.moment("2027-02-03T09:00Z"), "listed": {
+        **class_list.students_in(WORKSHEET), "Dan Nil": {"Email address": "dan@x"},
+    }}  # fmt: skip
+    grade.grade(server, tmp_path / "in", course_of("1.4"), tmp_path / "out", **given)
+    ann, bob, cem, dan = rows_of(tmp_path / "out" / "marks.csv")
+    assert ann["Email address"] == "ann@x" and ann["points"] == "2"
+    assert ann["note"].endswith(", late") and ", late" not in bob["note"]
+    assert ", due 2027-02-03" in bob["note"] and not cem["Email address"]
+    assert dan["Email address"] == "dan@x" and dan["note"] == grade.NOTHING
+    assert grade.NOTHING in (tmp_path / "out" / "Dan Nil.html").read_text()
+    found = rows_of(tmp_path / "out" / "moodle.csv")
+    grades = [(row["Identifier"], row["Grade"]) for row in found]
+    assert grades[:2] == [("Participant 12", "2"), ("Participant 7", "2")]
+    again = rows_of(tmp_path / "out" / "marks.csv")
+    given["listed"]["Bob Ray"]["due"] = "soon"
+    with pytest.raises(ValueError, match="Bob Ray: 'soon' is not a time"):
+        grade.grade(
+            server, tmp_path / "in", course_of("1.4"), tmp_path / "out", **given
+        )
+    assert rows_of(tmp_path / "out" / "marks.csv") == again
+
+
+def test_points_go_into_the_column_that_canvas_has(tmp_path, server):
+    files = {"leeann_LATE_345_67890_homework.ipynb": RIGHT}
+    handed(tmp_path / "in", files)
+    listed = class_list.students_in(GRADEBOOK)
+    given = {"listed": listed, "name": "Homework one"}
+    grade.grade(server, tmp_path / "in", course_of("1.4"), tmp_path / "out", **given)
+    most, ann = rows_of(tmp_path / "out" / "canvas.csv")
+    assert [*ann] == ["Student", "ID", "SIS Login ID", "Section", "Homework One (5)"]
+    assert (
+        most["Student"].strip() == "Points Possible" and most["Homework One (5)"] == "2"
+    )
+    assert (ann["Student"], ann["ID"], ann["Homework One (5)"]) == (
+        "Lee, Ann",
+        "345",
+        "2",
+    )
+
+
+def test_what_moodle_numbered_needs_no_list():
+    points = [class_list.Points("Ann Lee", 1.5, {}, "12")]
+    assert class_list.for_moodle("one", points).splitlines()[1] == (
+        "Participant 12,Ann Lee,1.5,-"
+    )
+    points = [class_list.Points("Ann", 1.5, {"Email address": "a@x", "group": "2"})]
+    assert class_list.for_moodle("one", points) == "Email address,one\na@x,1.5\n"
+    assert class_list.for_moodle("one", [class_list.Points("Ann", 1, {})]) is None
+    assert class_list.for_canvas("one", 2, points) is None
 
 
 CHECKS = "exercise_checks import"  # what homework from before had
@@ -751,7 +973,7 @@ def test_a_wrong_call_is_answered_in_words(
 def test_namesakes_are_two(tmp_path):
     for number in (12, 13):
         (tmp_path / f"Li Wei_{number}_assignsubmission_file").mkdir()
-    assert len(grade.students_in(tmp_path, [])) == 2
+    assert len(grade.students_in(tmp_path, {})) == 2
 
 
 @pytest.fixture
@@ -812,29 +1034,78 @@ def test_a_note_of_the_time_that_is_none_does_no_harm(tmp_path):
     assert grade.handed_in([tmp_path], path) == noon
 
 
-def test_copied_answers_are_named():
-    long = "def f(values):\n" + "".join(
-        f"    if values[{i}] > {i}:\n        values = g(values, {i}) + {i}\n"
-        for i in range(8)
-    )
-    renamed = long.replace("values", "numbers").replace("f(", "mine(")
-    other = "def f(x):\n" + "".join(f"    x[{i}] = h(x)\n" for i in range(20))
+# Who wrote alike
+
+
+def alike(number, **cells):
     works = [
-        grade.Submission(name, None, {"1.4": [cell]})
-        for name, cell in (("a", long), ("b", renamed), ("c", other), ("d", MASKS))
+        grade.Submission(who, None, {number: [*mine]}) for who, mine in cells.items()
     ]
-    [(number, one, two, share)] = grade.alike(works, course_of("1.4"))
-    assert (number, one, two) == ("1.4", "a", "b") and share == 1
-    [cell] = grade.published(course_of("3.2")).cells["3.2"]
-    copied = [grade.Submission("a", None, {"3.2": [cell.replace("pool", "size")]})]
-    [(_, one, two, _)] = grade.alike(copied, course_of("3.2"))
-    assert (one, two) == ("a", "the published solutions")
+    return [group for _, group in grade.alike(works, course_of(number))]
+
+
+def solved(number):
+    """Return all cells of a published solution."""
+    return grade.published()[EXERCISES[number].name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["1.5", "1.10", "5.6", "6.7", "6.8"])
+def test_a_published_solution_handed_in_whole_is_named(number):
+    [group] = alike(number, ann=solved(number))
+    assert group.people == ["ann", "the published solutions"] and group.share == 1
+
+
+@pytest.mark.slow
+def test_other_names_are_no_other_answer():
+    """Those who wrote alike are one group; another answer isn't in it."""
+    other = "def bleu_by_hand(ours, theirs):\n" + "".join(
+        f"    x{i} = [len(line) + {i} for line in ours if line]\n" for i in range(9)
+    )
+    renamed = [
+        re.sub(r"\b(counts?|total|found|line)\b", "it", c) for c in solved("3.4")
+    ]
+    [group] = alike("3.4", ann=solved("3.4"), bob=renamed, zoe=[other])
+    assert group.people == ["ann", "bob", "the published solutions"]
+    assert "bleu_by_hand" in group.functions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number", [n for n, each in EXERCISES.items() if each.kind == "Find the bug"]
+)
+def test_a_repair_is_nobodys_in_particular(number):
+    [answer] = [
+        c for c in solved(number) if c.rstrip().endswith(")") and "\ncheck(" in c
+    ]
+    assert alike(number, ann=[answer], bob=[answer]) == []
+
+
+@pytest.mark.slow
+def test_four_lines_are_nobodys_in_particular():
+    four = """
+def attention(query, key, value, mask=None):
+    d_k = query.size(-1)
+    scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    p_attn = F.softmax(scores, dim=-1)
+    return torch.matmul(p_attn, value), p_attn
+"""
+    assert alike("1.9", ann=[four], bob=[four]) == []
+
+
+def test_right_answers_are_not_alike():
+    """Numbers that are right, calls of the check, and what is no Python."""
+    cell = "answer = " + repr([*range(99)]) + "\nx = answer\ncheck('shapes', answer)"
+    same = likeness.own([cell, "nothing at all", "def f(:"], [], set())
+    assert likeness.groups({"ann": same, "bob": same}) == []
 
 
 @pytest.mark.slow
 def test_nbgrader_releases_and_grades_it(tmp_path):
     chosen = homework.chosen_exercises("", "1.4,2.2,2.9")
-    homework.write_homework(chosen, "a seed", [], tmp_path)
+    homework.write_homework(chosen, "a seed", {}, tmp_path)
     course = tmp_path / "nbgrader"
 
     def nbgrader(*words):

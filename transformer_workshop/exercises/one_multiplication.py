@@ -33,39 +33,49 @@ def with_complex(answer, x, start):
     return found, watch.seen
 
 
-def judge(answer):
-    def turned(x: Tensor, start: int, fault: str) -> Tensor:
-        """Rotate vectors x (…, L, d_k) with one fault."""
-        L, d_k = x.shape[-2:]
-        first = {"beginning": 0, "from one": start + 1}.get(fault, start)
-        exponent = torch.arange(0, d_k, 2) / d_k
-        exponent = {"half": exponent / 2, "double": exponent * 2}.get(fault, exponent)
-        angle = torch.arange(first, first + L).unsqueeze(1) * 10000**-exponent
-        angle = -angle if fault == "backward" else angle
-        neighbors = fault.startswith("neighbors")
-        a, b = (x[..., ::2], x[..., 1::2]) if neighbors else x.chunk(2, dim=-1)
-        cos, sin = angle.cos(), angle.sin()
-        parts = [a * cos - b * sin, a * sin + b * cos]
-        if fault == "neighbors":
-            return torch.stack(parts, dim=-1).flatten(-2)
-        return torch.cat(parts, dim=-1)
+def mistake(found: Tensor, x: Tensor, start: int) -> str | None:
+    """Return the hint for a wrong result, told by the chapter's class and other inputs.
 
-    hints = {
-        "neighbors": "the pairs are neighbors, 0 with 1, 2 with 3. Hint: coordinate i "
-        "belongs with i + d_k / 2; `chunk` halves a vector.",
-        "neighbors, halves": "the pairs that you rotate are neighbors, and the result "
-        "has their parts in two halves. Hint: halve the vector before, too.",
-        "backward": "the vectors turn the wrong way. Hint: a is the real part and b "
-        "the imaginary one, and the sign of the angle is plus.",
-        "beginning": "the positions are counted from 0. Hint: with a cache, x is only "
-        "the end of the sequence; its first position is start.",
-        "from one": "each position is one too large. Hint: the first position of a "
-        "sequence is 0, and isn't rotated.",
-        "half": "the later pairs turn too fast. Hint: the base is 10000, and its "
-        "exponents run from 0 to almost 1, in steps of 2 / d_k.",
-        "double": "the later pairs turn too slowly. Hint: the base is 10000, and its "
-        "exponents run from 0 to almost 1, in steps of 2 / d_k.",
-    }
+    None if it is none of the usual mistakes.
+    """
+    d_k = x.size(-1)
+    rope = at.RotaryEmbedding(d_k)
+    first_halves = torch.arange(d_k).view(-1, 2).T.flatten()  # 0, 2, 4, …, 1, 3, 5, …
+    if same(found[..., first_halves], rope(x[..., first_halves], start)):
+        return (
+            "the pairs are neighbors, 0 with 1, 2 with 3. Hint: coordinate i belongs "
+            "with i + d_k / 2; `chunk` halves a vector."
+        )
+    if same(found, rope(x[..., first_halves], start)):
+        return (
+            "the pairs that you rotate are neighbors, and the result has their parts "
+            "in two halves. Hint: halve the vector before, too."
+        )
+    if same(rope(found, start), x):
+        return (
+            "the vectors turn the wrong way. Hint: a is the real part and b the "
+            "imaginary one, and the sign of the angle is plus."
+        )
+    if same(found, rope(x, 0)):
+        return (
+            "the positions are counted from 0. Hint: with a cache, x is only the end "
+            "of the sequence; its first position is start."
+        )
+    if same(found, rope(x, start + 1)):
+        return (
+            "each position is one too large. Hint: the first position of a sequence is "
+            "0, and isn't rotated."
+        )
+    for base, speed in ((10000**0.5, "fast"), (10000**2, "slowly")):
+        if same(found, at.RotaryEmbedding(d_k, base)(x, start)):
+            return (
+                f"the later pairs turn too {speed}. Hint: the base is 10000, and its "
+                "exponents run from 0 to almost 1, in steps of 2 / d_k."
+            )
+    return None
+
+
+def judge(answer):
     for shape, start in (((2, 3, 5, 8), 0), ((2, 3, 2, 8), 5), ((1, 6), 3)):
         x = torch.randn(shape)
         given = f"for x of shape {shape} and start {start}"
@@ -78,10 +88,9 @@ def judge(answer):
             f"{given} a tensor is needed, not {kind(found)}."
         )
         expected = at.RotaryEmbedding(shape[-1])(x, start)
-        right = same(found, expected)
-        for fault, hint in hints.items():
-            wrong = not right and same(found, turned(x, start, fault))
-            assert not wrong, f"{given} {hint}"
+        if found.shape == x.shape and not same(found, expected):
+            hint = mistake(found, x, start)
+            assert hint is None, f"{given} {hint}"
         hint = "position p turns pair i by the angle p / 10000^(2i / d_k)."
         agree(found, expected, given, hint)
         assert any(same(each, expected) for each in seen), (
