@@ -380,10 +380,10 @@ def test_segments_belong_together_by_their_mid(tmp_path, capsys):
     assert "left out 1 segments without a source, 1 not to translate\n" in said
 
 
-PLURAL_FORMS = {  # of these languages' catalogs: 1 doesn't always have the first
-    "sl": "nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100>2 && n%100<5 ? 3 : 0)",
-    "ar": "nplurals=6; plural=n==0?0:n==1?1:n==2?2:n%100>=3&&n%100<=10?3:n%100>=11?4:5;",
-    "ru": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2);",
+PLURAL_FORMS = {  # 1 doesn't always have the first one
+    "sl": "nplurals=4; plural=(n%100==1 ? 1 : n%100==2 ? 2 : n%100>2&&n%100<5 ? 3:0)",
+    "ar": "nplurals=6; plural=n==0?0:n==1?1:n==2?2:n%100>=3&&n%100<11?3:n%100>=11?4:5;",
+    "ru": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1:2);",
     "ja": "nplurals=1; plural=0;",
 }
 

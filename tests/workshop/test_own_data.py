@@ -828,7 +828,7 @@ def test_translate_reads_a_column(tmp_path, capsys, monkeypatch):
     assert main([*command, f"{path}:de"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert main([*command, str(path)]) == 2
-    assert f"Name the column, too: {path}:1" in capsys.readouterr().err
+    assert f"such as {path}:id and {path}:de." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", ["english", "English", "e", "en-US"])

@@ -28,10 +28,8 @@ def stream_lines(path: str | Path) -> Iterator[str]:
                     decoded = decode_line(path, number, line.removesuffix(b"\n"))
                 except DataError as error:
                     name, shown, do = likely_encoding(path, line + file.read(50_000))
-                    what = error.what + (
-                        f", but maybe {name}: {shown!r}" if name else ""
-                    )
-                    raise DataError(error.where, what, do) from error
+                    do = f"If {shown!r} is right, it is {name}. {do}" if name else do
+                    raise DataError(error.where, error.what, do) from error
                 yield decoded
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
@@ -57,14 +55,14 @@ def decode_line(where: object, number: int, line: bytes) -> str:
 
 
 def likely_encoding(path: str | Path, data: bytes) -> tuple[str, str, str]:
-    """Return the encoding that a file's bytes suggest, how a line would read, and what
-    to do; "" for none.
+    """Return the encoding that a file's bytes suggest, a line of it, and what to do.
 
-    Of encodings with a byte a character, a wrong one is often as likely: show the line.
+    "" stands for none. Where a character is a byte, the wrong encoding is often as
+    likely, which shows in the line.
     """
     best = optional_import("charset_normalizer").from_bytes(data).best()
     if best is None:
-        return "", "", "Check that it is text."
+        return "", "", "Save the text as UTF-8, if it is one."
     name = best.encoding.upper().replace("_", "-")
     name = name.replace("-LE", "LE").replace("-BE", "BE")  # as iconv calls them
     lines = [line.strip() for line in str(best).split("\n")]

@@ -57,7 +57,7 @@ def _first_columns(file: str) -> list[str]:
     if kind_of(file) in UNIT_KINDS:
         names = first_columns(file)
     else:
-        first = next(_rows(file, "1"), None)
+        first: Any = next(_rows(file, "1"), None)
         names = list(first) if _is_header(first) else _names(first)
     return names[:2] or ["1"]
 
