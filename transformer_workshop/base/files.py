@@ -6,6 +6,7 @@ Imports PyTorch and the textbook only where they are used: `--help` needs neithe
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -26,6 +27,12 @@ def log(message: object) -> None:
     """Write a message to standard error."""
     if sys.stderr:  # without it, print would write to standard output
         print(message, file=sys.stderr, flush=True)
+
+
+@functools.cache
+def log_once(message: str) -> None:
+    """Write a message to standard error, however often the same text is read."""
+    log(message)
 
 
 @contextmanager

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
+import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from annotated_transformer import DataError
+from annotated_transformer import DataError, optional_import
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, plain or .gz, without line endings.
 
-    Raises DataError if the file is missing, cut off, or not UTF-8.
+    Raises DataError if the file is missing, cut off, or not UTF-8; it then names the
+    encoding that is likely.
     """
     try:
         with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
-                yield decode_line(path, number, line.removesuffix(b"\n"))
+                try:
+                    decoded = decode_line(path, number, line.removesuffix(b"\n"))
+                except DataError as error:
+                    name, shown, do = likely_encoding(path, line + file.read(50_000))
+                    do = f"If {shown!r} is right, it is {name}. {do}" if name else do
+                    raise DataError(error.where, error.what, do) from error
+                yield decoded
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         what = f"is a damaged or cut off gzip file ({error})"
         raise DataError(path, what, "Fetch or compress it again.") from error
@@ -43,3 +52,21 @@ def decode_line(where: object, number: int, line: bytes) -> str:
         where = f"{where}, line {number}"
         what = f"is not UTF-8 (byte {line[error.start]:#04x})"
         raise DataError(where, what, "Save the text as UTF-8.") from error
+
+
+def likely_encoding(path: str | Path, data: bytes) -> tuple[str, str, str]:
+    """Return the encoding that a file's bytes suggest, a line of it, and what to do.
+
+    "" stands for none. Where a character is a byte, the wrong encoding is often as
+    likely, which shows in the line.
+    """
+    best = optional_import("charset_normalizer").from_bytes(data).best()
+    if best is None:
+        return "", "", "Save the text as UTF-8, if it is one."
+    name = best.encoding.upper().replace("_", "-")
+    name = name.replace("-LE", "LE").replace("-BE", "BE")  # as iconv calls them
+    lines = [line.strip() for line in str(best).split("\n")]
+    shown = next((line for line in lines if not line.isascii()), lines[0])[:40]
+    stem, suffix = os.path.splitext(path)
+    old, new = shlex.quote(str(path)), shlex.quote(f"{stem}.utf8{suffix}")
+    return name, shown, f"Convert it: `iconv -f {name} -t UTF-8 {old} > {new}`."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import stat
@@ -14,9 +13,10 @@ from pathlib import Path
 from annotated_transformer import DataError
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import data_file
-from transformer_workshop.base.files import log
+from transformer_workshop.base.files import log_once
 from transformer_workshop.text.spelling import tidied
 from transformer_workshop.text.tables import column_of, stream_text
+from transformer_workshop.text.units import refuse_unaligned
 
 
 def read_pairs(
@@ -74,12 +74,6 @@ def show_pairs(pairs: Iterable[tuple[str, str]]) -> str:
 _HALF = re.compile("[\ud800-\udfff]")  # of a character, as JSON can write it
 
 
-@functools.cache
-def _say_once(message: str) -> None:
-    """Write a message to standard error, however often the same text is read."""
-    log(message)
-
-
 def stream_parallel(
     src_file: str | Path, tgt_file: str | Path, blank: bool = False
 ) -> Iterator[tuple[str, str]]:
@@ -87,10 +81,13 @@ def stream_parallel(
 
     Each sentence is ``tidied``, as what is translated later. Pairs with a blank side
     are left out, and their numbers said; ``blank``: yield them, too. Raises DataError
-    if a file can't be read or holds no sentence, and if the two differ in length.
+    if a file can't be read or holds no sentence, and if the two differ in length, or
+    are subtitles of other times or catalogs of other messages.
     """
     files, number, left_out = (src_file, tgt_file), 0, list[int]()
-    row_or_line = "row" if any(map(column_of, files)) else "line"
+    columns = [column_of(file) for file in files]
+    row_or_line = "row" if any(columns) else "line"
+    refuse_unaligned(*((c[0] if c else str(f)) for c, f in zip(columns, files)))
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break
@@ -108,7 +105,7 @@ def stream_parallel(
             if left_out:
                 which = ", ".join(map(str, left_out[:5]))
                 which += ", …" if len(left_out) > 5 else ""
-                _say_once(
+                log_once(
                     f"{src_file}, {tgt_file}: left out {len(left_out)} of {number} "
                     f"pairs, of which a side is blank ({row_or_line} {which})"
                 )

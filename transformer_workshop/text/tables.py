@@ -6,113 +6,26 @@ can't be read is refused, with a command or a step that turns it into what can b
 
 from __future__ import annotations
 
-import ast
 import csv
-import gzip
 import json
+import locale
 import os
 import re
-import shlex
-import struct
 import sys
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
-from xml.etree import ElementTree
+from typing import Any
 
 from annotated_transformer import DataError, optional_import
-from transformer_workshop.base.files import reported
+from transformer_workshop.base.files import log_once, reported
 from transformer_workshop.base.text_files import stream_lines
-
-_ENDINGS = {
-    "table": (".csv", ".tsv", ".tab"),
-    "json": (".json", ".jsonl", ".ndjson"),
-    "xml": (".xml", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"),
-    "po": (".po", ".pot"),
-    "mo": (".mo", ".gmo"),
-    "parquet": (".parquet",),
-    "arrow": (".arrow",),
-}
-_KIND_OF = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
-_BEGINNINGS = {
-    b"<?xml": "xml",
-    b"<tmx": "xml",
-    b"<xliff": "xml",
-    b"\xef\xbb\xbf<?xml": "xml",
-    b"\xde\x12\x04\x95": "mo",
-    b"\x95\x04\x12\xde": "mo",
-    b"PAR1": "parquet",
-    b'{"': "json",
-    b'[{"': "json",
-}
-_OFFICE = "Save it there as CSV (UTF-8), or as text with a sentence a line."
-_UNPACK = "Unpack it: `python -m {} -e {{0}} {{1}}`."
-_OTHERS = (  # how else a file begins; what it is; what to do, with its name and stem
-    (b"PK\x03\x04", "is a zip archive", _UNPACK.format("zipfile")),
-    (b"BZh", "is compressed with bzip2", "Unpack it: `bzip2 -dk {0}`."),
-    (b"\xfd7zXZ", "is compressed with xz", "Unpack it: `xz -dk {0}`."),
-    (b"\x28\xb5\x2f\xfd", "is compressed with zstd", "Unpack it: `zstd -d {0}`."),
-    (b"\x1f\x8b", "is compressed with gzip", "Give it a name that ends in .gz."),
-    (b"%PDF", "is a PDF", "Save its text as UTF-8, a sentence a line."),
-    (b"\xd0\xcf\x11\xe0", "is a document of an office program", _OFFICE),
-    *(
-        (mark, "is UTF-16", "Convert it: `iconv -f UTF-16 -t UTF-8 {0} > {1}.utf8{2}`.")
-        for mark in (b"\xff\xfe", b"\xfe\xff")
-    ),
-    *(
-        (
-            tag,
-            "is SGML",
-            r"Convert it: `sed -n 's/.*<seg[^>]*>\(.*\)<\/seg>.*/\1/p' {0} > {1}.txt`.",
-        )
-        for tag in (b"<srcset", b"<refset", b"<tstset", b"<DOC")
-    ),
-)
-_OFFICE_ENDINGS = (".xlsx", ".ods", ".docx", ".odt", ".pptx", ".odp")
-
-
-def _beginning(file: str) -> bytes:
-    """Return the first bytes of a file, unpacked; a pipe is left alone."""
-    with suppress(OSError, EOFError, zlib.error):  # who reads it will say why
-        if os.path.isfile(file):
-            with _content(file) as opened:
-                return opened.read(300)
-    return b""
-
-
-def _kind(file: str) -> str:
-    """Return the kind of table that a file or a folder is, or "" for a text."""
-    if os.path.isdir(file):
-        return "folder"
-    suffix = Path(file.lower().removesuffix(".gz")).suffix
-    if kind := _KIND_OF.get(suffix):
-        return kind
-    begins = _beginning(file)
-    return next((k for b, k in _BEGINNINGS.items() if begins.startswith(b)), "")
-
-
-def _refuse_others(file: str) -> None:
-    """Raise DataError for a file that is neither a text nor a table we read."""
-    begins, lower = _beginning(file), file.lower()
-    stem, suffix = os.path.splitext(file)
-    what = do = ""
-    for start, said, advice in _OTHERS:
-        if begins.startswith(start):
-            what, do = said, advice
-    if what and lower.endswith(_OFFICE_ENDINGS):
-        what, do = "is a document of an office program", _OFFICE
-    if lower.endswith((".tgz", ".tar.gz")) or begins[257:262] == b"ustar":
-        what, do = "is a tar archive", _UNPACK.format("tarfile")
-        stem = stem.removesuffix(".tar")
-    if what:
-        names = shlex.quote(file), shlex.quote(stem or "unpacked"), suffix
-        raise DataError(file, what, do.format(*names))
+from transformer_workshop.text.formats import UNIT_KINDS, kind_of, refuse_others
+from transformer_workshop.text.units import first_columns, lacks, meant, stream_units
 
 
 def column_of(name: str | Path) -> tuple[str, str] | None:
@@ -121,37 +34,57 @@ def column_of(name: str | Path) -> tuple[str, str] | None:
     Raises DataError for a table without a column.
     """
     name = str(name)
-    file, _, column = name.rpartition(":")
     if not os.path.exists(name):
-        is_table = file and (_kind(file) or os.path.isfile(file))
-        return (file, column) if is_table and column == column.strip() else None
-    kind = _kind(name)
-    if kind and (kind != "folder" or os.path.exists(f"{name}/state.json")):
-        do = f"Name the column, too: {name}:1 is the first one."
-        raise DataError(name, "is a table", do)
+        parts = name.split(":")
+        splits = [
+            (":".join(parts[:i]), ":".join(parts[i:])) for i in range(1, len(parts))
+        ]
+        tables = [split for split in splits if kind_of(split[0])]
+        there = [split for split in splits if os.path.exists(split[0])]
+        for file, column in there[::-1] + tables:
+            return (file, column) if column == column.strip() else None
+        return None
+    kind = kind_of(name)
+    if kind not in ("", "subtitles", "folder") or os.path.exists(f"{name}/state.json"):
+        do = " and ".join(f"{name}:{column}" for column in _first_columns(name))
+        raise DataError(name, "is a table", f"Name the column, too, such as {do}.")
     return None
 
 
-def stream_text(name: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file, or the texts in a column of a table.
+def _first_columns(file: str) -> list[str]:
+    """Return the names, or else the numbers, of a table's first two columns."""
+    refuse_others(file)
+    if kind_of(file) in UNIT_KINDS:
+        names = first_columns(file)
+    else:
+        first: Any = next(_rows(file, "1"), None)
+        names = list(first) if _is_header(first) else _names(first)
+    return names[:2] or ["1"]
 
-    A column is FILE:COLUMN. The file is a table with commas, semicolons, tabs, or bars,
-    JSON (a list, or an object a line), TMX, XLIFF, PO, MO, Parquet, or a folder that
-    Hugging Face's datasets wrote; text may be .gz. A column has a name (in JSON also
-    translation.de), or a number from 1. In a table whose names are its first row, a
-    number makes that one row like the others. Raises DataError as ``stream_lines``
-    does, for a file of another kind, and for a row without text in the column.
+
+def stream_text(name: str | Path) -> Iterator[str]:
+    """Yield the lines of a text or of subtitles, or the texts in a column of a table.
+
+    A column is FILE:COLUMN. The file is a table with commas, semicolons, tabs, bars, or
+    `` ||| ``, JSON (a list, or an object a line), TMX, XLIFF, PO, MO, Parquet, or a
+    folder that Hugging Face's datasets wrote; text may be .gz. A column has a name (in
+    JSON also translation.de), or a number from 1. A first row of names is no text, also
+    where a number is given. Raises DataError as ``stream_lines`` does, for a file of
+    another kind, and for a row without text in the column.
     """
-    if (found := column_of(name)) is None:
-        _refuse_others(str(name))
-        yield from _plain(str(name))
+    file, column = column_of(name) or (str(name), "")
+    refuse_others(file)
+    kind = kind_of(file)
+    if not (column or kind):
+        yield from _plain(file)
         return
-    file, column = found
-    _refuse_others(file)
-    rows = _rows(file, column)
+    rows = _rows(file, column or "1")
     for first in islice(rows, 1):
-        column = _resolved(first, column)
-        rows = chain([first], rows)
+        column = _resolved(first, column or "1")
+        if _is_header(first):
+            log_once(f"{file}: its first row has names of columns ({', '.join(first)})")
+        else:
+            rows = chain([first], rows)
     for number, row in enumerate(rows, 1):
         yield _text_in(file, number, row, column)
 
@@ -162,18 +95,26 @@ def _lines(file: str) -> Iterator[str]:
     begin = list(islice(lines, 2))
     if len(begin) == 1:
         begin = begin[0].split("\r")
-    for line in chain(begin, lines):
+    for number, line in enumerate(chain(begin, lines), 1):
+        if "\0" in line:
+            do = "Name a file of text, or mend this one."
+            raise DataError(f"{file}, line {number}", "has a NUL byte", do)
         yield line.replace("\r", " ")
+
+
+_BARS = re.compile(r" *\|\|\| *")  # between two sentences, in files for word alignment
 
 
 def _plain(file: str) -> Iterator[str]:
     """Yield the lines of a text; DataError if it looks like a table."""
     lines = _lines(file)
     begin = list(islice(lines, 100))
-    tabs = {line.count("\t") for line in begin}
-    if len(begin) > 1 and len(tabs) == 1 and (count := tabs.pop()):
-        what = f"looks like a table: each line has {count + 1} columns between tabs"
-        raise DataError(file, what, f"Name one: {file}:1 is the first column.")
+    for mark, called in (("\t", "tabs"), ("|||", "|||")):
+        counts = {line.count(mark) for line in begin}
+        if len(begin) > 1 and len(counts) == 1 and (count := counts.pop()):
+            what = f"looks like a table: each line has {count + 1} columns between "
+            do = f"Name one: {file}:1 is the first column."
+            raise DataError(file, what + called, do)
     yield from chain(begin, lines)
 
 
@@ -191,15 +132,12 @@ def _names(row: Any) -> list[str]:
 def _resolved(row: Any, column: str) -> str:
     """Return the name of the column that is meant by a number, or by another case."""
     names = _names(row)
-    if column in names or isinstance(row, list):
+    if isinstance(row, list):
         return column
-    if column.isdecimal() and 0 < int(column) <= len(names):
+    if column.isdecimal() and column not in names and 0 < int(column) <= len(names):
         return names[int(column) - 1]
-    wanted = column.casefold()
-    same = [name for name in names if name.casefold() == wanted] or [
-        name for name in names if _language(name) == wanted
-    ]
-    return same[0] if len(same) == 1 else column
+    found = meant(column, names)
+    return found[0] if len(found) == 1 else column
 
 
 def _value(row: Any, column: str) -> Any:
@@ -214,18 +152,17 @@ def _text_in(file: str, number: int, row: Any, column: str) -> str:
     """Return a row's text in a column; DataError if there is none."""
     if row is None:  # a blank line of JSON
         return ""
+    place = f"{file}, row {number}"
     try:
         text = _value(row, column)
-        if text is None:
-            return ""  # JSON's null
     except (KeyError, TypeError, ValueError):
-        text = None
+        raise lacks(place, column, _names(row)) from None
+    if text is None:
+        return ""  # JSON's null
     if isinstance(text, str):
         return " ".join(text.split("\n"))
-    names = _names(row)
-    known = f"1 to {len(names)}" if isinstance(row, list) else ", ".join(names)
-    what = f"has no text in column {column!r} (columns: {known})"
-    raise DataError(f"{file}, row {number}", what, "Name another as FILE:COLUMN.")
+    what = f"has no text in column {column!r}, but {str(text)[:40]}"
+    raise DataError(place, what, "Name another as FILE:COLUMN.")
 
 
 def datasets_library() -> ModuleType:
@@ -240,21 +177,22 @@ def datasets_library() -> ModuleType:
 
 def _rows(file: str, column: str) -> Iterator[Any]:
     """Yield the rows of a table: lists, or dictionaries where columns have names."""
-    kind = _kind(file)
+    kind = kind_of(file)
     if kind == "json":
         yield from _json_rows(file)
     elif kind in ("", "table"):
         yield from _table_rows(file, column)
+    elif kind in UNIT_KINDS:
+        yield from (unit.texts for unit in stream_units(file, column))
     else:
-        read = {"xml": _xml_rows, "po": _po_rows, "mo": _mo_rows}.get(kind, _arrow_rows)
         do = "Check it, or export it again."
         with reported(Exception, file, "can't be read ({})", do):  # any error:
-            yield from read(file)  # each library has classes of its own
+            yield from _arrow_rows(file)  # each library has classes of its own
 
 
 def _arrow_rows(file: str) -> Iterator[dict]:
     """Yield the rows of a Parquet or Arrow file, or of a folder of datasets'."""
-    kind = _kind(file)
+    kind = kind_of(file)
     if kind == "parquet":
         parquet = optional_import("pyarrow.parquet")
         for batch in parquet.ParquetFile(file).iter_batches(1000):
@@ -290,6 +228,10 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
     begin = list(islice(lines, 100))
     if begin and (declared := re.fullmatch(r'(?i)"?sep=(.)"?;*', begin[0])):  # Excel's
         skipped, delimiter, begin = 1, declared[1], begin[1:]
+    elif " ||| " in "".join(begin) and all(map(_BARS.search, filter(str.strip, begin))):
+        delimiter = "\x1f"  # csv takes one character
+        begin = [_BARS.sub(delimiter, line) for line in begin]
+        lines = (_BARS.sub(delimiter, line) for line in lines)
     else:
         delimiter = _delimiter(begin, column, file)
     lines, taken = chain(begin, lines), list[str]()
@@ -308,7 +250,7 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
         with reported(csv.Error, place, "can't be read ({})", do):
             row = next(table, None)
         if row is None:
-            return
+            break
         inner = [line.count(delimiter) for line in taken[1:-1]]
         if len(inner) > 1 and set(inner) == {width - 1}:
             what = f"has a quotation mark that swallows {len(inner) + 1} more rows"
@@ -318,16 +260,37 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
             width = len(names)
             if column and names.count(column) > 1:
                 what = f"has {names.count(column)} columns called {column!r}"
-                raise DataError(file, what, "Rename one, or use a number.")
+                raise DataError(place, what, "Rename one, or use a number.")
+            if len(meant(column, names)) != 1:
+                raise lacks(place, column, names)
             continue
         number += 1
         if any(map(str.strip, row[width:])) and (named or delimiter != "\t"):
             what = f"has {len(row)} columns where others have {width}"
             quote = f"Put a text that holds {delimiter!r} between quotation marks."
-            raise DataError(f"{file}, row {number}", what, quote)
+            do = quote if "strict" in options else "Give each line as many columns."
+            raise DataError(f"{file}, row {number}", what, do)
         if not any(map(str.strip, row)):  # a blank line
             row = [""] * width
         yield dict(zip(names, row)) if named else row
+    if names and not number:
+        what = "has names of columns, and no row below them"
+        raise DataError(file, what, "Name a file with sentences.")
+
+
+_WORDS = {  # of the names of columns, beside languages and their codes
+    *"source target src tgt trg sentence sentences text translation original".split(),
+    *"reference id key name label".split(),
+}
+
+
+def _is_header(row: Any) -> bool:
+    """Return whether a row without names is itself that of the columns' names."""
+    cells = row if isinstance(row, list) else []
+    cells = [cell.strip("\ufeff ").casefold() for cell in cells if cell]
+    words = {word for cell in cells for word in re.findall(r"\w+", cell)}
+    known = all(word in _WORDS or word in locale.locale_alias for word in words)
+    return bool(words) and known and 1 < len(cells) == len(set(cells))
 
 
 def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
@@ -342,6 +305,8 @@ _DOUBLED = r'"([^"]|"")*""([^"]|"")*"'  # a text between quotation marks that ha
 
 def _options(begin: list[str], delimiter: str, strict: bool = True) -> dict[str, Any]:
     """Return how to read a table of text; between tabs, quotes seldom mean anything."""
+    if delimiter == "\x1f":
+        return {"delimiter": delimiter, "quoting": csv.QUOTE_NONE}
     if delimiter != "\t":
         return {"delimiter": delimiter, "strict": strict, "skipinitialspace": True}
     fields = [field for line in begin for field in line.split("\t") if field]
@@ -407,113 +372,3 @@ def _parsed(place: str, text: str) -> Any:
     """Return what JSON holds; DataError if it is damaged."""
     with reported(ValueError, place, "is not JSON ({})", _JSON):
         return json.loads(text)
-
-
-def _content(file: str) -> IO[bytes]:
-    """Open a file to read, plain or .gz."""
-    opened: Any = gzip.open if file.endswith(".gz") else open
-    return opened(file, "rb")
-
-
-def _tag(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace."""
-    return element.tag.rpartition("}")[2]
-
-
-def _text_of(element: ElementTree.Element) -> str:
-    """Return an element's text without the codes of a document's format."""
-    text = element.text or ""
-    for child in element:
-        inside = _tag(child) in ("hi", "g", "mrk", "pc")
-        text += (_text_of(child) if inside else "") + (child.tail or "")
-    return text
-
-
-def _xml_rows(file: str) -> Iterator[dict[str, str]]:
-    """Yield the units of a TMX or XLIFF file: texts by language, or source and target.
-
-    What a unit lacks is blank. Where some units are in de and others in DE or de-AT,
-    all of them are in de.
-    """
-    found = dict.fromkeys(name for unit in _units(file) for name in unit)
-    same = {name.casefold(): name for name in reversed(found)}
-    name_of = {name: same.get(_language(name), same[name.casefold()]) for name in found}
-    blank = dict.fromkeys(name_of.values(), "")
-    for unit in _units(file):
-        yield blank | {name_of[name]: unit[name] for name in reversed(unit)}
-
-
-def _language(name: str) -> str:
-    """Return a language without its country: de for de-DE or de_AT."""
-    return re.split("[-_]", name.casefold())[0]
-
-
-def _units(file: str) -> Iterator[dict[str, str]]:
-    """Yield what each unit of a TMX or XLIFF file holds."""
-    root, languages = "", ("", "")
-    with _content(file) as opened:
-        for event, element in ElementTree.iterparse(opened, ["start", "end"]):
-            tag, row = _tag(element), dict[str, str]()
-            root = root or tag
-            if event == "start" and tag in ("file", "xliff"):
-                for one, two in _XLIFF_LANGUAGES:
-                    if one in element.attrib or two in element.attrib:
-                        languages = element.get(one, ""), element.get(two, "")
-            elif event == "end" and tag == "tu":
-                for part in element:
-                    language = part.get(_LANGUAGE) or part.get("lang", "")
-                    for each in part:
-                        if _tag(each) == "seg":
-                            row[language] = _text_of(each)
-            elif event == "end" and tag in ("trans-unit", "segment"):
-                sides = {_tag(each): each for each in element}
-                if {side.get("state") for side in (element, *sides.values())} & _TODO:
-                    sides.pop("target", None)
-                texts = [_text_of(sides[side]) if side in sides else ""
-                         for side in ("source", "target")]  # fmt: skip
-                row = dict(zip(("source", "target"), texts))
-                row |= {name: t for name, t in zip(languages, texts) if name}
-            if row:
-                yield row
-                element.clear()
-    if root not in ("tmx", "xliff"):
-        do = "Export TMX, XLIFF, CSV, or text with a sentence a line."
-        raise DataError(file, f"is XML of another kind (<{root}>)", do)
-
-
-_TODO = {"new", "needs-translation", "initial"}  # states of a target in XLIFF
-_XLIFF_LANGUAGES = ("source-language", "target-language"), ("srcLang", "trgLang")
-_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-_PO_TEXT = r'\s+((?:"(?:[^"\\\n]|\\.)*"\s*)+)'
-_PO_MESSAGE = re.compile(
-    rf"((?:^\#.*\n)*)(?:^msgctxt{_PO_TEXT})?^msgid{_PO_TEXT}"
-    rf"(?:^msgid_plural{_PO_TEXT})?^msgstr(?:\[0\])?{_PO_TEXT}",
-    re.M,
-)
-
-
-def _po_rows(file: str) -> Iterator[dict[str, str]]:
-    """Yield the messages of a PO file, but for those that are marked as fuzzy."""
-    text = "\n".join(_lines(file))
-    if lost := re.search("^msgid .*", _PO_MESSAGE.sub("", text), re.M):
-        raise ValueError(f"{lost[0]} has no msgstr, or a quotation mark too few")
-    for comment, _, *texts in _PO_MESSAGE.findall(text):
-        source, _, target = (text and ast.literal_eval(f"({text})") for text in texts)
-        if source and not re.search("^#,.*fuzzy", comment, re.M):
-            yield {"msgid": source, "msgstr": target}
-
-
-def _mo_rows(file: str) -> Iterator[dict[str, str]]:
-    """Yield the messages of an MO file, which gettext compiles from PO."""
-    with _content(file) as opened:
-        data = opened.read()
-    order = "<" if data.startswith(b"\xde\x12\x04\x95") else ">"
-    count, *tables = struct.unpack_from(f"{order}3I", data, 8)
-    for i in range(count):
-        row = []
-        for table in tables:
-            length, start = struct.unpack_from(f"{order}2I", data, table + 8 * i)
-            text = data[start : start + length].split(b"\0")[0]  # before plurals
-            row.append(text.rpartition(b"\4")[2].decode())  # after a context
-        if row[0]:  # otherwise it is the header
-            yield dict(zip(("msgid", "msgstr"), row))
