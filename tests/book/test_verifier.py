@@ -387,13 +387,13 @@ def at_best(way: str, what: str) -> list[float]:
     return [run["at"][chosen][what] for run in STORED["race"] if run["way"] == way]
 
 
-def at(way: str, temperature: str, what: str) -> list[float]:
+def drawn_at(way: str, temperature: str, what: str) -> list[float]:
     """Return a measure of all trainings of the race at one temperature."""
     return [run["at"][temperature][what] for run in STORED["race"] if run["way"] == way]
 
 
 MEASURED = {
-    "samples of the model trained on kept": at("kept", "1.0", "possible"),
+    "samples of the model trained on kept": drawn_at("kept", "1.0", "possible"),
     "mean reward of the last group": last_group("possible"),
     "different sentences of the model": values("possible", "distinct"),
     "different new sentences": values("shared", "new"),
@@ -433,8 +433,8 @@ def test_the_stored_trainings_have_the_chapters_settings():
 
 def test_what_the_chapter_says_holds_in_every_stored_training():
     for possible, patterns in zip(
-        at("first model", "1.0", "possible"),
-        at("first model", "1.0", "patterns"),
+        drawn_at("first model", "1.0", "possible"),
+        drawn_at("first model", "1.0", "patterns"),
         strict=True,
     ):
         assert 18 < possible < 32  # "one in four"
@@ -444,16 +444,20 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
             assert len(set(run["samples"])) <= 3
             assert run["possible"] > 95 and run["distinct"] < 10 and run["new"] < 10
             assert run["patterns"] <= 2 and run["verbs"] <= 2  # "one or two"
-    for possible in at("kept", "1.0", "possible"):
+    for possible in drawn_at("kept", "1.0", "possible"):
         assert 40 < possible < 60  # "about half"
     first = "first model"
     for what in ("possible", "new"):  # section 7.2
-        assert min(at(first, "0.5", what)) > max(at("kept", "1.0", what))
-    assert min(at("kept", "0.5", "possible")) > max(at(first, "0.5", "possible"))
-    furthest = max(at("kept", "1.0", "KL"))
+        assert min(drawn_at(first, "0.5", what)) > max(drawn_at("kept", "1.0", what))
+    assert min(drawn_at("kept", "0.5", "possible")) > max(
+        drawn_at(first, "0.5", "possible")
+    )
+    furthest = max(drawn_at("kept", "1.0", "KL"))
     assert all(far > 3 * furthest for far in values("possible", "KL"))
-    assert min(values("shared", "new")) > 1.5 * max(at(first, "1.0", "new"))
-    assert max(values("shared", "patterns")) < min(at(first, "1.0", "patterns")) / 2
+    assert min(values("shared", "new")) > 1.5 * max(drawn_at(first, "1.0", "new"))
+    assert (
+        max(values("shared", "patterns")) < min(drawn_at(first, "1.0", "patterns")) / 2
+    )
     assert min(at_best("first model", "patterns")) > max(
         patterns
         for way in ("shared, leash", "paid once, leash")
