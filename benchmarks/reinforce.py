@@ -147,7 +147,7 @@ def trained(
     if way in ("kept", "kept new"):
         imitate(model, kept(first, seed, way == "kept new"), seed, rate)
     elif way != FIRST:
-        reward = possible if way == "possible" else shared
+        reward: Reward = possible if way == "possible" else shared
         if way == "paid once, leash":
             reward = paid_once()
         if beta:
