@@ -15,7 +15,6 @@ import json
 import math
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,15 +56,15 @@ _NAMES = [
     "epoch_rng", "shuffled_groups", "train", "DataError", "optional_import",
     "WordTokenizer", "Vocabulary", "make_batch", "batches", "score",
     # 04_additional_components
-    "BytePairEncoding", "tie_weights", "remembering", "decode_step",
-    "length_normalized", "Hypothesis", "score_of", "is_over", "beam_search",
-    "mean_state", "average",
+    "PIECES", "pieces", "DRAWN", "BYTES", "spelled", "Pair", "Words", "merge",
+    "learn", "Subwords", "BytePairEncoding", "tie_weights", "Remembering",
+    "twin", "Cache", "decode_step", "length_normalized", "is_over",
+    "beam_search", "mean_state", "average",
     # 05_attention_visualization
-    "plain_attention", "record_translation", "record_pair", "get_encoder",
-    "get_decoder_self", "get_decoder_src", "KINDS", "Recording", "recordings",
-    "mtx2df", "attn_map", "visualize_layer", "role_scores", "links_found",
-    "alignment_error_rate", "gold_links", "count_links", "cross_maps",
-    "guessed_links", "resampled_error_rates", "ablate", "knock_out", "hooked",
+    "plain_attention", "KINDS", "attention_modules", "record", "Recording",
+    "get_encoder", "get_decoder_self", "get_decoder_src", "mtx2df", "attn_map",
+    "visualize_layer", "role_scores", "links_found", "gold_links",
+    "count_links", "alignment_error_rate", "ablate", "knock_out", "hooked",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
@@ -946,35 +945,31 @@ def train(
     train_loss = SimpleLossCompute(model.generator, smoothed)
     valid_loss = SimpleLossCompute(model.generator, LabelSmoothing(words, PAD))
     budget = settings.batch_tokens
+    held_out = list(batches(valid_data, budget, device=device))
     per_epoch = len(token_budget_batches(lengths_of(train_data), budget))
-    updates = settings.epochs * per_epoch
     every = math.ceil(per_epoch / settings.valid_per_epoch)
 
     def schedule(step: int) -> float:
-        return linear_rate(step, settings.base_lr, settings.warmup, updates)
+        total = settings.epochs * per_epoch
+        return linear_rate(step, settings.base_lr, settings.warmup, total)
 
     optimizer, scheduler = build_optimizer(model, schedule)
-    stream = (
-        batch
-        for epoch in range(settings.epochs)
-        for batch in batches(
-            train_data, budget, epoch_rng(settings.seed, epoch), device
-        )
-    )
     history: list[dict[str, float]] = []
-    lowest, best = math.inf, model.state_dict()
-    for begin in range(0, updates, every):
-        some = itertools.islice(stream, every)
-        loss = train_epoch(
-            some, model, train_loss, optimizer, scheduler, settings.max_norm
-        )
-        held_out = batches(valid_data, budget, device=device)
-        nll = mean_loss(held_out, model, valid_loss)
-        done = min(begin + every, updates)
-        history.append({"updates": done, "train": loss, "valid": nll})
-        print(f"updates {done:5}   train {loss:.2f}   valid {nll:.2f}")
-        if nll < lowest:
-            lowest, best = nll, copy.deepcopy(model.state_dict())
+    updates, lowest, best = 0, math.inf, model.state_dict()
+    for epoch in range(settings.epochs):
+        rng = epoch_rng(settings.seed, epoch)
+        shuffled = list(batches(train_data, budget, rng, device))
+        for begin in range(0, per_epoch, every):
+            part = shuffled[begin : begin + every]
+            loss = train_epoch(
+                part, model, train_loss, optimizer, scheduler, settings.max_norm
+            )
+            nll = mean_loss(held_out, model, valid_loss)
+            updates += len(part)
+            history.append({"updates": updates, "train": loss, "valid": nll})
+            print(f"updates {updates:5}   train {loss:.2f}   valid {nll:.2f}")
+            if nll < lowest:
+                lowest, best = nll, copy.deepcopy(model.state_dict())
     model.load_state_dict(best)
     return history
 
@@ -1074,6 +1069,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.itos)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.itos)
+
     def __getitem__(self, token: str) -> int:
         return self.stoi.get(token, UNK)
 
@@ -1171,8 +1169,93 @@ def score(
 # 4.1 Byte-pair encoding
 
 
+PIECES = (  # English endings; letters, digits, or other signs, after a space; spaces
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text into words, numbers and punctuation; a space begins a piece."""
+    return optional_import("regex").findall(PIECES, text)
+
+
+_THEMSELVES = [*range(33, 127), *range(161, 173), *range(174, 256)]
+_OTHERS = sorted({*range(256)} - {*_THEMSELVES})
+DRAWN = dict(zip(_THEMSELVES + _OTHERS, map(chr, [*_THEMSELVES, *range(256, 324)])))
+BYTES = {character: byte for byte, character in DRAWN.items()}
+
+
+def spelled(piece: str) -> tuple[str, ...]:
+    """Return the bytes of a piece of text, each drawn as a character."""
+    return tuple(DRAWN[byte] for byte in piece.encode())
+
+
+Pair = tuple[str, str]
+Words = dict[tuple[str, ...], int]  # how often a word occurs, by its symbols
+
+
+def merge(word: tuple[str, ...], pair: Pair) -> tuple[str, ...]:
+    """Return the symbols of a word with each occurrence of the pair joined."""
+    symbols: list[str] = []
+    for symbol in word:
+        if symbols and (symbols[-1], symbol) == pair:
+            symbols[-1] += symbol
+        else:
+            symbols.append(symbol)
+    return tuple(symbols)
+
+
+def learn(texts: Iterable[str]) -> Iterator[tuple[Pair, int, Words]]:
+    """Yield each merge: the pair, how often it occurred, and all words after it."""
+    words: Words = Counter(spelled(p) for text in texts for p in pieces(" " + text))
+    rank = {character: i for i, character in enumerate(BYTES)}
+    while True:
+        pairs = Counter[Pair]()
+        for word, n in words.items():
+            for pair in itertools.pairwise(word):
+                pairs[pair] += n
+        if not pairs:
+            return
+        best = max(pairs, key=lambda p: (pairs[p], -rank[p[0]], -rank[p[1]]))
+        rank.setdefault("".join(best), len(rank))
+        words = {merge(word, best): n for word, n in words.items()}
+        yield best, pairs[best], words
+
+
+class Subwords:
+    """Byte-pair encoding, as plainly as possible: cased and reversible."""
+
+    def __init__(self, merges: Iterable[Pair]):
+        self.order = {pair: i for i, pair in enumerate(merges)}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int) -> Subwords:
+        """Learn up to ``size`` tokens, with SPECIALS and bytes, from ``texts``."""
+        known = {*SPECIALS, *BYTES}
+        merges: list[Pair] = []
+        steps = learn(texts)
+        while len(known) < size and (step := next(steps, None)):
+            merges.append(step[0])
+            known.add("".join(step[0]))
+        return cls(merges)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into subwords; its first word gets a space like the others."""
+        tokens: list[str] = []
+        for word in map(spelled, pieces(" " + text)):
+            while pairs := self.order.keys() & set(itertools.pairwise(word)):
+                word = merge(word, min(pairs, key=self.order.__getitem__))
+            tokens += word
+        return tokens
+
+    def detokenize(self, tokens: Iterable[str]) -> str:
+        """Join subwords into a text; bytes that form no character become U+FFFD."""
+        data = bytes(BYTES[character] for token in tokens for character in token)
+        return data.decode(errors="replace").removeprefix(" ")
+
+
 class BytePairEncoding:
-    """Subwords shared by both languages: byte-level, cased and reversible."""
+    """What ``Subwords`` does, by the library ``tokenizers``."""
 
     def __init__(self, tokenizer: Any):
         tokenizer.encode_special_tokens = True  # as characters, not as one token
@@ -1251,86 +1334,110 @@ def tie_weights(model: EncoderDecoder, tie: str) -> None:
 # 4.4 Decoding step by step
 
 
-@contextmanager
-def remembering(decoder: Any) -> Iterator[dict[nn.Module, Tensor]]:
-    """Let a decoder's attentions keep their keys and values inside the block.
+class Remembering(nn.Module):
+    """A linear map that writes its vectors into a cache, and returns all of them."""
 
-    Each call adds those of its new positions and attends to all of them. They are kept
-    as the linear maps return them, (B, S, d_model), in the dictionary of the block,
-    which other threads that use the decoder don't see. Raises ValueError if a layer
-    is used twice.
+    def __init__(self, linear: nn.Module, cache: Cache, place: int):
+        super().__init__()
+        self.linear, self.cache, self.place = linear, cache, place
+
+    def forward(self, x: Tensor) -> Tensor:
+        new = self.linear(x) if x.size(1) else x
+        return self.cache.append(self.place, new)
+
+
+def twin(module: nn.Module) -> Any:
+    """Return a copy of a module, and of the modules in it, with the same weights."""
+    other = copy.copy(module)
+    parts = module._modules.items()
+    other._modules = {name: part and twin(part) for name, part in parts}
+    return other
+
+
+class Cache:
+    """The keys and values of a decoder's layers, for B outputs that it is writing.
+
+    ``kept`` has a tensor (rows, positions, d_model) for each W_K and W_V, the first
+    ``filled`` positions of which are in use. ``decoder`` is a twin that uses them.
+    ``rows`` is how many outputs there may be later, if more than now.
     """
-    stored: dict[nn.Module, Tensor] = {}
-    thread = threading.get_ident()
 
-    def append(linear: nn.Module, inputs: Any, new: Tensor) -> Tensor | None:
-        if threading.get_ident() != thread:
-            return None  # leaves the output as it is
-        if linear in stored:
-            new = torch.cat([stored[linear], new], dim=1)
-        stored[linear] = new
-        return new
+    def __init__(
+        self,
+        decoder: nn.Module,
+        memory: Tensor,
+        src_mask: Tensor | None,
+        max_len: int,
+        rows: int = 0,
+    ):
+        self.memory, self.src_mask = memory, src_mask
+        self.max_len, self.rows = max_len, max(rows, len(memory))
+        self.kept: list[Tensor] = []
+        self.filled: list[int] = []
+        self.decoder = twin(decoder)
+        attentions = [m for m in self.decoder.modules() if hasattr(m, "linears")]
+        for attn in attentions:
+            for i in (1, 2):  # W_K and W_V
+                attn.linears[i] = Remembering(attn.linears[i], self, len(self.kept))
+                self.kept.append(memory)  # until the first vectors come
+                self.filled.append(0)
 
-    w_k_and_w_v = [
-        linear
-        for layer in decoder.layers
-        for attn in (layer.self_attn, layer.src_attn)
-        for linear in attn.linears[1:3]
-    ]
-    if len(set(w_k_and_w_v)) < len(w_k_and_w_v):
-        raise ValueError("a layer of the decoder is used twice; it needs two caches")
-    hooks = [linear.register_forward_hook(append) for linear in w_k_and_w_v]
-    try:
-        yield stored
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def append(self, place: int, new: Tensor) -> Tensor:
+        """Add vectors (B, L, d_model) to those of the B outputs; return all of them."""
+        start = self.filled[place]
+        end = self.filled[place] = start + new.size(1)
+        if start == 0:
+            longest = max(self.max_len, end)
+            self.kept[place] = new.new_empty(self.rows, longest, new.size(2))
+        kept = self.kept[place][: len(new)]
+        kept[:, start:end] = new
+        return kept[:, :end]
+
+    def select(self, rows: Tensor) -> None:
+        """Let output i go on with what output rows[i] has read so far."""
+        if rows.tolist() == list(range(len(self.memory))):
+            return
+        self.memory = self.memory[rows]
+        self.src_mask = None if self.src_mask is None else self.src_mask[rows]
+        for kept, filled in zip(self.kept, self.filled):
+            if filled:
+                kept[: len(rows), :filled] = kept[:, :filled].index_select(0, rows)
 
 
-def decode_step(
-    model: EncoderDecoder, memory: Tensor, src_mask: Tensor | None, ys: Tensor
-) -> Tensor:
+def decode_step(model: EncoderDecoder, cache: Cache, ys: Tensor) -> Tensor:
     """Return log-probabilities (B, vocab) of what follows each of ys (B, L).
 
-    To be called for each L from 1 on, inside ``remembering(model.decoder)``.
+    To be called for each L from 1 on, with the same cache.
     """
-    if ys.size(1) > 1:
-        memory = memory[:, :0]
     x = model.tgt_embed(ys)[:, -1:]  # (B, 1, d_model)
-    x = model.decoder(x, memory, src_mask, None)
+    x = cache.decoder(x, cache.memory, cache.src_mask, None)
+    cache.memory = cache.memory[:, :0]
     return model.generator(x[:, -1])
 
 
 # 4.5 Beam search
 
 
-def length_normalized(log_p: float, length: int, alpha: float) -> float:
+def length_normalized(log_p: Any, length: Any, alpha: float) -> Any:
     """Return log P of ``length`` words over the length penalty (Wu et al., 2016)."""
     return log_p / ((5 + length) / 6) ** alpha
 
 
-Hypothesis = tuple[list[int], float, int]  # (ids from the start symbol on, log P, row)
-
-
-def score_of(hypothesis: Hypothesis, alpha: float) -> float:
-    """Return log P over the length penalty for the words after the start symbol."""
-    ids, log_p, _ = hypothesis
-    return length_normalized(log_p, len(ids) - 1, alpha)
-
-
 def is_over(
-    best: Hypothesis, scores: list[float], max_len: int, beam_size: int, alpha: float
-) -> bool:
-    """Return whether one of the two rules or the limit ends the search.
+    log_p: Tensor, finished: Tensor, words: int, longest: Tensor, alpha: float
+) -> Tensor:
+    """Return for each sentence whether one of the two rules or its limit ends it.
 
-    ``best`` is the best unfinished hypothesis, ``scores`` are those of the finished.
+    log_p (B) is that of the best unfinished hypothesis, which has so many ``words``.
+    finished (B, beam_size) has the scores of the best outputs, best first, and -inf
+    where there are fewer; longest (B) is how many words are allowed.
     """
-    now = score_of(best, alpha)
-    longest = length_normalized(best[1], max_len - 1, alpha)
-    bound = max(now, longest)  # with a negative alpha, the longest scores lower
-    cannot_win = any(score >= bound for score in scores)
-    ahead = sum(score >= now for score in scores)
-    return cannot_win or ahead >= beam_size or len(best[0]) >= max_len
+    now = length_normalized(log_p, words, alpha)
+    # with a negative alpha, the longest scores lower
+    bound = torch.maximum(now, length_normalized(log_p, longest, alpha))
+    cannot_win = finished[:, 0] >= bound
+    behind = finished[:, -1] >= now
+    return cannot_win | behind | (words >= longest)
 
 
 def beam_search(
@@ -1351,6 +1458,7 @@ def beam_search(
     An output that has not ended there is cut and competes as it is.
     """
     B = len(src)
+    alpha = length_penalty
     limits = list(max_len) if isinstance(max_len, Iterable) else [max_len] * B
     if len(limits) != B:
         raise ValueError(f"max_len has {len(limits)} numbers for {B} rows")
@@ -1358,54 +1466,61 @@ def beam_search(
     mask = torch.ones(B, 1, src.size(1)) if src_mask is None else src_mask
     for_all_heads(mask)  # refuses a mask of another shape
     mask = mask.to(src.device).expand(B, -1, -1)
-    beams: list[list[Hypothesis]] = [[([start_symbol], 0.0, b)] for b in range(B)]
-    finished: list[list[tuple[float, list[int]]]] = [[] for _ in range(B)]
 
-    def goes_on(b: int) -> bool:
-        scores = [score for score, _ in finished[b]]
-        return not is_over(beams[b][0], scores, limits[b], beam_size, length_penalty)
-
-    with (
-        in_mode(model, training=False),
-        torch.inference_mode(),
-        remembering(model.decoder) as stored,
-    ):
+    outputs: list[tuple[list[int], float]] = [([], -math.inf)] * B
+    number = torch.arange(B)  # of the sentences that go on
+    longest = torch.tensor([int(limit) for limit in limits]) - 1
+    ys = torch.full((B, 1, 1), start_symbol)  # (sentences, hypotheses, length)
+    log_p = torch.zeros(B, 1, dtype=torch.double)  # (sentences, hypotheses)
+    rows = number.unsqueeze(1)  # where in the cache each hypothesis has come from
+    finished = torch.full((B, beam_size), -math.inf, dtype=torch.double)  # scores
+    with in_mode(model, training=False), torch.inference_mode():
         memory = model.encode(src, mask)
-        while running := list(filter(goes_on, range(B))):
-            rows = [(b, *hypothesis) for b in running for hypothesis in beams[b]]
-            # each hypothesis goes on with what the one before it has stored
-            kept = torch.tensor([row for *_, row in rows], device=src.device)
-            memory, mask = memory[kept], mask[kept]
-            for linear in stored:
-                stored[linear] = stored[linear].index_select(0, kept)
+        most = max(limits, default=1)
+        cache = Cache(model.decoder, memory, mask, most, rows=B * beam_size)
+        while True:
+            words = ys.size(2) - 1
+            over = is_over(log_p[:, 0], finished, words, longest, alpha)
+            for i in over.nonzero().flatten().tolist():
+                # if it is cut, does it win?
+                score = length_normalized(log_p[i, 0].item(), words, alpha)
+                if not score <= finished[i, 0]:
+                    outputs[number[i]] = ys[i, 0, 1:].tolist(), score
+            state = [number, longest, ys, log_p, rows, finished]
+            number, longest, ys, log_p, rows, finished = [each[~over] for each in state]
+            if not len(number):
+                return outputs
 
-            ys = torch.tensor([ids for _, ids, _, _ in rows], device=src.device)
-            log_p = decode_step(model, memory, mask, ys)  # (rows, vocab)
-            best = log_p.topk(min(beam_size + 1, log_p.size(1)))
-            values, words = best.values.tolist(), best.indices.tolist()
-            candidates: dict[int, list[Hypothesis]] = {b: [] for b in running}
-            for row, (b, ids, total, _) in enumerate(rows):
-                for word, value in zip(words[row], values[row]):
-                    candidates[b].append(([*ids, word], total + value, row))
+            cache.select(rows.flatten().to(src.device))
+            step = decode_step(model, cache, ys.flatten(0, 1).to(src.device))
+            best = step.topk(min(beam_size + 1, step.size(1)))  # (rows, width)
+            n, beam = log_p.shape
+            width = best.values.size(1)
+            log_p = log_p.unsqueeze(2) + best.values.cpu().view(n, beam, width)
+            log_p = log_p.flatten(1)  # (sentences, candidates)
+            tokens = best.indices.cpu().view(n, beam * width)
+            ended = tokens == end_symbol
 
-            for b, offers in candidates.items():
-                offers.sort(key=lambda hypothesis: hypothesis[1], reverse=True)
-                for offer in offers[:beam_size]:
-                    if offer[0][-1] == end_symbol:
-                        score = score_of(offer, length_penalty)
-                        finished[b].append((score, offer[0][1:-1]))
-                others = [offer for offer in offers if offer[0][-1] != end_symbol]
-                beams[b] = others[:beam_size]
+            top, which = log_p.topk(min(beam_size, beam * width))
+            scores = length_normalized(top, words + 1, alpha)
+            scores = scores.masked_fill(~ended.gather(1, which), -math.inf)
+            score, first = scores.max(1)
+            for i in (score > finished[:, 0]).nonzero().flatten().tolist():
+                ids = ys[i, which[i, first[i]] // width, 1:].tolist()
+                outputs[number[i]] = ids, score[i].item()
+            finished = torch.cat([finished, scores], 1).topk(beam_size).values
 
-    outputs = []
-    for b, (unfinished, *_) in enumerate(beams):
-        cut = score_of(unfinished, length_penalty), unfinished[0][1:]
-        score, ids = max([*finished[b], cut])
-        outputs.append((ids, score))
-    return outputs
+            log_p = log_p.masked_fill(ended, -math.inf)
+            going_on = int((~ended).sum(1).min())
+            log_p, which = log_p.topk(min(beam_size, going_on))
+            parent = which // width
+            sentence = torch.arange(n).unsqueeze(1)
+            new = tokens.gather(1, which).unsqueeze(2)
+            ys = torch.cat([ys[sentence, parent], new], dim=2)
+            rows = sentence * beam + parent
 
 
-# 4.8 Going deeper
+# 4.9 Going deeper
 
 
 def mean_state(states: Iterable[tuple[str, dict[str, Tensor]]]) -> dict[str, Tensor]:
@@ -1475,72 +1590,40 @@ def plain_attention(model: nn.Module) -> Iterator[None]:
             module.attention_function = function
 
 
-def record_translation(
-    model: EncoderDecoder, text: Text, sentence: str, max_len: int = 128
-) -> tuple[list[str], list[str]]:
-    """Translate one sentence greedily, so that ``.attn`` holds its attention weights.
-
-    Returns the source tokens and the target tokens that the decoder read: the
-    labels for the columns and rows of these weights.
-    """
-    device = next(model.parameters()).device
-    src = torch.tensor([text.encode(sentence)], device=device)
-    mask = torch.ones(1, 1, src.size(1), dtype=torch.bool, device=device)
-    with plain_attention(model):
-        ids = greedy_decode(model, src, mask, max_len, START, end_symbol=END, pad=PAD)
-    read = text.vocab_tgt.tokens(ids[0, :-1].tolist())
-    return text.vocab_src.tokens(src[0].tolist()), read
-
-
-def record_pair(
-    model: EncoderDecoder, text: Text, src: str, tgt: str
-) -> tuple[list[str], list[str]]:
-    """Let the decoder read a given translation and keep the model's attention.
-
-    Returns the tokens of both sides, as ``record_translation`` does.
-    """
-    device = next(model.parameters()).device
-    source_ids, target_ids = text.encode_pair(src, tgt)
-    source = torch.tensor([source_ids], device=device)
-    target = torch.tensor([target_ids[:-1]], device=device)
-    mask = torch.ones(1, 1, source.size(1), dtype=torch.bool, device=device)
-    triangle = subsequent_mask(target.size(1)).to(device)
-    with plain_attention(model), in_mode(model, training=False):
-        model(source, target, mask, triangle)
-    read = text.vocab_tgt.tokens(target[0].tolist())
-    return text.vocab_src.tokens(source[0].tolist()), read
-
-
-def _recorded_weights(stack: Any, layer: int, name: str) -> Tensor:
-    """Return the attention weights that a layer's module kept from its last call.
-
-    Raises ValueError if there are none.
-    """
-    attn = getattr(stack.layers[layer], name).attn
-    if attn is None:
-        raise ValueError(
-            "no attention weights were kept; run the model inside "
-            "`with plain_attention(model):`, with a function that returns them"
-        )
-    return attn
-
-
-def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
-    return _recorded_weights(model.encoder, layer, "self_attn")
-
-
-def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
-    return _recorded_weights(model.decoder, layer, "self_attn")
-
-
-def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
-    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
-    return _recorded_weights(model.decoder, layer, "src_attn")
-
-
 KINDS = ["encoder self-attention", "decoder self-attention", "cross-attention"]
+
+
+def attention_modules(model: EncoderDecoder) -> dict[str, list[MultiHeadedAttention]]:
+    """Return the attention modules of each of the KINDS, one for each layer."""
+    encoder: Any = model.encoder.layers
+    decoder: Any = model.decoder.layers
+    return {
+        KINDS[0]: [layer.self_attn for layer in encoder],
+        KINDS[1]: [layer.self_attn for layer in decoder],
+        KINDS[2]: [layer.src_attn for layer in decoder],
+    }
+
+
+def record(
+    model: EncoderDecoder, src: Tensor, tgt: Tensor | None = None, max_len: int = 128
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return what the decoder reads, and the maps of all heads for each of the KINDS.
+
+    src (B, S) and tgt (B, L) are ids. Without tgt, the decoder reads what it writes,
+    greedily. Maps are (N, B, h, L, S): layer, sentence, head, query, key.
+    """
+    src_mask = (src != PAD).unsqueeze(-2)
+    with plain_attention(model), in_mode(model, training=False):
+        if tgt is None:
+            written = greedy_decode(
+                model, src, src_mask, max_len, START, end_symbol=END, pad=PAD
+            )
+            tgt = written[:, :-1]
+        model(src, tgt, src_mask, Batch.make_std_mask(tgt, PAD))
+    return tgt, {
+        kind: torch.stack([_kept(module) for module in modules])
+        for kind, modules in attention_modules(model).items()
+    }
 
 
 @dataclass
@@ -1557,22 +1640,29 @@ class Recording:
     weights: Tensor
 
 
-def recordings(
-    model: EncoderDecoder, source: list[str], read: list[str], sentence: str = ""
-) -> list[Recording]:
-    """Return the last recording of each of the three KINDS, labeled with the tokens."""
-    encoder: Any = model.encoder
-    decoder: Any = model.decoder
-    uses = [
-        (get_encoder, encoder, source, source),
-        (get_decoder_self, decoder, read, read),
-        (get_decoder_src, decoder, read, source),
-    ]
-    found = []
-    for kind, (getter, stack, rows, columns) in zip(KINDS, uses, strict=True):
-        layers = [getter(model, i)[:1] for i in range(len(stack.layers))]
-        found.append(Recording(kind, sentence, rows, columns, torch.cat(layers)))
-    return found
+def _kept(module: MultiHeadedAttention) -> Tensor:
+    """Return the weights of a module's last call; ValueError if there are none."""
+    if module.attn is None:
+        raise ValueError(
+            "no attention weights were kept; run the model inside "
+            "`with plain_attention(model):`, with a function that returns them"
+        )
+    return module.attn
+
+
+def get_encoder(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded self-attention of an encoder layer, (B, h, S, S)."""
+    return _kept(attention_modules(model)[KINDS[0]][layer])
+
+
+def get_decoder_self(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded self-attention of a decoder layer, (B, h, L, L)."""
+    return _kept(attention_modules(model)[KINDS[1]][layer])
+
+
+def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
+    """Return the recorded cross-attention of a decoder layer, (B, h, L, S)."""
+    return _kept(attention_modules(model)[KINDS[2]][layer])
 
 
 # 5.3 From a matrix to a chart
@@ -1685,12 +1775,6 @@ def links_found(weights: Tensor, shift: int = 0) -> Tensor:
     return chosen[..., shift : weights.size(-2) - 1 + shift, 1:-1]
 
 
-def alignment_error_rate(counts: Tensor) -> Tensor:
-    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
-    right, drawn, gold = counts.double().unbind(-1)
-    return 1 - 2 * right / (drawn + gold)
-
-
 def gold_links(line: str, rows: int, columns: int) -> Tensor:
     """Return pairs ``i-j`` (source word, target word) as a boolean (j, i)."""
     gold = torch.zeros(rows, columns, dtype=torch.bool)
@@ -1706,45 +1790,10 @@ def count_links(found: Tensor, gold: Tensor) -> Tensor:
     return torch.stack([each.sum((-2, -1)) for each in counts], -1)
 
 
-def cross_maps(model: EncoderDecoder, text: Text, src: str, tgt: str) -> Tensor:
-    """Return the cross-attention while the decoder reads ``tgt``: (N, h + 1, L, S).
-
-    The last of each layer's maps is the mean over its heads.
-    """
-    tokens = record_pair(model, text, src, tgt)
-    weights = recordings(model, *tokens)[-1].weights
-    return torch.cat([weights, weights.mean(1, keepdim=True)], 1).cpu()
-
-
-def guessed_links(gold: Tensor) -> dict[str, Tensor]:
-    """Count how guesses without a model score against gold (L, S), each (3,).
-
-    Uniform weights: the expected counts of one source word at random per row.
-    One link per row: the counts of the best possible map of that kind.
-    """
-    L, S = gold.shape
-    rows = torch.arange(L)
-    diagonal = torch.zeros_like(gold)
-    diagonal[rows, (rows * (S - 1) / max(1, L - 1)).round().long()] = True
-    links, linked = int(gold.sum()), int(gold.any(-1).sum())
-    return {
-        "diagonal": count_links(diagonal, gold),
-        "uniform": torch.tensor([links / S, L, links]),
-        "one link per row": torch.tensor([linked, linked, links]),
-    }
-
-
-def resampled_error_rates(counts: Tensor, resamples: int = 1000) -> Tensor:
-    """Return the error rates of corpora drawn from the sentences: (resamples, …).
-
-    counts (sentences, …, 3); each corpus has as many sentences, drawn with
-    replacement. The draws are the same for everything in counts, so that rates
-    can be compared.
-    """
-    sentences = len(counts)
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.randint(sentences, (resamples, sentences), generator=generator)
-    return torch.stack([alignment_error_rate(counts[draw].sum(0)) for draw in draws])
+def alignment_error_rate(counts: Tensor) -> Tensor:
+    """Return 1 − 2·right / (drawn + gold) of summed counts (…, 3)."""
+    right, drawn, gold = counts.double().unbind(-1)
+    return 1 - 2 * right / (drawn + gold)
 
 
 # 5.9 Does the model need it?
@@ -1879,9 +1928,9 @@ class GroupedQueryAttention(nn.Module):
 
     Each of ``groups`` heads of keys and values serves h / groups heads of queries
     (Ainslie et al., 2023); all are ``head_dim`` wide, d_model / h if it isn't given.
-    ``base`` is that of the rotation. ``attn`` holds the weights (B, h, L, S) of the
-    last call, as in ``MultiHeadedAttention``. Raises ValueError for widths that
-    can't be divided so.
+    ``base`` is that of the rotation, and ``qk_norm`` says whether queries and keys are
+    normalized. ``attn`` holds the weights (B, h, L, S) of the last call, as in
+    ``MultiHeadedAttention``. Raises ValueError for widths that can't be divided so.
     """
 
     def __init__(
@@ -1893,6 +1942,7 @@ class GroupedQueryAttention(nn.Module):
         *,
         head_dim: int | None = None,
         base: float = 10000.0,
+        qk_norm: bool = True,
     ):
         super().__init__()
         if groups < 1 or h % groups:
@@ -1905,7 +1955,8 @@ class GroupedQueryAttention(nn.Module):
         widths = h * d_k, groups * d_k, groups * d_k  # 6.6
         into = [nn.Linear(d_model, width, bias=False) for width in widths]  # 6.2
         self.linears = nn.ModuleList([*into, nn.Linear(h * d_k, d_model, bias=False)])
-        self.q_norm, self.k_norm = RMSNorm(d_k), RMSNorm(d_k)  # 6.4
+        norm = RMSNorm if qk_norm else nn.Identity
+        self.q_norm, self.k_norm = norm(d_k), norm(d_k)  # 6.4
         self.rope = RotaryEmbedding(d_k, base)  # 6.3
         self.dropout = nn.Dropout(dropout)
         self.attention_function: Callable = attention
@@ -1949,7 +2000,7 @@ class GroupedQueryAttention(nn.Module):
 class Block(nn.Module):
     """A layer of a current language model: attention, then feed-forward.
 
-    ``options`` are ``head_dim`` and ``base`` of its attention.
+    ``options`` are ``head_dim``, ``base``, and ``qk_norm`` of its attention.
     """
 
     def __init__(self, d_model: int, d_ff: int, h: int, groups: int, **options: Any):
@@ -1973,7 +2024,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """A language model: N blocks between one table of embeddings, used twice.
 
-    ``options`` are ``head_dim`` and ``base`` of each attention.
+    ``options`` are ``head_dim``, ``base``, and ``qk_norm`` of each attention.
     """
 
     def __init__(
@@ -2008,7 +2059,11 @@ class GPT(nn.Module):
         x = self.embed(ids)
         for i, block in enumerate(self.blocks):
             x = block(x, mask, cache[i] if cache else None)
-        return self.norm(x) @ self.embed.weight.mT
+        return self.generator(self.norm(x))
+
+    def generator(self, x: Tensor) -> Tensor:
+        """Map vectors (…, d_model) to logits (…, vocab), by the table of embeddings."""
+        return x @ self.embed.weight.mT
 
     def empty_cache(self) -> list[dict[str, Tensor]]:
         """Return what each block has stored at first: nothing."""

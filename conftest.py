@@ -50,12 +50,20 @@ def pytest_collection_modifyitems(items):
 
     Then two processes end at about one time.
     """
+    without = {}  # notebooks, and what they need that isn't here
     for item in items:
         tags = item.cell.metadata.get("tags") if isinstance(item, IPyNbCell) else None
         if "export" in (tags or []):
             from export_module import with_import
 
             item.cell.source = with_import(item.cell.source)
+        elif "llm" in (tags or []):
+            from chapters import lacks as chapter_lacks
+
+            without[item.path] = chapter_lacks(item.path.with_suffix(".md"))
+    for item in items:
+        if needed := without.get(item.path):  # the one chapter that can be skipped
+            item.add_marker(pytest.mark.skip(reason=f"needs {needed}"))
     cells = Counter(item.path for item in items if isinstance(item, IPyNbCell))
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (cells[item.path], slow[item.path]), reverse=True)

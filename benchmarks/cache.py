@@ -24,11 +24,11 @@ LENGTHS, TURNS = (12, 40, 160), 5
 def cached(model: at.EncoderDecoder, src: torch.Tensor, words: int) -> torch.Tensor:
     """Decode greedily as section 4.4 does: ids (1, words + 1)."""
     mask = torch.ones_like(src).unsqueeze(1)
-    with at.in_mode(model, training=False), at.remembering(model.decoder):
-        memory = model.encode(src, mask)
+    with at.in_mode(model, training=False):
+        cache = at.Cache(model.decoder, model.encode(src, mask), mask, words + 1)
         ys = torch.zeros(1, 1, dtype=torch.long)
         while ys.size(1) <= words:
-            word = at.decode_step(model, memory, mask, ys).argmax(-1, keepdim=True)
+            word = at.decode_step(model, cache, ys).argmax(-1, keepdim=True)
             ys = torch.cat([ys, word], dim=1)
     return ys
 

@@ -135,11 +135,11 @@ def one_by_one(translator: Translator, kind: str) -> Callable[[list[int]], Any]:
         src = torch.tensor([row])
         mask = (src != at.PAD).unsqueeze(-2)
         ys = torch.full((1, 1), at.START)
-        with at.remembering(model.decoder):
-            memory = model.encode(src, mask)
-            while ys.size(1) < translator.limit(row) and ys[0, -1] != at.END:
-                word = at.decode_step(model, memory, mask, ys).argmax(-1, keepdim=True)
-                ys = torch.cat([ys, word], dim=1)
+        limit = translator.limit(row)
+        cache = at.Cache(model.decoder, model.encode(src, mask), mask, limit)
+        while ys.size(1) < limit and ys[0, -1] != at.END:
+            word = at.decode_step(model, cache, ys).argmax(-1, keepdim=True)
+            ys = torch.cat([ys, word], dim=1)
         return ys
 
     def beam(row: list[int]) -> Any:

@@ -99,28 +99,36 @@ def on_a_leash(reward: Reward, model: at.GPT, first: at.GPT, beta: float) -> Rew
     return less
 
 
-def kept(first: at.GPT, seed: int, only_new: bool) -> Tensor:
-    """Return the different possible sentences among the first model's own samples.
-
-    As many are drawn as the other ways draw in all their updates.
-    """
-    draw = torch.Generator().manual_seed(seed)
+def keep(
+    rows: dict[str, Tensor],
+    model: at.GPT,
+    groups: int,
+    only_new: bool,
+    draw: torch.Generator,
+) -> None:
+    """Add the possible sentences among a model's own samples to ``rows``, each once."""
     prompt = torch.full((GROUP, 1), END)
-    rows: dict[str, Tensor] = {}
-    for _ in range(UPDATES):
-        ids = at.generate(first, prompt, LONGEST, END, draw=draw)
+    for _ in range(groups):
+        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
         for line, row in zip(as_text(ids), ids, strict=True):
             if parse(line) and not (only_new and line in known_captions()):
                 rows[line] = row
-    return torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
 
 
-def imitate(model: at.GPT, rows: Tensor, seed: int, rate: float) -> None:
-    """Train on sentences that were kept, with as many updates of as many rows."""
+def imitate(model: at.GPT, only_new: bool, seed: int, rate: float, rounds: int) -> None:
+    """Train on own samples that are kept, with as many of them and as many updates.
+
+    In a first round, the model draws from what it is; in a later one, from what it has
+    become. What was kept stays.
+    """
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
-    for _ in range(UPDATES):
-        ids = rows[torch.randint(len(rows), (GROUP,), generator=draw)]
+    rows: dict[str, Tensor] = {}
+    for update in range(UPDATES):
+        if update % (UPDATES // rounds) == 0:
+            keep(rows, model, UPDATES // rounds, only_new, draw)
+            padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
+        ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         at.policy_loss(model, ids, torch.ones(len(ids))).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -131,24 +139,24 @@ FIRST = "first model"
 HACKED = ("possible", "shared")
 SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     FIRST: [{}],
-    "kept": [{"rate": RATE}],
-    "kept new": [{"rate": rate} for rate in RATES],
-    "shared, leash": [{"rate": RATE, "beta": BETA}],
-    "paid once, leash": [{"rate": rate, "beta": BETA} for rate in RATES],
+    "kept": [{"rate": rate, "rounds": 1} for rate in RATES],
+    "kept new": [{"rate": rate, "rounds": n} for n in (1, 4) for rate in RATES],
+    "shared": [{"rate": rate, "beta": BETA} for rate in RATES],
+    "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
 
 
 def trained(
-    way: str, seed: int, rate: float = RATE, beta: float = 0.0
+    way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
 ) -> tuple[at.GPT, list[dict[str, float]]]:
     """Return a model trained in one way, and what was in each update's group."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
     if way in ("kept", "kept new"):
-        imitate(model, kept(first, seed, way == "kept new"), seed, rate)
+        imitate(model, way == "kept new", seed, rate, rounds)
     elif way != FIRST:
         reward: Reward = possible if way == "possible" else shared
-        if way == "paid once, leash":
+        if way == "paid once":
             reward = paid_once()
         if beta:
             reward = on_a_leash(reward, model, first, beta)

@@ -65,11 +65,10 @@ def build(
         src_vocab, tgt_vocab, c.N, c.d_model, c.d_ff, c.h, c.dropout
     )
     for layer in (*model.encoder.layers, *model.decoder.layers):
-        attn = at.GroupedQueryAttention(c.h, c.d_model, c.h, c.dropout)
+        norm = "query-key norm" in parts
+        attn = at.GroupedQueryAttention(c.h, c.d_model, c.h, c.dropout, qk_norm=norm)
         if "rotary positions" not in parts:
             attn.rope = Unrotated()
-        if "query-key norm" not in parts:
-            attn.q_norm = attn.k_norm = nn.Identity()
         layer.self_attn = attn
         if cross_norm and hasattr(layer, "src_attn"):
             layer.src_attn = NormalizedCrossAttention(c.h, c.d_model, c.dropout)

@@ -24,7 +24,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import answers
 import api
 import drawings
 import live
@@ -39,6 +38,13 @@ from sphinx.cmd.build import main as sphinx
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parent
 sys.path += [str(ROOT / "tools"), str(ROOT / "teaching")]
+
+import answers  # noqa: E402
+import contents  # noqa: E402
+import exercises  # noqa: E402
+import questions  # noqa: E402
+import wording  # noqa: E402
+
 BUILD = ROOT / "build"
 VEGA = "application/vnd.vegalite.v5+json"
 FOLDERS = {"en": "notebooks", "zh": "notebooks-zh"}
@@ -182,8 +188,9 @@ def stage(
     if source.parent == ROOT / FOLDERS[language]:
         first = notebook.cells[0]
         title, _, rest = first.source.partition("\n")
-        takes = takes_of(source.with_suffix(".md"), language)
-        above = takes and f'<p class="takes">{takes}</p>\n\n'
+        known = {each.path.stem: each for each in contents.entries(FOLDERS[language])}
+        above = takes(known[source.stem], language)
+        above = above and f'<p class="takes">{above}</p>\n\n'
         first.source = f"{title}\n\n{above}\n{rest}"
     solved, section = solutions(solutions_of(source)), ""
     up = "../" * len(target.relative_to(BUILD / "site-source" / language).parts[:-1])
@@ -210,10 +217,10 @@ def stage(
         check = CHECK.search(cell.source)
         if "exercise" not in cell.metadata.get("tags", []) or not check:
             continue
-        number, answer = solved[check[1]]
-        field = answers.field(check[1], answer, source, section, language)
+        field = answers.field(check[1], source, section, language)
         cells.append(new_markdown_cell(field))
         if with_solutions:
+            number, answer = solved[check[1]]
             summary = f"<summary>{WORDS[language][0]} {number}</summary>"
             opening = f'<details class="solution">{summary}'
             cells += [
@@ -221,9 +228,29 @@ def stage(
                 *answer,
                 new_markdown_cell("</details>"),
             ]
+    if language == "en" and (found := moved(source.stem)):
+        held = json.dumps(found, ensure_ascii=False)
+        script = f'<script id="moved" type="application/json">{held}</script>'
+        cells.append(new_markdown_cell(script))
     notebook.cells = cells
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
+
+
+def moved(chapter: str) -> dict[str, str]:
+    """Return where sections are that a chapter no longer has, by their old headings.
+
+    Numbers don't count; moved.json has them, as they were in links.
+    """
+    found = {}
+    moves = json.loads((SITE / "moved.json").read_text(encoding="utf-8"))
+    for old, new in moves.items():
+        page, _, spot = old.partition("#")
+        if page == chapter:
+            where, _, anchor = new.partition("#")
+            there = "" if where == chapter else f"{where}.html"
+            found[re.sub(r"\d+\.\d+", "", spot)] = f"{there}#{anchor}"
+    return found
 
 
 def solutions_of(source: Path) -> Path:
@@ -257,60 +284,37 @@ def redirected(text: str, source: Path, target: Path, language: str) -> str:
 # --- pages -----------------------------------------------------------------------
 
 
-def rows(path: Path) -> dict[str, list[str]]:
-    """Return the rows of a file's tables that begin with a link to a chapter."""
-    row = r"(?m)^\| \[.*?\]\((?:(?:\.\./)?notebooks/)?(\w+)\.ipynb\) \| (.*) \|$"
-    found = re.findall(row, path.read_text(encoding="utf-8"))
-    return {name: rest.split(" | ") for name, rest in found}
-
-
-def minutes_of(chapter: Path, language: str) -> tuple[int, int, int] | None:
+def takes_of(entry: contents.Entry) -> list[int]:
     """Return the minutes it takes to read, to solve the exercises, and to run."""
-    tables = ROOT if language == "en" else ROOT / FOLDERS[language]
-    reading = rows(tables / "TEACHING.md").get(chapter.stem)
-    if reading is None:
-        return None
-    import exercises
-
-    english = ROOT / "notebooks" / chapter.name
-    practice = sum(each.minutes for each in exercises.exercises(english))
-    run = rows(tables / "README.md")[chapter.stem][1]
-    return int(reading[0]), practice, int(re.search(r"\d+", run)[0])
+    found = exercises.exercises(ROOT / "notebooks" / entry.path.name)
+    practice = sum(each.minutes for each in found)
+    return [entry.read, practice, entry.run[0]] if entry.lesson else []
 
 
-def takes_of(chapter: Path, language: str) -> str:
+def takes(entry: contents.Entry, language: str) -> str:
     """Return what a chapter takes, in words; nothing for an appendix."""
-    takes = minutes_of(chapter, language)
-    return WORDS[language][1].format(*takes) if takes else ""
+    minutes = takes_of(entry)
+    return WORDS[language][1].format(*minutes) if minutes else ""
 
 
-def contents(digit: str, language: str) -> str:
+def listed(digit: str, language: str) -> str:
     """Return the front page's list of the chapters, with what each takes.
 
     Chapters that aren't translated lead to English.
     """
-    edition = ROOT / FOLDERS[language]
-    tables = ROOT if language == "en" else edition
-    about = rows(ROOT / "README.md") | rows(tables / "README.md")
-    table = (tables / "README.md").read_text(encoding="utf-8")
-    titles = re.findall(r"(?m)^\| \[(.*?)\]\(\S*?(\w+)\.ipynb\)", table)
-    names = {stem: title for title, stem in titles}
     lines = []
-    for path in sorted((ROOT / "notebooks").glob(f"{digit}*.md")):
-        own = edition / path.name
-        source = own if own.exists() else path
-        title = re.search(r"(?m)^# (.*)$", source.read_text(encoding="utf-8"))[1]
-        title = title if own.exists() else names.get(path.stem, title)
-        link = f"notebooks/{path.stem}.ipynb"
-        if not own.with_suffix(".ipynb").exists():
-            link = f"en:../notebooks/{path.stem}.html"
-        what = about[path.stem][0]
-        if digit == "9":
-            what = re.split(": |：", what, maxsplit=1)[-1]  # without "appendix"
+    for entry in contents.entries(FOLDERS[language]):
+        stem = entry.path.stem
+        if stem[0] != digit:
+            continue
+        link = f"notebooks/{stem}.ipynb"
+        if not (ROOT / FOLDERS[language] / f"{stem}.ipynb").exists():
+            link = f"en:../notebooks/{stem}.html"
+        what = entry.about.removeprefix("appendix: ").removeprefix("附录：")
         colon = "：" if language == "zh" else ": "
-        lines.append(f"- **[{title}]({link})**{colon}{what}")
-        if takes := takes_of(source, language):
-            lines[-1] += f'<br>\n  <small class="takes">{takes}</small>'
+        lines.append(f"- **[{entry.title}]({link})**{colon}{what}")
+        if words := takes(entry, language):
+            lines[-1] += f'<br>\n  <small class="takes">{words}</small>'
     text = "\n".join(lines)
     return f'<div class="chapters">\n\n{text}\n\n</div>'
 
@@ -387,13 +391,11 @@ def gather(
     arcs = json.loads((SITE / "front_page_map.json").read_text(encoding="utf-8"))
     hand = chart("01_architecture", "attention_by_hand")
     if language != "en":
-        import wording
-
         words = wording.Words.of(edition)
         hand, arcs = (wording.chart(spec, words) for spec in (hand, arcs))
         del arcs["description"]  # a sentence with all its weights
     front = (SITE / f"index.{language}.md").read_text(encoding="utf-8")
-    times = [minutes_of(p, language) for p in sorted(edition.glob("0*.md"))]
+    times = filter(None, map(takes_of, contents.entries()))
     hours = [round(sum(each) / 60) for each in zip(*times)]
     for mark, text in {
         "LEARN": riddles.figure("_static/", "front"),
@@ -402,8 +404,8 @@ def gather(
         "READING": str(hours[0]),
         "EXERCISES": str(hours[1]),
         "ATTENTION": figure(arcs, None, static / "charts", "_static/charts/"),
-        "CHAPTERS": contents("0", language),
-        "APPENDICES": contents("9", language),
+        "CHAPTERS": listed("0", language),
+        "APPENDICES": listed("9", language),
         "TOCTREES": navigation(source, language),
     }.items():
         front = front.replace(f"@{mark}@", text)
@@ -413,8 +415,6 @@ def gather(
 
 def self_test() -> str:
     """Return the page of the multiple-choice questions, with links to the sections."""
-    import questions
-
     links = {}
     for path in sorted((ROOT / "notebooks").glob("0*.md")):
         heading = r"(?m)^## ((\d+\.\d+) .*)$"

@@ -196,8 +196,8 @@ def example(translator, line: str, beam: int | None = None) -> dict:
         END,
         START,
         is_over,
+        length_normalized,
         plain_attention,
-        score_of,
         subsequent_mask,
     )
 
@@ -213,26 +213,37 @@ def example(translator, line: str, beam: int | None = None) -> dict:
     limit, beam = translator.limit(src), beam or config.beam_size
     alpha, ids = config.length_penalty, torch.tensor([src])
     rows: list[dict[tuple, float]] = [{(START,): 0.0}]  # what each step keeps
-    hypotheses, finished = [([START], 0.0, 0)], []
+    hypotheses: list[tuple[list[int], float]] = [([START], 0.0)]
+    finished: list[tuple[float, list[int]]] = []
+
+    def score_of(written: list[int], log_p: float) -> float:
+        return length_normalized(log_p, len(written) - 1, alpha)
+
+    def over() -> bool:
+        scores = sorted((score for score, _ in finished), reverse=True)
+        scores = [*scores, *[float("-inf")] * beam][:beam]
+        written, log_p = hypotheses[0]
+        best, longest = torch.tensor([log_p]), torch.tensor([limit - 1])
+        ended = torch.tensor([scores])
+        return bool(is_over(best, ended, len(written) - 1, longest, alpha))
+
     with torch.no_grad():
         memory = model.encode(ids, mask)
-        while not is_over(
-            hypotheses[0], [score for score, _ in finished], limit, beam, alpha
-        ):
+        while not over():
             offers = []
-            for written, total, _ in hypotheses:
+            for written, total in hypotheses:
                 causal = subsequent_mask(len(written))
                 out = model.decode(memory, mask, torch.tensor([written]), causal)
                 likeliest = model.generator(out[0, -1]).topk(beam + 1)
                 for log_p, word in zip(*(x.tolist() for x in likeliest)):
-                    offers.append(([*written, word], total + log_p, 0))
+                    offers.append(([*written, word], total + log_p))
             offers.sort(key=lambda offer: offer[1], reverse=True)
             ended = [offer for offer in offers[:beam] if offer[0][-1] == END]
-            finished += [(score_of(o, alpha), o[0][1:-1]) for o in ended]
+            finished += [(score_of(*o), o[0][1:-1]) for o in ended]
             hypotheses = [o for o in offers if o[0][-1] != END][:beam]
             kept = [o for o in offers if o in ended or o in hypotheses]
-            rows.append({tuple(written): log_p for written, log_p, _ in kept})
-        cut = score_of(hypotheses[0], alpha), hypotheses[0][0][1:]
+            rows.append({tuple(written): log_p for written, log_p in kept})
+        cut = score_of(*hypotheses[0]), hypotheses[0][0][1:]
         _, best = max([*finished, cut])
         path = [START, *best] if limit == len(best) + 1 else [START, *best, END]
         with plain_attention(model):

@@ -8,6 +8,7 @@ fault survives or no longer fits the code.
 """
 
 import ast
+import functools
 import os
 import re
 import shutil
@@ -38,19 +39,26 @@ def listed() -> list[tuple[str, list[str], list[str]]]:
     return faults
 
 
+@functools.cache
+def named(text: str) -> list[tuple[str, str]]:
+    """Return the definitions of a file, such as Run.save, with their source texts."""
+    found: list[tuple[str, str]] = []
+    lines = text.splitlines(keepends=True)
+    nodes: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
+    for node, outer in nodes:
+        if isinstance(node, Definition):
+            own = "".join(lines[node.lineno - 1 : node.end_lineno])
+            found.append((outer + node.name, own))
+            outer += f"{node.name}."
+        nodes += [(child, outer) for child in ast.iter_child_nodes(node)]
+    return found
+
+
 def definitions(target: str, texts: dict[Path, str]) -> list[tuple[Path, str]]:
     """Return the files and source texts of what is called `Run.save` or `export.py`."""
     matching = [(path, text) for path, text in texts.items() if path.name == target]
     for path, text in texts.items():
-        lines = text.splitlines(keepends=True)
-        nodes: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
-        for node, outer in nodes:
-            if isinstance(node, Definition):
-                if outer + node.name == target:
-                    own = "".join(lines[node.lineno - 1 : node.end_lineno])
-                    matching.append((path, own))
-                outer += f"{node.name}."
-            nodes += [(child, outer) for child in ast.iter_child_nodes(node)]
+        matching += [(path, own) for name, own in named(text) if name == target]
     return matching
 
 

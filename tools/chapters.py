@@ -32,6 +32,15 @@ def sources() -> list[Path]:
     return chapters() + sorted(NOTEBOOKS.glob("solutions/[0-9]*.md"))
 
 
+def lacks(source: Path) -> str:
+    """Return what a chapter needs that isn't here, by its tags; "" if nothing."""
+    if not any("llm" in tags(cell) for cell in read(source)):
+        return ""
+    from transformer_workshop.base.smollm import is_here  # imports the module
+
+    return "" if is_here() else "the language model, which `make llm` fetches"
+
+
 def pair(source: Path) -> Path:
     """Return the notebook that belongs to a source."""
     return source.with_suffix(".ipynb")

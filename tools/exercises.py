@@ -3,8 +3,9 @@
 python tools/exercises.py                          (`make notebooks` does the same)
 python tools/exercises.py --new 1.10 some_words    (`make exercise N=1.10 NAME=…`)
 
-The first writes what follows from the two: the list that ends each chapter, and the one
-in TEACHING.md. The second begins an exercise, and says what is to be filled in.
+The first writes what follows from the two: the list that ends each chapter, the one in
+TEACHING.md, and the tables of contents.py. The second begins an exercise, and says what
+is to be filled in.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import contents
 from chapters import NOTEBOOKS, ROOT, WORKSHOP, Refused, chapters, read, replace
 from links import anchor
 from nbformat import NotebookNode
@@ -23,6 +25,7 @@ FOLDER = WORKSHOP / "exercises"
 SHARED = "__init__", "checking"  # files that are no exercises
 WRONG = ROOT / "tests" / "wrong_answers"
 RERUN = "run `make notebooks`"
+LISTED = "exercise"  # the first header of a list of exercises
 HEADING = re.compile(r"^### Exercise (?P<number>\d+\.\d+): (?P<title>.+)$", re.M)
 SECTION = re.compile(r"^## (\d+\.\d+) ", re.M)
 KIND = re.compile(
@@ -31,7 +34,6 @@ KIND = re.compile(
     re.M,
 )
 CHECK = re.compile(r'^check\("(?P<name>\w+)", (?P<answer>.+)\)$', re.M)
-TABLE = re.compile(r"(?m)^(\| exercise \|.*\n\|[-|]+\|\n)(?:\|.*\n)*")
 STUB = """\
 ### Exercise {number}: Title
 
@@ -202,38 +204,25 @@ def tests(name: str) -> str:
 # What follows from them
 
 
-def lists() -> Iterator[tuple[Path, str]]:
-    """Yield chapters, and TEACHING.md, with the lists of exercises that they have."""
+def lists() -> Iterator[tuple[Path, list[str]]]:
+    """Yield chapters, and TEACHING.md, and the rows of their lists of exercises."""
     known = by_number()
     for path in dict.fromkeys(each.chapter for each in known.values()):
-        rows = ""
+        rows = []
         for each in known.values():
             if each.chapter == path:
                 bare = re.sub("[`*]", "", each.title)
                 to = anchor(f"Exercise {each.number}: {bare}")
                 title = f"{each.number} · {each.title}"
                 cells = f"[{title}](#{to})", each.section, *each.facts
-                rows += f"| {' | '.join(cells)} |\n"
-        yield path, _listing(path, rows)
+                rows.append(f"| {' | '.join(cells)} |")
+        yield path, rows
     if known:
-        rows = ""
+        rows = []
         for each in known.values():
             title = f"{each.number} · {each.title}"
-            rows += f"| {' | '.join((title, *each.facts, tests(each.name)))} |\n"
-        page = ROOT / "TEACHING.md"
-        yield page, _listing(page, rows)
-
-
-def _listing(path: Path, rows: str) -> str:
-    """Return a page whose table of exercises has these rows."""
-    text = path.read_text(encoding="utf-8")
-    new, count = TABLE.subn(lambda table: table[1] + rows, text)
-    if count != 1:
-        raise Refused(
-            f"{_shown(path)}: {count} tables begin with `| exercise |`; one must, for "
-            "the list of exercises"
-        )
-    return new
+            rows.append(f"| {' | '.join((title, *each.facts, tests(each.name)))} |")
+        yield ROOT / "TEACHING.md", rows
 
 
 def _shown(path: Path) -> str:
@@ -245,7 +234,10 @@ def generated() -> Iterator[tuple[Path, str]]:
     if extra := [*(files().keys() - by_name().keys())]:
         path = _shown(files()[extra[0]])
         raise Refused(f"{path}: no chapter has this exercise; add it, or delete it")
-    yield from lists()
+    texts = contents.pages()
+    for path, rows in lists():
+        texts[path] = contents.table(path, LISTED, rows, texts.get(path))
+    yield from texts.items()
 
 
 def faults() -> Iterator[str]:
@@ -253,7 +245,7 @@ def faults() -> Iterator[str]:
     try:
         for path, text in generated():
             if not path.exists() or path.read_text(encoding="utf-8") != text:
-                yield f"{_shown(path)} isn't what the exercises say; {RERUN}"
+                yield f"{_shown(path)} isn't what follows from the chapters; {RERUN}"
     except Refused as refusal:
         yield str(refusal)
 
@@ -280,9 +272,10 @@ def begin(number: str, name: str) -> list[str]:
     if number in known:
         raise Refused(f"there is an exercise {number}; choose the next free number")
     text = chapter.read_text(encoding="utf-8")
-    if not (table := TABLE.search(text)):
-        raise Refused(f"{_shown(chapter)}: no table begins with `| exercise |`")
-    at = [found.start() for found in SECTION.finditer(text[: table.start()])][-1]
+    above, listed, _ = text.partition(f"\n| {LISTED} |")
+    if not listed:
+        raise Refused(f"{_shown(chapter)}: no table begins with `| {LISTED} |`")
+    at = [found.start() for found in SECTION.finditer(above)][-1]
     solutions = NOTEBOOKS / "solutions" / chapter.name
     fields = {"number": number, "name": name}
     replace(chapter, text[:at] + STUB.format(**fields) + text[at:])
@@ -307,7 +300,7 @@ def main() -> int:
         if given.new:
             todo = begin(*given.new)
             print("Fill in:", *todo, sep="\n  ")
-            print("Then: pytest tests/test_exercises.py, and `make notebooks`.")
+            print("Then: `make notebooks`, and pytest tests/book/test_exercises.py")
         else:
             write()
     except Refused as refusal:

@@ -138,7 +138,6 @@ def measure(
         },
         found_in,
         at_once,
-        name(source),
     )
     return table({run: json.loads(path.read_text()) for run, path in runs.items()})
 

@@ -28,6 +28,7 @@ from chapters import (
     Refused,
     cell_name,
     chapters,
+    lacks,
     name,
     pair,
     read,
@@ -154,6 +155,8 @@ async def _bring_up_to_date(source: Path, force: bool) -> str:
         if force or old.metadata.get(what) != today:
             if what == "exercises":
                 await execute_exercises(source, cells)
+            elif missing := lacks(source):
+                return f"left as stored; it needs {missing}"
             else:
                 await execute_chapter(source, notebook)
             done.append(what)
@@ -216,8 +219,12 @@ def _tour(sources: list[Path], into: Path) -> bool:
         print(f"{number}/{len(sources)} {name(source)} …", end=" ", flush=True)
         notebook = build(source)
         try:
-            asyncio.run(execute(source, notebook))
-            end = "s"
+            if missing := lacks(source):
+                notebook = nbformat.read(pair(source), 4)
+                end = f"s, left as stored; it needs {missing}"
+            else:
+                asyncio.run(execute(source, notebook))
+                end = "s"
         except Refused as refusal:
             broken.append(str(refusal))
             end = "s, and a cell failed"

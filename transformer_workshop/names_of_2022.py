@@ -32,7 +32,7 @@ from annotated_transformer import (
     optional_import,
     padded,
     plain_attention,
-    record_translation,
+    record,
     visualize_layer,
 )
 from transformer_workshop.base.config import TrainingConfig
@@ -123,7 +123,10 @@ def _view(getter_fn: Callable, rows: int, columns: int) -> altair.VConcatChart:
     ours = load_translator(project_folder() / CAPTIONS_MODEL, optimize=False)
     sentence, _ = load_pairs(ours.config, "test")[0]
     most = ours.config.max_tokens
-    tokens = record_translation(ours.model, ours.text, sentence, most)
+    src = torch.tensor([ours.text.encode(sentence)])
+    read, _ = record(ours.model, src, max_len=most)
+    vocabularies = zip((ours.text.vocab_src, ours.text.vocab_tgt), (src, read))
+    tokens = [vocab.tokens(ids[0].tolist()) for vocab, ids in vocabularies]
     return optional_import("altair").vconcat(*(
         visualize_layer(ours.model, layer, getter_fn, 30, tokens[rows], tokens[columns])
         for layer in range(ours.config.N)

@@ -10,16 +10,14 @@
   const EXAMS = {
     read: {
       title: "Who chased, and who was “it”?",
-      question: "The vector of “it” answers both questions.",
       off: {
-        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it: it guesses the hunter, and with it the rest."],
+        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
         attention: ["attention", "Every word hears the same average of the sentence. It knows who is named, but hardly who is who."],
-        residuals: ["the sums", "Each part now replaces what it was given, instead of adding to it. Some of the sentence is lost at each, and so is some of the gradient on its way back: with as many updates, none of eight seeds gets there."],
+        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With as many updates, none of eight seeds gets there."],
       },
     },
     write: {
       title: "Write it in German",
-      question: "It goes on in German, word by word: er, sie or es?",
       off: {
         mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, the loss falls to nearly nothing, and when it has to write, there is nothing to copy."],
         positions: ["positions", "A bag of words, once more: it guesses the pronoun."],
@@ -27,46 +25,32 @@
     },
   };
 
-  // --- elements ---
-  const element = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
-    return made;
-  };
-  const drawn = (tag, attributes = {}, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   const percent = share => `${Math.round(100 * share)} %`;
 
   // --- the code of this model, in the chapters' classes ---
-  function code(settings) {
-    const lines = [], heads = settings.heads, blocks = settings.residual && settings.norm && settings.network;
-    if (settings.exam === "write") {
-      lines.push("mask = subsequent_mask(length)        # a word sees what stands before it");
-      if (!settings.mask) lines[0] = "mask = torch.ones(1, length, length)  # a word sees what it has to write";
-      lines.push("mask[:, :, :13] = 1                   # and the whole English sentence");
-    }
-    if (!settings.attention) lines.push("attend = Average()");
-    else lines.push(`attend = MultiHeadedAttention(h=${heads}, d_model=32, dropout=0.0)`);
-    if (settings.attention && !settings.divide) lines.push("# scores not divided by sqrt(d_k)");
-    if (blocks) {
-      lines.push("network = PositionwiseFeedForward(32, 128, dropout=0.0)");
-      lines.push("layer = EncoderLayer(32, attend, network, dropout=0.0)");
-      lines.push(`encoder = Encoder(layer, N=${settings.layers})`);
-    }
-    lines.push("", "x = embed(ids)                        # (sentences, words, 32)");
-    if (settings.positions) lines.push("x = x + places.weight                 # what stands where");
-    lines.push(settings.exam === "write" ? "x = encoder(x, mask)" : "x = encoder(x, None)");
-    lines.push(settings.exam === "write" ? "scores = out(x[:, 13:])                # of every word, at each place" : "scores = out(x[:, 9])                 # “it” is word 9");
-    return lines.join("\n");
+  function code({ exam, attention, positions, residual, mask, layers, heads }) {
+    const writes = exam === "write";
+    return [
+      writes && (mask ? "mask = subsequent_mask(length)  # a word sees what stands before it"
+        : "mask = torch.ones(1, length, length)  # a word sees what it has to write"),
+      writes && "mask[:, :, :13] = 1  # and the whole English sentence",
+      attention ? `attend = MultiHeadedAttention(h=${heads}, d_model=32, dropout=0.0)`
+        : "attend = Average()  # of all that a word may see; section 1.0",
+      "network = PositionwiseFeedForward(32, 128, dropout=0.0)",
+      "layer = EncoderLayer(32, attend, network, dropout=0.0)",
+      !residual && "layer.sublayer = clones(Replacing(32, dropout=0.0), 2)  # section 1.9",
+      `encoder = Encoder(layer, N=${layers})`,
+      "",
+      "x = embed(ids)  # (sentences, words, 32)",
+      positions && "x = x + places.weight  # where each word stands",
+      `x = encoder(x, ${writes ? "mask" : "None"})`,
+      writes ? "scores = out(x[:, 13:])  # for the next word, at each place" : "scores = out(x[:, 9])  # “it” is word 9",
+    ].filter(line => line !== false).join("\n");
   }
 
   // --- the address: what differs from the whole model, and nothing that can't be ---
-  function readAddress(first) {
-    const settings = { ...BASE, ...first }, given = new URLSearchParams(location.hash.startsWith("#learn?") ? location.hash.slice(7) : "");
+  function readAddress() {
+    const settings = { ...BASE }, given = new URLSearchParams(location.hash.startsWith("#learn?") ? location.hash.slice(7) : "");
     if (given.get("exam") in EXAMS) settings.exam = given.get("exam");
     for (const part of (given.get("without") ?? "").split(" ")) if (part in EXAMS[settings.exam].off) Object.assign(settings, without[part]);
     for (const [key, allowed] of Object.entries(STEPS)) if (given.has(key) && allowed.includes(+given.get(key))) settings[key] = +given.get(key);
@@ -89,7 +73,7 @@
 
   function figure(place) {
     const tasks = { read: unpack(RIDDLES.read), write: unpack(RIDDLES.write) };
-    let settings = readAddress(place.dataset.without ? without[place.dataset.without] : {}), worker, number = 0, guess = null, now = null, before = null;
+    let settings = readAddress(), worker, number = 0, guess = null, now = null, before = null;
     const task = () => tasks[settings.exam];
     const part = (tag, className, properties = {}) => element(tag, { className, ...properties });
     const tabs = part("div", "learn-tabs"), ask = part("p", "learn-ask"), look = part("div", "learn-look"), says = part("p", "learn-says");
@@ -276,7 +260,7 @@
 
     addEventListener("hashchange", () => {
       if (!location.hash.startsWith("#learn?")) return;
-      settings = readAddress({});
+      settings = readAddress();
       guess = null;
       start(false);
     });

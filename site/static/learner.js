@@ -406,13 +406,6 @@ function makeLearner() {
         const { said } = answer(held);
         return held.filter(({ answers }, b) => answers.every((a, q) => a === said[b][q])).length / held.length;
       },
-      // The loss on held-out answers when each of their words is given what stands before it.
-      heldLoss() {
-        const all = modelFor(held.length, task.answers);
-        held.forEach((row, b) => set(all, b, row, task.answers));
-        all.forward();
-        return all.loss.value;
-      },
       count: () => Object.values(weights).reduce((sum, { data }) => sum + data.length, 0),
     };
     return run;
@@ -466,6 +459,6 @@ function makeLearner() {
     };
   }
 
-  return { DEFAULTS, PARTS_AWAY, makeRandom, makeRun, split, unpack, serve };
+  return { DEFAULTS, PARTS_AWAY, makeRun, split, unpack, serve };
 }
 if (typeof module !== "undefined") module.exports = makeLearner;

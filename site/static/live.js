@@ -27,6 +27,7 @@
       faults: {
         "it repeats itself": "译文在重复", "much of the source is missing": "原文大半没有译出",
         "a negation of the source is missing from it": "漏译了原文的否定",
+        "a number of the source is missing from it": "漏译了原文的数字",
         "it was cut after": "译文太长，只保留", "it has": "句子有",
         " tokens, the model takes": " 个词元，模型的上限是", " tokens": " 个词元",
         "confidence": "置信度", ", below": "，低于",
@@ -48,18 +49,6 @@
   }[document.documentElement.lang.slice(0, 2)];
   const root = document.currentScript.src.replace(/live\.js.*/, "");
 
-  // --- elements ---
-  const element = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
-    return made;
-  };
-  const drawn = (tag, attributes = {}, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   // A subword that goes on with a word has a hyphen; one that begins a word has a space.
   const shown = piece => (/^\p{L}/u.test(piece) ? `‑${piece}` : piece.trim() || "␣");
   const number = (value, digits) => value.toFixed(digits).replace("-", "−");

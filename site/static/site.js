@@ -1,3 +1,16 @@
+// Elements of the page and of drawings, for this script and for those that it loads.
+const element = (tag, properties = {}, ...children) => {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+};
+const drawn = (tag, attributes = {}, ...children) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+};
+
 // Charts: a picture until the chart is scrolled to, then drawn in its place.
 const dark = () => {
   const theme = document.body.dataset.theme;
@@ -160,7 +173,7 @@ function reach(place, view) {
 
 // Those who don't see a chart hear which of its words and numbers a control has changed.
 function tell(place, view) {
-  const heard = Object.assign(document.createElement("output"), { className: "for-ears" });
+  const heard = element("output", { className: "for-ears" });
   const words = () => [...place.querySelectorAll("svg text")].map(each => each.textContent);
   let before = words();
   const listen = async () => {
@@ -197,7 +210,7 @@ const live = document.querySelector(".live");
 if (live)
   addEventListener("load", () => {
     const src = live.dataset.home + "live.js";
-    document.head.append(Object.assign(document.createElement("script"), { src }));
+    document.head.append(element("script", { src }));
   });
 
 // The figure in which a model learns, likewise; each of its scripts needs those before it.
@@ -206,7 +219,7 @@ if (learn)
   addEventListener("load", () => {
     for (const name of ["learner.js", "riddles.js", "learn.js"]) {
       const src = learn.dataset.home + name;
-      document.head.append(Object.assign(document.createElement("script"), { src, async: false }));
+      document.head.append(element("script", { src, async: false }));
     }
   });
 
@@ -228,7 +241,7 @@ for (const figure of document.querySelectorAll(".drawing")) {
   button.className = "enlarge";
   button.setAttribute("aria-label", figure.getAttribute("aria-label").slice(0, 80));
   const open = () => {
-    const close = Object.assign(document.createElement("button"), { textContent: "×" });
+    const close = element("button", { textContent: "×" });
     close.setAttribute("aria-label", document.documentElement.lang === "en" ? "Close" : "关闭");
     large.replaceChildren(close, figure.querySelector("svg").cloneNode(true));
     large.classList.remove("closer");
@@ -239,35 +252,36 @@ for (const figure of document.querySelectorAll(".drawing")) {
   figure.after(button);
 }
 
-// A field checks an answer that needs no PyTorch, by digests of its parts, and says what the
-// exercise's own check says of the first that is wrong.
-const digest = async tokens => {
-  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(tokens.join(" ")));
-  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 16);
+// A field checks an answer that needs no PyTorch, by fingerprints of its parts, and says what
+// the exercise's own check says of the first that is wrong.
+const sealed = async (name, tokens) => {
+  const bytes = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${name}: ${tokens.join(" ")}`));
+  return [...new Uint8Array(bytes)].map(b => b.toString(16).padStart(2, "0")).join("").slice(0, 12);
 };
 const NUMBER = /-?\d*\.?\d+/g;
 const tokens = text => text.match(NUMBER) ?? text.replace(/\band\b/g, "").match(/[a-z]/g) ?? [];
+async function fits(given, { name, n, seal, mixed, hidden, within }) {
+  if (!hidden) return await sealed(name, mixed ? [...given].sort() : given) === seal;
+  const right = JSON.parse(atob(hidden)); // decimals may be rounded
+  return given.length === n && right.every((x, k) => Math.abs(x - given[k]) <= within);
+}
 async function verdict(text, held) {
   const all = tokens(text);
-  for (const each of [all, [...all].sort()]) {
-    const key = await digest(each);
-    if (key === held.digest) return held.right;
-    if (held.letters && key in held.letters) return held.says[held.letters[key]];
+  if (held.true) {
+    for (const [letter, says] of Object.entries(held.says))
+      if (all.includes(letter) !== held.true.includes(await sealed(held.name, [letter]))) return says;
+    return held.right;
   }
-  if (!held.parts) return held.wrong;
   let parts = [...text.matchAll(/[([{]([^()[\]{}]*)[)\]}]|-?\d*\.?\d+/g)].map(([part]) => tokens(part));
   if (parts.length !== held.parts.length) { // without brackets
     let at = 0;
     parts = held.parts.map(({ n }) => all.slice(at, at += n));
-    if (at !== all.length) return held.shape.replace("{}", all.length);
+    if (at !== all.length) return held.asked;
   }
-  for (const [i, { n, digest: right, says, size, hidden, near }] of held.parts.entries()) {
-    const exact = hidden && JSON.parse(atob(hidden)); // decimals may be rounded
-    if (exact?.length === parts[i].length && exact.every((x, k) => Math.abs(x - parts[i][k]) <= near)) continue;
-    if (await digest(parts[i]) === right) continue;
-    const said = (parts[i].length !== n && size) || says;
-    const own = n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
-    return said.includes("{}") ? said.replace("{}", own) : `${held.part.replace("{}", i + 1)} ${said}`;
+  for (const [i, part] of held.parts.entries()) {
+    if (await fits(parts[i], part)) continue;
+    const own = part.n > 1 || parts[i].length !== 1 ? `[${parts[i].join(", ")}]` : parts[i][0];
+    return part.says.replace("{}", own);
   }
   return held.right;
 }
@@ -285,7 +299,7 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
   pill.id = "where";
   pill.setAttribute("aria-label", document.documentElement.lang === "en" ? "Sections" : "各节");
   const [before, here, after] = ["‹", "", "›"].map(text =>
-    Object.assign(document.createElement("a"), { textContent: text }));
+    element("a", { textContent: text }));
   pill.append(before, here, after);
   document.body.append(pill);
   const name = heading => heading.firstChild.textContent;
@@ -333,17 +347,21 @@ for (const link of document.querySelectorAll(".chapters a")) {
   let share;
   try { share = localStorage[link.pathname.split("/").slice(-2).join("/")]; } catch {}
   if (share > 5) {
-    const bar = Object.assign(document.createElement("meter"), { max: 100, value: share });
+    const bar = element("meter", { max: 100, value: share });
     bar.setAttribute("aria-label", `${share}%`);
     link.after(bar);
   }
 }
 
-// Links from outside stay right when numbers move: what counts is the heading's words.
+// Links from outside stay right when numbers move: what counts is the heading's words. Where
+// those have changed, the page says what they are now (moved.json).
 const words = (id) => id.replace(/\d+\.\d+/, "");
+const moved = JSON.parse(document.querySelector("#moved")?.textContent ?? "{}");
 function findFormer() {
   const spot = decodeURIComponent(location.hash.slice(1));
   if (!spot || document.getElementById(spot)) return;
+  const given = moved[words(spot)];
+  if (given) return location.replace(given);
   const all = [...document.querySelectorAll("article [id]")];
   const now = /\d+\.\d+/.test(spot) && all.find(({ id }) => words(id) === words(spot));
   if (now) location.replace("#" + now.id);
@@ -364,7 +382,7 @@ function show({ currentTarget: term }) {
   if (!(spot in GLOSSARY)) return;
   card.textContent = GLOSSARY[spot];
   if (touch.matches) {
-    const more = Object.assign(document.createElement("a"), { href: term.href, textContent: "→" });
+    const more = element("a", { href: term.href, textContent: "→" });
     more.setAttribute("aria-label", term.textContent);
     card.append(" ", more);
   }
@@ -421,7 +439,7 @@ if (lecture) {
     scrollTo(0, 0);
   };
   const leave = () => root.classList.remove("presenting", "with-notes");
-  const present = Object.assign(document.createElement("button"), { type: "button", textContent: "Present" });
+  const present = element("button", { type: "button", textContent: "Present" });
   present.addEventListener("click", () => { root.classList.add("presenting"); turn(at); });
   lecture.append(present);
   const keys = {

@@ -395,6 +395,18 @@ function makeTransformer() {
   const NEGATIVES = /(?<![\p{L}\p{N}_])(kein[\p{L}\p{N}_]*|nichts?|nie|niemals|niemand[\p{L}\p{N}_]*|nirgend[\p{L}\p{N}_]*|ohne|weder)(?![\p{L}\p{N}_])/iu;
   const NEGATIVES_IN_ENGLISH = /\b(not?|none|nobody|nothing|nowhere|never|neither|nor|cannot|without)\b|n['’]t\b|less\b|\bbare/i;
 
+  // German numbers from 2 on, and what can stand for them in English
+  const NUMBERS = {
+    zwei: "two|both|couple|pair|second", drei: "three|third", vier: "four|fourth",
+    fünf: "five|fifth", sechs: "six", sieben: "seven", acht: "eight", neun: "nine", zehn: "ten",
+    elf: "eleven", zwölf: "twelve|dozen", dreizehn: "thirteen", vierzehn: "fourteen",
+    fünfzehn: "fifteen", sechzehn: "sixteen", siebzehn: "seventeen", achtzehn: "eighteen",
+    neunzehn: "nineteen", zwanzig: "twenty",
+  };
+  const losesNumber = (source, output) => Object.entries(NUMBERS).some(([german, english], i) =>
+    new RegExp(`(?<![\\p{L}\\p{N}_])${german}(?![\\p{L}\\p{N}_])`, "iu").test(source)
+    && !new RegExp(`\\b(${english}|${i + 2})\\b`, "i").test(output));
+
   // Do one to three tokens come three times running, or more of them twice?
   function repeats(tokens) {
     for (let width = 1; width <= Math.min(30, tokens.length >> 1); width++)
@@ -523,6 +535,8 @@ function makeTransformer() {
       const negated = NEGATIVES.test(this.text(src.slice(1, -1)));
       if (negated && !NEGATIVES_IN_ENGLISH.test(this.text(output)))
         return "a negation of the source is missing from it";
+      if (losesNumber(this.text(src.slice(1, -1)), this.text(output)))
+        return "a number of the source is missing from it";
       return "";
     }
 

@@ -122,6 +122,45 @@ def test_broken_bytes_become_replacement_characters(bpe):
     assert bpe.detokenize([]) == ""
 
 
+FEW = st.text(st.sampled_from("ab c.1ä"), max_size=25)  # many ties
+ANY = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=25)
+
+
+@given(
+    texts=st.lists(FEW | ANY, min_size=1, max_size=5),
+    others=st.lists(FEW | ANY, max_size=4),
+    more=st.integers(0, 40),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_is_written_is_what_the_library_does(texts, others, more):
+    written = at.Subwords.train(texts, 260 + more)
+    library = at.BytePairEncoding.train(texts, 260 + more)
+    merges = json.loads(library.to_json())["model"]["merges"]
+    assert list(written.order) == [tuple(pair) for pair in merges]
+    for text in texts + others:
+        tokens = written.tokenize(text)
+        assert tokens == library.tokenize(text)
+        assert written.detokenize(tokens) == text
+
+
+def test_what_is_written_splits_as_a_shipped_model_does(bpe):
+    folder = project_folder() / "models" / "multi30k"
+    shipped = read_json(folder / "vocabulary.json")["merges"]
+    library = at.BytePairEncoding.from_json(json.dumps(shipped))
+    written = at.Subwords(tuple(pair) for pair in shipped["model"]["merges"])
+    for text in TEXTS + ODD:
+        assert written.tokenize(text) == library.tokenize(text)
+    for tokens in (["Ġ", "Ã"], ["ð", "Ł", "a"], []):
+        assert written.detokenize(tokens) == bpe.detokenize(tokens)
+
+
+def test_learning_ends_when_nothing_is_left_to_merge():
+    text = "der hund und der ball und der handball und die hand und der hund"
+    *_, (_, _, words) = at.learn([text])
+    assert all(len(word) == 1 for word in words)
+    assert [pair for pair, _, _ in at.learn(["a"])] == [("Ġ", "a")]
+
+
 # --- decoding with a cache ---------------------------------------------------
 
 
@@ -146,8 +185,8 @@ def step_by_step(model, src, mask, tgt):
     """Return log-probabilities (B, L, vocab), computed with the cache."""
     memory = model.encode(src, mask)
     read = [tgt[:, : t + 1] for t in range(tgt.size(1))]
-    with at.remembering(model.decoder):
-        steps = [at.decode_step(model, memory, mask, ys) for ys in read]
+    cache = at.Cache(model.decoder, memory, mask, tgt.size(1))
+    steps = [at.decode_step(model, cache, ys) for ys in read]
     return torch.stack(steps, dim=1)
 
 
@@ -178,12 +217,11 @@ def test_rows_can_change_places_and_leave():
     tgt = torch.randint(0, 12, (3, 5))
     memory = model.encode(src, mask)
     rows = [2, 0, 2]
-    with at.remembering(model.decoder) as stored:
-        for t in range(4):
-            at.decode_step(model, memory, mask, tgt[:, : t + 1])
-        for linear in stored:
-            stored[linear] = stored[linear][rows]
-        got = at.decode_step(model, memory[rows], mask[rows], tgt[rows])
+    cache = at.Cache(model.decoder, memory, mask, 5)
+    for t in range(4):
+        at.decode_step(model, cache, tgt[:, : t + 1])
+    cache.select(torch.tensor(rows))
+    got = at.decode_step(model, cache, tgt[rows])
     whole = model(src[rows], tgt[rows], mask[rows], at.subsequent_mask(5))
     assert torch.allclose(got, model.generator(whole)[:, -1], atol=1e-9)
 
@@ -226,14 +264,30 @@ def test_threads_that_decode_with_one_model_do_not_meet():
     with ThreadPoolExecutor(3) as pool:
         jobs = [pool.submit(search, model, src, mask) for _ in range(12)]
     assert all(job.result() == expected for job in jobs)
-    assert not any(module._forward_hooks for module in model.modules())
 
 
-def test_a_layer_that_is_used_twice_is_refused():
-    model = some_model()
+@torch.no_grad()
+def test_a_layer_that_is_used_twice_has_two_caches():
+    model, (src, mask) = some_model(), some_source()
     model.decoder.layers[1] = model.decoder.layers[0]
-    with pytest.raises(ValueError, match="used twice"):
-        search(model, *some_source())
+    tgt = torch.randint(0, 12, (4, 6))
+    whole = model.generator(model(src, tgt, mask, at.subsequent_mask(6)))
+    assert torch.allclose(step_by_step(model, src, mask, tgt), whole, atol=1e-9)
+
+
+@torch.no_grad()
+def test_a_cache_leaves_its_model_alone():
+    model, (src, mask) = some_model(), some_source()
+    before = {name: type(module) for name, module in model.named_modules()}
+    cache = at.Cache(model.decoder, model.encode(src, mask), mask, 9, rows=8)
+    at.decode_step(model, cache, torch.zeros(4, 1, dtype=torch.long))
+    assert before == {name: type(module) for name, module in model.named_modules()}
+    own = {id(p) for p in model.decoder.parameters()}
+    assert own == {id(p) for p in cache.decoder.parameters()}
+    assert [tuple(kept.shape) for kept in cache.kept] == 2 * [
+        (8, 9, 16), (8, 9, 16), (8, 9, 16), (8, 9, 16)
+    ]  # fmt: skip
+    assert cache.filled == [1, 1, 7, 7, 1, 1, 7, 7]
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones(1, 1, 7), torch.ones(4, 1, 7)])
@@ -382,8 +436,8 @@ class Planted:
         self.rule, self.batches = rule, []
         monkeypatch.setattr(at, "decode_step", self.step)
 
-    def step(self, model, memory, mask, ys):
-        sentences = memory.flatten().tolist()
+    def step(self, model, cache, ys):
+        sentences = cache.memory.flatten().tolist()
         self.batches.append(len(set(sentences)))
         read = zip(ys[:, 1:].tolist(), sentences, strict=True)
         rows = torch.tensor([self.rule(past, sentence) for past, sentence in read])
@@ -497,9 +551,9 @@ def test_an_output_without_end_is_cut_and_competes(monkeypatch):
 def test_only_hypotheses_that_exist_are_decoded(monkeypatch):
     widths, step = [], at.decode_step
 
-    def noted(model, memory, mask, ys):
+    def noted(model, cache, ys):
         widths.append(len(ys) // 4)
-        return step(model, memory, mask, ys)
+        return step(model, cache, ys)
 
     monkeypatch.setattr(at, "decode_step", noted)
     search(some_model(vocab=5), *some_source(), 4, beam_size=64)
@@ -676,9 +730,21 @@ def test_what_the_chapter_says_of_the_ladder_holds_for_what_is_stored():
     assert left == pytest.approx(0.45, abs=0.005)
 
 
-def test_the_ladders_chart_has_a_dot_for_each_seed():
-    row = {"rung": "a", "bleu": [1.0, 2.0], "milliseconds a sentence": 3}
-    chart = chapter_4.ladder_chart([row]).to_dict()
+def test_the_ladders_chart_has_a_line_for_each_seed():
+    rungs = [
+        {"rung": "a", "bleu": [1.0, 2.0], "milliseconds a sentence": 3},
+        {"rung": "b", "bleu": [3.0, 1.5], "milliseconds a sentence": 4},
+    ]
+    chart = chapter_4.ladder_chart(rungs).to_dict()
     tables = sorted(chart["datasets"].values(), key=len)
-    assert [len(table) for table in tables] == [1, 2]
-    assert {dot["BLEU"] for dot in tables[1]} == {1.0, 2.0}
+    assert [len(table) for table in tables] == [2, 4]
+    of_seed = {(dot["seed"], dot["rung"]): dot["BLEU"] for dot in tables[1]}
+    assert of_seed == {(0, "a"): 1.0, (1, "a"): 2.0, (0, "b"): 3.0, (1, "b"): 1.5}
+
+
+def test_merges_can_be_stepped_through():
+    chart = chapter_4.merge_chart(itertools.islice(at.learn(["aa aa"]), 2)).to_dict()
+    [param] = chart["params"]
+    assert param["name"] == "merges" and param["bind"]["max"] == param["value"] == 2
+    [symbols] = chart["datasets"].values()
+    assert [s["symbol"] for s in symbols if s["new"]] == ["aa", "Ġaa"]

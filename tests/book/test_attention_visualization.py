@@ -77,8 +77,16 @@ def shipped() -> tuple[Translator, list[str]]:
 
 
 def record(translator: Translator, sentence: str) -> tuple[list[str], list[str]]:
+    """Record a translation; return the source's tokens and those that were read."""
+    src = torch.tensor([translator.text.encode(sentence)])
     most = translator.config.max_tokens
-    return at.record_translation(translator.model, translator.text, sentence, most)
+    read, _ = at.record(translator.model, src, max_len=most)
+    vocabularies = translator.text.vocab_src, translator.text.vocab_tgt
+    source, read = (
+        vocab.tokens(ids[0].tolist())
+        for vocab, ids in zip(vocabularies, (src, read), strict=True)
+    )
+    return source, read
 
 
 def every_recording(model) -> list[torch.Tensor]:
@@ -191,15 +199,32 @@ def test_each_getter_takes_its_own_module_and_names_a_missing_recording(translat
 def test_a_given_translation_is_recorded_as_it_is_written(shipped):
     translator, sentences = shipped
     model, text = translator.model, translator.text
-    own = record(translator, sentences[0])
-    first = every_recording(model)
-    translation = text.tokenizer_tgt.detokenize(own[1][1:])
-    assert at.record_pair(model, text, sentences[0], translation) == own
-    for a, b in zip(first, every_recording(model), strict=True):
-        assert torch.allclose(a, b, atol=1e-5) and not b.requires_grad
-    source, read = at.record_pair(model, text, sentences[0], "A dog.")
-    assert read == ["<s>", "A", "dog", "."]
-    assert at.get_decoder_src(model, 1).shape[2:] == (len(read), len(source))
+    src = torch.tensor([text.encode(sentences[0])])
+    read, own = at.record(model, src)
+    given, maps = at.record(model, src, read)
+    assert torch.equal(given, read) and list(maps) == at.KINDS
+    for kind, get in zip(at.KINDS, GETTERS, strict=True):
+        assert torch.equal(maps[kind], own[kind]) and not maps[kind].requires_grad
+        assert torch.equal(maps[kind][1], get(model, 1))
+    short = torch.tensor([[at.START, *text.vocab_tgt(["A", "dog"])]])
+    _, maps = at.record(model, src, short)
+    assert maps["cross-attention"].shape == (N, 1, H, 3, src.size(1))
+
+
+def test_a_batch_is_recorded_as_its_sentences_are(shipped):
+    """Padding takes no weight, and changes no other."""
+    translator, sentences = shipped
+    pairs = [translator.text.encode_pair(s, "A dog .") for s in sentences[:3]]
+    batch = at.make_batch(pairs, range(3), "cpu")
+    _, together = at.record(translator.model, batch.src, batch.tgt)
+    assert len({len(src) for src, _ in pairs}) > 1
+    for b, (src, tgt) in enumerate(pairs):
+        ids = torch.tensor([src]), torch.tensor([tgt[:-1]])
+        for kind, alone in at.record(translator.model, *ids)[1].items():
+            L, S = alone.shape[-2:]
+            found = together[kind][:, b]
+            torch.testing.assert_close(found[..., :L, :S], alone[:, 0])
+            assert found[..., :L, S:].count_nonzero() == 0
 
 
 # --- from a matrix to a chart ------------------------------------------------
@@ -600,34 +625,6 @@ def test_error_rates_of_known_links():
     assert at.alignment_error_rate(counts).tolist() == pytest.approx([0, 1 - f, 1])
 
 
-def test_guesses_without_a_model():
-    gold = at.gold_links("0-0 1-1 2-2 2-0", 3, 3)
-    guess = at.guessed_links(gold)
-    assert guess["diagonal"].tolist() == [3, 3, 4]
-    assert guess["one link per row"].tolist() == [3, 3, 4]
-    torch.manual_seed(0)
-    drawn = torch.rand(5000, 4, 5)  # weights without any preference
-    drawn[..., 0] = drawn[..., 4] = 0
-    counts = at.count_links(at.links_found(drawn), gold).double().mean(0)
-    assert counts.tolist() == pytest.approx(guess["uniform"].tolist(), abs=0.05)
-    wide = at.guessed_links(torch.ones(1, 7, dtype=torch.bool))
-    assert wide["diagonal"].tolist() == [1, 1, 7]
-
-
-def test_resampled_rates_spread_as_the_binomial_does():
-    """Resample 400 sentences of one link, 300 right: the spread is √(p(1 − p)/n)."""
-    counts = torch.ones(400, 2, 3)
-    counts[:100, 0, 0] = 0
-    counts[300:, 1, 0] = 0
-    rates = at.resampled_error_rates(counts)
-    assert rates.shape == (1000, 2)
-    expected = (0.25 * 0.75 / 400) ** 0.5
-    assert rates.std(0).tolist() == pytest.approx([expected] * 2, rel=0.1)
-    assert rates.mean(0).tolist() == pytest.approx([0.25] * 2, abs=0.005)
-    twice = at.resampled_error_rates(counts[:, [0, 0]])
-    assert torch.equal(twice[:, 0], twice[:, 1])  # the same draws for both
-
-
 # --- roles and importance ----------------------------------------------------
 
 
@@ -661,26 +658,22 @@ def test_a_recording_keeps_what_was_cut():
     model, text, pair = translator.model, translator.text, (SENTENCES[0], "A dog.")
     module = model.encoder.layers[0].self_attn
     hidden = torch.zeros(module.h, 1, 1, dtype=torch.bool)
-    records = [
-        lambda: at.record_pair(model, text, *pair),
-        lambda: at.record_translation(model, text, pair[0]),
-        lambda: at.cross_maps(model, text, *pair),
-    ]
-    for record in records:
-        record()
-        whole = at.get_decoder_src(model, 1)
+    src, tgt = (torch.tensor([ids]) for ids in text.encode_pair(*pair))
+    for given in ((src, tgt[:, :-1]), (src,)):
+        _, whole = at.record(model, *given)
         with at.plain_attention(model):
             for head in range(module.h):
                 at.ablate(module, head)
             at.knock_out(module, hidden)  # nothing, and the ablation stays
-            record()
-        found = at.get_decoder_src(model, 1)
+            _, found = at.record(model, *given)
         with at.hooked(module.linears[2], lambda values: 0 * values):
-            record()
-        assert torch.allclose(found, at.get_decoder_src(model, 1), atol=1e-6)
+            _, silent = at.record(model, *given)
+        _, after = at.record(model, *given)
+        for kind, maps in found.items():
+            assert torch.allclose(maps, silent[kind], atol=1e-6)
+            assert torch.equal(after[kind], whole[kind])
+        found, whole = found[at.KINDS[2]], whole[at.KINDS[2]]
         assert found.shape != whole.shape or (found - whole).abs().max() > 0.01
-        record()
-        assert torch.equal(at.get_decoder_src(model, 1), whole)
 
 
 def test_cuts_of_one_module_add_up():

@@ -94,8 +94,8 @@ def step_by_step(model, batch):
     """Return the same from decoding with chapter 4's cache."""
     memory, mask = model.encode(batch.src, batch.src_mask), batch.src_mask
     read = [batch.tgt[:, : t + 1] for t in range(batch.tgt.size(1))]
-    with at.remembering(model.decoder):
-        steps = [at.decode_step(model, memory, mask, ys) for ys in read]
+    cache = at.Cache(model.decoder, memory, mask, batch.tgt.size(1))
+    steps = [at.decode_step(model, cache, ys) for ys in read]
     return torch.stack(steps, dim=1)
 
 

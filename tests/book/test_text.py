@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import json
 import re
 import runpy
 from pathlib import Path
@@ -10,7 +11,7 @@ import chapters as tools
 import jupytext
 import pytest
 from chapters import MODULE, NOTEBOOKS, ROOT, WORKSHOP, chapters, sources, tags
-from links import dead
+from links import anchors, dead
 
 from transformer_workshop.base.files import read_json
 
@@ -23,7 +24,7 @@ PAGES = [
     *ROOT.glob("[drm]*/**/README.md"),
 ]
 TAGS = {"nbval-ignore-output", "nbval-skip", "raises-exception", "hide-input"}
-TAGS |= {"export", "rung", "summary", "exercise"}
+TAGS |= {"export", "rung", "summary", "exercise", "llm"}
 IMAGE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^)\s]+)[^)]*\)")
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -109,6 +110,15 @@ ENTRY = re.compile(
     r"\[(?P<number>\S+)[^\]]*\]\((?P<target>[^)]+)\)",
     re.S,
 )
+
+
+def test_headings_that_have_moved_lead_to_one_that_there_is():
+    """Links from outside still lead to the old one; a title changes in moved.json."""
+    moves = json.loads((ROOT / "site/moved.json").read_text(encoding="utf-8"))
+    for old, new in moves.items():
+        (was, gone), (now, here) = old.split("#"), new.split("#")
+        assert gone not in anchors(NOTEBOOKS / f"{was}.ipynb"), old
+        assert here in anchors(NOTEBOOKS / f"{now}.ipynb"), new
 
 
 def test_glossary():

@@ -636,6 +636,23 @@ def test_a_readers_run_goes_on_after_a_failure_and_leaves_the_notebooks(tree):
     assert "25.133 6" in done.stdout  # the second chapter's summary
 
 
+def test_a_chapter_without_its_language_model_is_left_as_stored(
+    tree, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("ANNOTATED_TRANSFORMER_LLM", str(tmp_path))
+    edit(tree / ONE, "```python\nprint(double(3))", '```python tags=["llm"]\nprint(9)')
+    before = (tree / "notebooks/01_first.ipynb").read_bytes()
+    done = run(tree)
+    assert done.status == 0 and "01_first: left as stored; it needs" in done.stdout
+    done = run(tree, "--into", "build/notebooks")
+    assert done.status == 0 and "left as stored; it needs the lang" in done.stdout
+    assert (tree / "notebooks/01_first.ipynb").read_bytes() == before
+    made = nbformat.read(tree / "build/notebooks/01_first.ipynb", 4)
+    assert made.cells == stored(tree).cells
+    (tmp_path / "SmolLM2-135M-Instruct.Q4_1.gguf").touch()
+    assert executed(run(tree)) == ["01_first"]
+
+
 def test_a_missed_finding_is_a_sentence_for_a_reader_and_fails_elsewhere(
     tree, monkeypatch
 ):
@@ -860,7 +877,7 @@ def test_make_exercise_writes_what_only_needs_to_be_filled_in(tree):
         assert done.status == 1 and says in done.stderr
 
 
-# nbval, skipped tests, the Makefile
+# nbval, the Makefile
 
 
 def pytest_in(tree: Path, *arguments: str, **environment: str):
@@ -917,53 +934,6 @@ def test_nbval_compares_outputs_except_charts_and_runs_the_modules_definitions(t
     failed = re.findall(r"^FAILED \S+::Cell (\d)", done.stdout, re.M)
     assert failed == ["4", "6"], done.stdout
     assert "ZeroDivisionError" in done.stdout
-
-
-SKIPPED = """\
-import pytest
-
-
-def test_that_skips():
-    pytest.skip("no data, one")
-
-
-@pytest.mark.skip(reason="no data, two")
-def test_skipped():
-    pass
-
-
-@pytest.mark.multi30k
-def test_of_the_data():
-    raise AssertionError
-
-
-@pytest.mark.xfail
-def test_known_to_fail():
-    raise AssertionError
-"""
-NOT_COLLECTED = (
-    "import pytest\n\npytest.importorskip('nowhere', reason='no data, three')\n"
-)
-
-
-@pytest.mark.slow
-def test_a_skip_fails_where_everything_is(tree):
-    (tree / "tests").mkdir()
-    (tree / "tests/test_skipped.py").write_text(SKIPPED)
-    (tree / "tests/test_not_collected.py").write_text(NOT_COLLECTED)
-    arguments = ["tests", "--continue-on-collection-errors"]
-    assert pytest_in(tree, *arguments).returncode == 0
-    for variable in ("CI", "ANNOTATED_TRANSFORMER_DATA"):
-        done = pytest_in(tree, *arguments, **{variable: "1"})
-        assert done.returncode == 1
-        for number in ("one", "two", "three"):
-            reason = f"nothing may be skipped here: Skipped: no data, {number}"
-            assert reason in done.stdout
-        with_data = variable != "CI"
-        assert ("1 skipped" in done.stdout) != with_data
-        failed = 2 if with_data else 1  # the test of the data itself
-        assert f"{failed} failed" in done.stdout
-        assert "1 xfailed" in done.stdout and "2 errors" in done.stdout
 
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess:

@@ -28,7 +28,7 @@ from transformer_workshop.base.text_files import read_lines
 from transformer_workshop.cli import evaluation_commands, training_commands
 from transformer_workshop.cli.lines import encode_or_refuse, read_available_lines
 from transformer_workshop.cli.terminal import _command_line, main
-from transformer_workshop.models.translator import load_translator
+from transformer_workshop.models.translator import Notes, load_translator
 from transformer_workshop.names_of_2022 import train_worker
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import load_text, prepare_text
@@ -237,7 +237,7 @@ def test_a_rank_without_torchrun_is_refused(tmp_path, capfd, monkeypatch):
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(model):
     translator = load_translator(model, "cpu")
-    ids = encode_or_refuse(translator, 1, b"\xef\xbb\xbfEin Hund.")
+    ids = encode_or_refuse(Notes(translator), 1, b"\xef\xbb\xbfEin Hund.")
     assert ids == [translator.encode("Ein Hund.")]
 
 
@@ -444,6 +444,17 @@ def test_sentences_on_one_line_are_translated_one_by_one(captions, feed, capfd):
     both, loud = capfd.readouterr().out.splitlines()
     first, second = captions.translate(["Ein Hund läuft.", "Zwei Katzen schlafen."])
     assert both == f"{first} {second}" and loud == first
+
+
+def test_python_and_the_terminal_give_the_same_answers_and_notes(feed, capfd):
+    lines = ["Ein Hund läuft.", "Ein Zebra schläft.", "Der der der Hund Hund."] * 6
+    feed("\n".join(lines).encode())
+    assert main(["translate", "--model", str(CAPTIONS)]) == 0
+    out, notes = capfd.readouterr()
+    assert "'Zebra'" in notes and "don't rely on" in notes
+    translations = load_translator(CAPTIONS, "cpu").translate(lines)
+    assert translations == out.splitlines()
+    assert capfd.readouterr() == ("", notes)
 
 
 def test_a_note_says_which_translations_not_to_rely_on(tmp_path, feed, capfd):

@@ -91,13 +91,13 @@ def frozen(size):
     return nn.Sequential(straight(size), shared(size).requires_grad_(False))
 
 
-def here(wanted, function, workers=None, unit="training", keep=write_json):
+def here(wanted, function, workers=None, keep=write_json, progress=str):
     """Do what ``compute`` does, in this process, with what a worker would be sent."""
     while jobs := wanted():
         for key, arguments in jobs.items():
             sent = cloudpickle.loads(cloudpickle.dumps(arguments))
             if line := keep(key, function(*sent)):
-                print(line)
+                print(f"{line} ({progress()})")
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def rectified(size):
 
 def test_a_patch_that_workers_do_not_have_stops_the_experiment(tmp_path, monkeypatch):
     monkeypatch.setattr(F, "relu", replacement)
-    with pytest.raises(NotTheSame, match="'b' was sent to a worker, and it is not"):
+    with pytest.raises(NotTheSame, match="'b' was sent to a worker, and (it is|there)"):
         variants = {"b": rectified}
         experiment(
             variants, Line(), updates=4, rates=(0.2,), workers=1, folder=tmp_path
@@ -419,7 +419,7 @@ def test_an_unknown_option_is_refused_with_the_known_ones(
 
 def test_a_gpt_is_refused_where_translators_are_trained():
     model = at.GPT(9, 1, 16, 16, 2, 1)
-    with pytest.raises(TypeError, match="GPT has none. For a GPT, use .* 'sentences'"):
+    with pytest.raises(TypeError, match="GPT doesn't. For a GPT, use .* 'sentences'"):
         next(TASKS["captions"].train(model, 0.1, 1, 0))
 
 
@@ -500,7 +500,11 @@ def test_an_exception_is_told_with_its_variant_and_others_go_on(run, tmp_path, c
     assert "b, rate 0.2, seed 1: failed in update 13: RuntimeError" in logged
     frame = result.frame
     [error] = set(frame[frame["ended"] == "failed"]["error"])
-    assert "out of luck" in error and math.isnan(result.table.loc["b", "difference"])
+    assert "out of luck" in error and "in fails_later)" in error
+    row = result.table.loc["b"]
+    assert row["parameters"] == 2
+    assert row.drop("parameters").isna().all()
+    assert frame[frame["ended"] == "failed"]["ms per update"].isna().all()
     assert len(frame[(frame["variant"] == "b") & (frame["seed"] == 1)]) == 12
     result.chart().to_dict()
     assert len(list(tmp_path.iterdir())) == 8  # it will be tried again
@@ -572,6 +576,7 @@ def test_what_has_learned_nothing_by_half_time_is_hopeless(losses, hopeless):
 def record(loss, **more):
     measured = None if loss is None else {"nats": loss}
     usual = {"ended": "", "losses": [1.0], "parameters": 10, "milliseconds": 2.0}
+    usual |= {"date": "2026-11-12", "seconds": 60.0}
     return usual | {"measured": measured} | more
 
 
@@ -593,7 +598,7 @@ def test_rates_are_added_until_the_best_is_between_two_then_seeds(
     losses, rates, wanted, tmp_path
 ):
     variant = Variant("a", Line(), straight, {}, "known")
-    search = _Search([variant], [0, 1, 2], rates, 40, "cpu", tmp_path)
+    search = _Search([variant], [0, 1, 2], rates, 40, "cpu", tmp_path, workers=2)
     search.found.unit = "nats"
     by_rate = {rate: {SEARCH_SEED: record(loss)} for rate, loss in losses.items()}
     search.results["a"].update(by_rate)
@@ -602,6 +607,78 @@ def test_rates_are_added_until_the_best_is_between_two_then_seeds(
         for rate, seed in wanted:
             search.results["a"].setdefault(rate, {})[seed] = record(9.0)
         assert search.found.rate("a") == wanted[0][0] and search.missing("a") == []
+
+
+@pytest.mark.parametrize("rates, best", [
+    ((), 0.003), ((), 0.006), ((), 0.024), ((), 1e-9), ((), 1e9), ((0.2,), 0.2),
+    ((0.1, 0.2), 0.2),
+])  # fmt: skip
+def test_how_many_trainings_are_left_is_never_wrong(rates, best, tmp_path):
+    variants = [Variant(name, Line(), straight, {}, "known") for name in "ab"]
+    search = _Search(variants, [0, 1, 2], list(rates), 40, "cpu", tmp_path, workers=2)
+    search.found.unit = "nats"
+    bounds, made = [search._left()], 0
+    while trials := [(name, t) for name in "ab" for t in search.missing(name)]:
+        name, trial = trials[0]
+        one = record(abs(math.log(trial.rate / best)), rate=trial.rate, variant=name)
+        search.keep((name, trial), one | {"seed": trial.seed})
+        bounds.append(search._left())
+        made += 1
+    for done, (fewest, most) in enumerate(bounds):
+        assert fewest <= made - done <= most
+        assert fewest == most == made - done or not rates
+    assert bounds[-1] == (0, 0)
+    if best in (0.003, 0.006, 0.2):
+        assert bounds[0][0] == made  # the fewest is what can be hoped for
+    if best == 1e9:
+        assert bounds[0][1] == made
+
+
+def test_the_cost_is_said_before_and_the_time_that_is_left_after_each(
+    run, capsys, monkeypatch
+):
+    train = trials.train
+    monkeypatch.setattr(
+        experiments, "train", lambda *given: train(*given) | {"seconds": 120.0}
+    )
+    run({"a": straight, "b": bounded}, workers=2)
+    told = capsys.readouterr()
+    assert told.err.startswith("Trainings to make: 6; 2 at a time\n")
+    ends = [line.partition("(")[2] for line in told.out.splitlines()]
+    assert ends[0] == "1 of 6, about 5 min left)" and ends[-1] == "6 of 6)"
+    run({"a": straight}, rates=(), workers=1)
+    told = capsys.readouterr()
+    assert "Trainings to make: at least 6, at most 16; 1 at a time" in told.err
+    assert "(1 of at least 6, about 10 min left)" in told.out
+    run({"a": straight}, workers=1)
+    assert "Nothing is left to train." in capsys.readouterr().err
+
+
+class Interrupting:
+    """Be a terminal at which somebody stops the program."""
+
+    def write(self, text):
+        if text.startswith("c, rate 0.2, seed 0"):
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_experiment_tells_what_is_complete_and_goes_on(
+    run, tmp_path, capsys, monkeypatch
+):
+    variants = {"a": straight, "b": bounded, "c": halved}
+    whole = run(variants, folder=tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(sys, "stdout", Interrupting())
+        run(variants)
+    told = capsys.readouterr().err
+    assert "Stopped after 7 trainings. What is complete:" in told
+    verdict = whole.in_words.partition(" It has")[0]  # what follows may tell times
+    assert verdict in told  # with the interval that it has in the end
+    assert "c and a can't be compared: c was trained from 1 of 3 seeds." in told
+    assert "Call experiment again as before" in told
+    assert run(variants).differences("c") == whole.differences("c")
+    told = capsys.readouterr().err
+    assert "Trainings to make: 2;" in told and "a: 3 trainings" in told
 
 
 # --- what is told apart ---------------------------------------------------------------
@@ -717,6 +794,8 @@ def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
     assert "times the time" in Experiment("nats", range(3), results).in_words
     results["new"][0.2][2]["milliseconds"] = 2.9
     assert "times the time" not in Experiment("nats", range(3), results).in_words
+    results["new"][0.2][2]["date"] = "2026-11-13"  # on which nothing old was timed
+    assert "1.5 times the time" in Experiment("nats", range(3), results).in_words
     assert "best rate of new is the highest that was tried." in said
     assert "best rate of old is the lowest that was tried." in said
 

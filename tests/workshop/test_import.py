@@ -19,6 +19,7 @@ ROOT = Path(at.__file__).parent
 TEXTBOOK = {
     "spacy": "at.WordTokenizer('de')",
     "torchtext": "at.Vocabulary.build(['a'])",
+    "regex": "at.pieces('a')",
     "tokenizers": "at.BytePairEncoding.train(['a b'], 300)",
     "sacrebleu": "at.score(['a'], ['b'])",
     "pandas": "at.mtx2df(torch.ones(1, 1), 1, 1, ['a'], ['b'])",

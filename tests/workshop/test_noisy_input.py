@@ -21,28 +21,6 @@ def noisy_input(monkeypatch):
     return program("benchmarks/noisy_input.py")
 
 
-def test_kinds_of_noise(noisy_input):
-    line = PAIRS[0][0]
-    assert [add_noise(line) for add_noise in noisy_input.NOISE.values()] == [
-        "EIN MÄDCHEN LÄUFT ÜBER DIE STRASSE.",
-        "ein mädchen läuft über die straße.",
-        "Ein Maedchen laeuft ueber die Straße.",
-        "Ein Mädchen läuft über die Straße",
-        "Ein Mädchen läuft über die Strasse.",
-    ]
-
-
-def test_a_quarter_of_the_training_sentences_gets_noise_of_all_kinds(noisy_input):
-    lines = [f"Das {i}. Mädchen läuft über die Straße." for i in range(4000)]
-    found = noisy_input.augmented(lines)
-    changed = [(a, b) for a, b in zip(lines, found, strict=True) if a != b]
-    assert 0.22 < len(changed) / len(lines) < 0.28
-    for add_noise in noisy_input.NOISE.values():
-        share = sum(add_noise(a) == b for a, b in changed) / len(changed)
-        assert 0.15 < share < 0.25
-    assert noisy_input.augmented(lines) == found != noisy_input.augmented(lines, seed=1)
-
-
 def test_what_noise_leaves_alone_is_translated_as_before(noisy_input):
     translator = load_translator(FOLDER / DEFAULT_MODEL, "cpu")
     translator.config.max_tokens = 20  # in capitals, both sentences have more subwords

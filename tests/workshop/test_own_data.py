@@ -462,10 +462,31 @@ def test_faults_need_no_threshold(small, source, output, fault):
 def test_a_lost_negation_is_a_fault_from_german_to_english(
     default, source, output, lost
 ):  # fmt: skip
+    is_lost_from_german(default, "negation", source, output, lost)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("Siebzehn Schüler stehen da.", "They are standing there.", True),
+        ("Sieben Kinder sehen acht Vögel.", "Seven children see birds.", True),
+        ("Sieben Kinder sehen acht Vögel.", "Seven children see 8 birds.", False),
+        ("Zwei Frauen lachen.", "A pair of women laugh.", False),
+        ("Die beiden lachen.", "They laugh.", False),
+        ("Eine Frau achtet auf ihr Kind.", "A woman is minding her child.", False),
+    ],
+)
+def test_a_lost_number_is_a_fault_from_german_to_english(
+    default, source, output, lost
+):  # fmt: skip
+    is_lost_from_german(default, "number", source, output, lost)
+
+
+def is_lost_from_german(default, what, source, output, lost):
     text, config = default.text, default.config
     src = text.encode(source)
     ids = text.vocab_tgt(text.tokenizer_tgt.tokenize(output))
-    assert ("negation" in default.fault(src, ids)) == lost
+    assert (what in default.fault(src, ids)) == lost
     for other in ({"source_language": "fr"}, {"dataset": "files"}):
         elsewhere = replace(default, config=replace(config, **other))
         assert elsewhere.fault(src, ids) == ""

@@ -1,13 +1,17 @@
 """The data of the charts: what is drawn is what was given, in the right place."""
 
 import io
+import re
+from itertools import compress, product
 
 import altair
 import pandas as pd
 import pytest
 import torch
+import vl_convert
 from PIL import Image
 
+import annotated_transformer as at
 from transformer_workshop import pictures
 from transformer_workshop.pictures import (
     appendices,
@@ -17,6 +21,7 @@ from transformer_workshop.pictures import (
     chapter_4,
     chapter_5,
     chapter_6,
+    chapter_8,
     controls,
 )
 
@@ -147,13 +152,13 @@ def test_the_clock_beside_the_positions():
     assert found == {("without a cache", 6, 50.0), ("with a cache", 3, 75.0)}
 
 
-def test_error_rates_keep_their_intervals_and_the_mean_comes_last():
-    rates = torch.tensor([[[0.5, 0.4, 0.7], [0.6, 0.5, 0.65]]])
-    chart = chapter_5.error_rate_chart({"read": rates}, {"guess": torch.ones(3)})
-    rows, _ = sorted(tables(chart.to_dict()), key=len, reverse=True)[:2]
+def test_the_error_rate_of_the_mean_comes_last():
+    rates = {"read": torch.tensor([[0.5, 0.6]])}
+    chart = chapter_5.error_rate_chart(rates, {"guess": torch.tensor(0.9)})
+    rows, levels = sorted(tables(chart.to_dict()), key=len, reverse=True)[:2]
     assert [row["head"] for row in rows] == ["0.0", "0.mean"]
-    for row in rows:
-        assert row["low"] < row["rate"] < row["high"]
+    assert [row["rate"] for row in rows] == pytest.approx([0.5, 0.6])
+    assert levels[0]["is"] == "guess"
 
 
 def test_the_first_share_of_a_cut_is_that_of_the_texts_sentence():
@@ -264,3 +269,67 @@ def test_a_picture_keeps_256_colors():
     many.save(png, "PNG")
     packed = Image.open(io.BytesIO(pictures._with_palette(png.getvalue())))
     assert packed.size == many.size and len(packed.getcolors()) > 200
+
+
+class Letters:
+    """A tokenizer whose tokens are letters."""
+
+    class Encoded(list):
+        ids = property(list)
+
+    def encode(self, text):
+        return self.Encoded(map(ord, text))
+
+    def decode(self, ids):
+        return "".join(map(chr, ids))
+
+
+def test_chapter_8_draws_a_readers_own_text():
+    torch.manual_seed(0)
+    model = at.GPT(128, N=2, d_model=32, d_ff=48, h=4, groups=2)
+    chart = chapter_8.copying(model, Letters(), "abcab").to_dict()
+    ids = torch.tensor([list(b"abcab")])
+    model.eval()(ids)
+    maps = torch.cat([block.self_attn.attn for block in model.blocks])
+    # what followed: b (1) when a (3) was read again, c (2) when b (4) was
+    score = (maps[..., 3, 1] + maps[..., 4, 2]).flatten()
+    layer, head = divmod(int(score.argmax()), 4)
+    assert chart["title"]["text"] == f"Head {layer}.{head} copies"
+    cells = {(r["row"], r["column"]): r["value"] for r in tables(chart)[0]}
+    assert abs(cells[3, 1] - maps[layer, head, 3, 1].item()) < 1e-3
+    for text, says in (("abcd", "nothing occurs twice"), ("a", "too short")):
+        with pytest.raises(ValueError, match=says):
+            chapter_8.copying(model, Letters(), text)
+
+
+def test_a_hidden_first_token_changes_only_what_comes_after_the_fifth():
+    torch.manual_seed(0)
+    model = at.GPT(128, N=2, d_model=32, d_ff=48, h=4, groups=2)
+    chart = chapter_8.without_first(model, Letters(), "abcdefghij").to_dict()
+    seen, hidden = (
+        [row["loss"] for row in tables(chart)[0] if row["first token"] == name]
+        for name in ("seen", "hidden")
+    )
+    assert seen[:5] == hidden[:5]
+    assert all(a != b for a, b in zip(seen[5:], hidden[5:], strict=True))
+    assert model.blocks[0].self_attn.attention_function is at.attention
+
+
+@pytest.mark.parametrize("cuts", [(), ("mit → man",), ("noun → man", "mit → man")])
+def test_the_arrows_that_are_cut_say_what_is_left(cuts):
+    connections = list(chapter_5._CONNECTIONS)
+    states = product((False, True), repeat=len(connections))
+    of_cuts = {tuple(compress(connections, state)): state for state in states}
+    measured = {
+        away: (
+            torch.tensor(40.0),
+            torch.tensor(sum(2.0**i * c for i, c in enumerate(s))),
+        )
+        for away, s in of_cuts.items()
+    }  # every state has a distance of its own
+    chart = chapter_5.circuit_chart({"a": measured, "b": measured}).to_dict()
+    [away] = [param for param in chart["params"] if param["name"] == "away"]
+    away["value"] = [{"connection": what} for what in cuts]  # as if clicked
+    svg = vl_convert.vegalite_to_svg(chart)
+    clothes, things = measured[cuts]
+    assert re.findall(r">([\d.]+) apart<", svg) == [f"{clothes - things:.1f}"] * 2

@@ -104,10 +104,10 @@ def steps_of(model):
     src[1, 5:] = at.PAD
     mask = (src != at.PAD).unsqueeze(-2)
     ys = torch.arange(4, 19).view(3, 5)
-    with torch.inference_mode(), at.remembering(model.decoder):
-        memory = model.encode(src, mask)
+    with torch.inference_mode():
+        cache = at.Cache(model.decoder, model.encode(src, mask), mask, 5)
         read = [ys[:, : t + 1] for t in range(5)]
-        steps = [at.decode_step(model, memory, mask, written) for written in read]
+        steps = [at.decode_step(model, cache, written) for written in read]
     return torch.stack(steps, dim=1)
 
 

@@ -6,7 +6,7 @@ import annotated_transformer as at
 
 
 def faulty_collate(
-    apart=False, filled=(at.PAD, at.PAD), cut=False, one_width=False, together=False,
+    apart=False, filled=(at.PAD, at.PAD), cut=False, one_width=False, together=0,
     strict=False,
 ):  # fmt: skip
     """Return the function of 3.3 with some of its faults."""
@@ -18,7 +18,7 @@ def faulty_collate(
         if not cut:
             rows = [row for row in rows if max(map(len, row)) <= max_tokens - strict]
         if together:
-            rows = sorted(rows, key=lambda row: len(row[0]), reverse=True)
+            rows = sorted(rows, key=lambda row: together * len(row[0]))
         sides = [list(side) for side in zip(*rows, strict=True)]
         if apart:
             sides = [sorted(side, key=len) for side in sides]
@@ -45,6 +45,7 @@ WRONG = [
     lambda *inputs: [side.tolist() for side in faulty_collate()(*inputs)],
     faulty_collate(cut=True),
     faulty_collate(one_width=True),
-    faulty_collate(together=True),
+    faulty_collate(together=1),  # the shortest first: the two first pairs, too
+    faulty_collate(together=-1),
     faulty_collate(strict=True),
 ]

@@ -3,7 +3,9 @@
 import annotated_transformer as at
 
 
-def plain_search(hasty=False, undead=False, start=False, raw=False, wide=False):
+def plain_search(
+    hasty=False, undead=False, start=False, raw=False, wide=False, enough=False
+):
     """Return a beam search with some of the faults of 4.5."""
 
     def search(step, width, max_len, alpha):
@@ -23,7 +25,7 @@ def plain_search(hasty=False, undead=False, start=False, raw=False, wide=False):
             ended += [rated(*each) for each in live if each[1][-1] == 1]
             if not undead:
                 live = [each for each in live if each[1][-1] != 1]
-            if hasty and ended:
+            if hasty and ended or enough and len(ended) >= width:
                 break
         return max(ended + [each if raw else rated(*each) for each in live])[1][1:]
 
@@ -36,5 +38,6 @@ WRONG = [
     plain_search(start=True),
     plain_search(raw=True),
     plain_search(wide=True),
+    plain_search(enough=True),
     lambda step, width, max_len, alpha: [1],
 ]

@@ -14,6 +14,7 @@ def judging(
     restore=True,
     seen=False,
     symbols=True,
+    causal=True,
 ):
     """Return what 4.4 asks for, with a choice of faults."""
 
@@ -28,7 +29,8 @@ def judging(
         read = [start, *ids] if shift else [*ids, end_symbol]
         asked = torch.tensor([*ids, end_symbol])
         tgt = torch.tensor([read])
-        out = model(src, tgt, src_mask, at.subsequent_mask(len(read)))
+        tgt_mask = at.subsequent_mask(len(read)) if causal else None
+        out = model(src, tgt, src_mask, tgt_mask)
         each = model.generator(out)[0].gather(1, asked.unsqueeze(1)).squeeze(1)
         each = each if end else each[:-1]
         model.train(before if restore else False)
@@ -47,4 +49,5 @@ WRONG = [
     judging(restore=False),
     judging(seen=True),
     judging(symbols=False),
+    judging(causal=False),
 ]

@@ -257,8 +257,13 @@ def load_tensors(path: str | Path) -> dict[str, Tensor]:
     return load_with_notes(path)[0]
 
 
-def load_state(model: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
-    """Load weights into a model; if they don't fit, the error names ``where``."""
+def load_state(
+    model: nn.Module, tensors: dict[str, Tensor], where: object, assign: bool = False
+) -> None:
+    """Load weights into a model; if they don't fit, the error names ``where``.
+
+    With ``assign``, the model takes the tensors themselves instead of copies.
+    """
     do = "Use the config.json that lies beside it, and the version that wrote both."
     with reported(RuntimeError, where, "holds the weights of another model", do):
-        model.load_state_dict(tensors)
+        model.load_state_dict(tensors, assign=assign)

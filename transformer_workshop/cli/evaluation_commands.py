@@ -144,7 +144,7 @@ def compare_command(arguments: Namespace) -> int:
     sacrebleu = optional_import("sacrebleu")
     sources, references = map(list, zip(*pairs, strict=True))
     both = [
-        [one_line(text) for text in translator.translate(sources)]
+        [one_line(each.text) for each in translator.translations(sources)]
         for translator in translators
     ]
     tokenize = arguments.tokenize or choose_tokenizer(references)

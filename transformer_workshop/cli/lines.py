@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from annotated_transformer import UNK, DataError
+from annotated_transformer import DataError
 from transformer_workshop.base.files import log
 from transformer_workshop.base.text_files import decode_line
-from transformer_workshop.models.translator import Translator
+from transformer_workshop.models.translator import Notes
 from transformer_workshop.text.tables import column_of, stream_text
 
 
@@ -35,10 +35,12 @@ def standard_input() -> Iterator[list[bytes]]:
     return read_available_lines(sys.stdin.buffer)
 
 
-def encode_or_refuse(
-    translator: Translator, number: int, line: bytes
-) -> list[list[int]] | None:
-    """Return the ids of a line's sentences, or None (with a note) if it is refused."""
+def encode_or_refuse(notes: Notes, number: int, line: bytes) -> list[list[int]] | None:
+    """Return the ids of a line's sentences, or None (with a note) if it is refused.
+
+    ``notes`` names unknown words.
+    """
+    translator = notes.translator
     longest = translator.config.max_tokens
     try:
         if len(line) > 1000 * longest:  # slow to tokenize, and refused anyway
@@ -51,15 +53,7 @@ def encode_or_refuse(
     except DataError as error:
         log(f"input, line {number}: {error.what}. {error.do} Left empty.")
         return None
-    if any(UNK in ids for ids in rows):
-        text = translator.text
-        unknown = [
-            repr(token)
-            for sentence in translator.sentences(decoded)
-            for token in text.tokenizer_src.tokenize(sentence)
-            if text.vocab_src[token] == UNK
-        ]
-        log(f"input, line {number}: unknown words: {', '.join(unknown)}")
+    notes.add_unknown(number, decoded, rows)
     return rows
 
 

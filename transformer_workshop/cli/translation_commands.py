@@ -21,7 +21,11 @@ from transformer_workshop.models.export import (
     load_exported,
 )
 from transformer_workshop.models.speed import share_one_heap
-from transformer_workshop.models.translator import Translator, load_translator
+from transformer_workshop.models.translator import (
+    Notes,
+    Translator,
+    load_translator,
+)
 from transformer_workshop.pictures.attention_maps import explain
 from transformer_workshop.text.spelling import one_line
 
@@ -62,7 +66,6 @@ def note_if_uncalibrated(folder: Path, translator: Translator) -> None:
         log(f"{folder}: {what}")
 
 
-_NOTES = 10  # about single lines; then they are only counted
 _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how such a text begins
 
 
@@ -84,27 +87,22 @@ def translate_command(arguments: Namespace) -> int:
         raise DataError(arguments.model, what, "Run `calibrate` first.")
     note_if_uncalibrated(arguments.model, translator)
     search = translator.config.beam_size, translator.config.length_penalty
-    number = doubtful = 0
+    notes = Notes(translator)
     refused = False
     for lines in [given] if given else standard_input():
-        if number == 0 and lines[0].startswith(_UTF16):
+        if notes.lines == 0 and lines[0].startswith(_UTF16):
             do = "Save it as UTF-8, or pipe it through `iconv -f UTF-16 -t UTF-8`."
             raise DataError("input", "is UTF-16", do)
-        numbered = enumerate(lines, number + 1)
-        encoded = [encode_or_refuse(translator, i, line) for i, line in numbered]
+        numbered = enumerate(lines, notes.lines + 1)
+        encoded = [encode_or_refuse(notes, i, line) for i, line in numbered]
         refused = refused or None in encoded
         translated = translator.translate_ids([rows or [] for rows in encoded], *search)
-        for text, confidence, fault in translated:
-            number += 1
-            if doubt := translator.doubt(confidence, fault):
-                doubtful += 1
-                if doubtful <= _NOTES:
-                    log(f"input, line {number}: {doubt}")
-            sys.stdout.buffer.write(one_line(text).encode() + b"\n")
+        notes.add(translated)
+        for translation in translated:
+            sys.stdout.buffer.write(one_line(translation.text).encode() + b"\n")
         sys.stdout.buffer.flush()
-    if doubtful > _NOTES:
-        log(f"input: don't rely on the translations of {doubtful} of {number} lines")
-    return 1 if refused or (arguments.strict and doubtful) else 0
+    notes.close()
+    return 1 if refused or (arguments.strict and notes.doubtful) else 0
 
 
 def attend_command(arguments: Namespace) -> int:

@@ -17,7 +17,8 @@ import hashlib
 import math
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -179,10 +180,73 @@ def numbers_of(answer: Any, count: int, asked: str) -> list[float]:
     return list(answer)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of an answer that needs no PyTorch, so that a page, too, can check it.
+
+    ``right`` is a number or text, a list of them, a set if the order doesn't count, or
+    what ``sealed`` makes of one and the name. Numbers may be ``within`` of it.
+
+    A file that has ``parts()``, and ``ASKED``, what is said of an answer with another
+    number of parts, has a field on the web site.
+    """
+
+    name: str
+    right: Any = field(repr=False)
+    hint: str
+    within: float = 0.0
+
+    def fits(self, found: Any) -> bool:
+        if isinstance(self.right, set):
+            listed = isinstance(found, list | tuple | set | range)
+            return listed and set(found) == self.right
+        if isinstance(self.right, list):
+            same_size = isinstance(found, list | tuple) and len(found) == len(
+                self.right
+            )
+            return same_size and all(map(self._close, found, self.right))
+        return self._close(found, self.right)
+
+    def _close(self, found: Any, right: Any) -> bool:
+        if isinstance(right, str):
+            return sealed(self.name, plain(found)) == right
+        return is_number(found) and abs(found - right) <= self.within
+
+    def message(self, found: Any) -> str:
+        """Return what is said if what was found doesn't fit."""
+        return f"{self.name} is not {plain(found)}. Hint: {self.hint}"
+
+
+def lettered(right: Iterable, hints: Iterable[str], within: float = 0.0) -> list[Part]:
+    """Return the parts of an answer that are called (a), (b), …"""
+    asked = zip("abcdef", right, hints)
+    return [Part(f"({letter})", *each, within) for letter, *each in asked]
+
+
+def plain(value: Any) -> str:
+    """Return a value as text; 64.0 is 64."""
+    return f"{value:.12g}" if is_number(value) else str(value)
+
+
+def judge_parts(answer: Any, asked: str, parts: list[Part]) -> None:
+    """Judge an answer part by part."""
+    assert isinstance(answer, tuple | list) and len(answer) == len(parts), asked
+    for found, part in zip(answer, parts):
+        assert part.fits(found), part.message(found)
+
+
+def again(letter: str, reason: str) -> str:
+    """Return what is said of a sentence, be it true or not."""
+    return f"look again at {letter}: {reason}"
+
+
 def true_sentences(
-    number: str, found: Any, reasons: dict[str, str], sealed_letters: set[str]
+    name: str, found: Any, reasons: dict[str, str], true: set[str]
 ) -> None:
-    """Judge an answer that lists the letters of all true sentences."""
+    """Judge an answer that lists the letters of all true sentences.
+
+    A file that has these, as ``REASONS`` and ``TRUE``, has a field on the web site.
+    """
     assert isinstance(found, str | list | tuple | set), (
         f"a list of letters is needed, not {kind(found)}."
     )
@@ -191,10 +255,8 @@ def true_sentences(
     strange = [each for each in found if each not in reasons]
     assert not strange, f"{strange[0]!r} is none of {', '.join(reasons)}."
     for letter, reason in reasons.items():
-        holds = sealed(number, letter) in sealed_letters
-        assert (letter in found) == holds, (
-            f"{letter} is {'' if holds else 'not '}true: {reason}"
-        )
+        holds = sealed(name, letter) in true
+        assert (letter in found) == holds, again(letter, reason)
 
 
 def show(value: Any) -> str:

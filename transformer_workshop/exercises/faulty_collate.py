@@ -10,7 +10,7 @@ def judge(answer):
     vocab = at.Vocabulary([*at.SPECIALS, *"abcdefgh"])
     ids = {
         word: [at.START, *vocab(list(word)), at.END]
-        for word in ("abc", "f", "gh", "abcdef")  # noqa: E501
+        for word in ("abc", "f", "gh", "abcdef")
     }
 
     def rows(pairs, limit):
@@ -33,9 +33,13 @@ def judge(answer):
     assert sorted(p[0] for p in pairs) == sorted(p[0] for p in expected), (
         f"{given} the sources are no longer those of the pairs."
     )
-    assert pairs == expected, (
+    assert sorted(pairs) == sorted(expected), (
         f"{given} row 0 of src holds {pairs[0][0]} and row 0 of tgt {pairs[0][1]}. "
         "Hint: what happens to a pair when each side is sorted on its own?"
+    )
+    assert pairs == expected, (
+        f"{given} each row of src stands beside its own translation, but the rows "
+        "have changed places. Hint: are the pairs sorted, as wholes?"
     )
     for row, word, side in ((src[1], "f", "source"), (tgt[0], "gh", "target")):
         said = f"{given} the short {side} row is {row}"

@@ -84,6 +84,17 @@ def judge(answer):
         f"with width 1 the search is greedy, and the best first id is 2; yours "
         f"returned `{found}`: more than one hypothesis was kept."
     )
+    weak = {
+        (): [0.0, 0.25, 0.6, 0.15],
+        (2,): [0.0, 0.4, 0.6, 0.0],
+        (2, 2): [0.0, 1.0, 0.0, 0.0],
+    }
+    found, _ = answer.ask(searched, weak, 2, 4, 0.0)
+    assert found == [2, 2, 1], (
+        "with width 2, `1` (0.25) and `2 1` (0.24) end first, but `2 2 1` has 0.36; "
+        f"yours returned `{found}`. Hint: that `width` outputs have ended doesn't mean "
+        "that none of the others can become better."
+    )
     for _ in range(12):
         bodies = [(), *((a,) for a in (0, 2, 3))]
         bodies += [(a, b) for a in (0, 2, 3) for b in (0, 2, 3)]

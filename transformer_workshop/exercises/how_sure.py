@@ -6,6 +6,16 @@ from torch import nn
 import annotated_transformer as at
 from transformer_workshop.exercises.checking import true_sentences
 
+REASONS = {
+    "a": "which symbol has the highest probability in the smoothed target?",
+    "b": "where is the loss zero? Look at the chart of this section.",
+    "c": "what tells the other symbols apart? And what does the target say?",
+    "d": "the NLL asks for nothing but the probability of the right symbol.",
+    "e": "what does the smoothed target say about padding?",
+    "f": "the loss is the avoidable part of the surprise. What is left to avoid?",
+}
+TRUE = {"2c1b5cdaa94a", "ce87732380eb", "89cde1d09407"}
+
 
 def found_probable(model: nn.Module, ids: torch.Tensor) -> list[float]:
     """Return a copier's mean probabilities: of the right id, a wrong one, padding."""
@@ -41,14 +51,4 @@ def judge(answer):
             f"padding {padding:.2f} on average. Hint: are the two models in the order "
             "asked for, and was the second one trained with 0.4?"
         )
-    reasons = {
-        "a": "which symbol has the highest probability in the smoothed target?",
-        "b": "where is the loss zero? Look at the chart of this section.",
-        "c": "what tells the other symbols apart? And what does the target say?",
-        "d": "the NLL asks for nothing but the probability of the right symbol.",
-        "e": "what does the smoothed target say about padding?",
-        "f": "the loss is the avoidable part of the surprise. What is left to avoid?",
-    }
-    true_sentences(
-        "2.9", letters, reasons, {"42490b3df0a0", "9f34157b80f5", "a9f3070e127c"}
-    )
+    true_sentences("how_sure", letters, REASONS, TRUE)

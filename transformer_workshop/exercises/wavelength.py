@@ -3,15 +3,31 @@
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from transformer_workshop.exercises.checking import Part
+
+ASKED = "give two distances, as (for 10000, for 100)"
+BASES = 10000, 100
+
+
+def shares(base: int) -> Tensor:
+    """Return the product with a position at each distance; with itself it is 1."""
+    omega = base ** -(torch.arange(0, 64, 2) / 64)
+    return (torch.arange(200)[:, None] * omega).cos().mean(1)
+
+
+def parts() -> list[Part]:
+    hint = "where does the product first fall below one half?"
+    below = [(shares(base) < 0.5).nonzero()[0].item() for base in BASES]
+    return [Part(f"the distance for {base}", first, hint)
+            for base, first in zip(BASES, below)]  # fmt: skip
 
 
 def judge(answer: Any) -> None:
-    assert isinstance(answer, tuple | list) and len(answer) == 2, (
-        "give two distances, as (for 10000, for 100)"
-    )
-    for base, found in zip((10000, 100), answer):
-        omega = base ** -(torch.arange(0, 64, 2) / 64)
-        share = (torch.arange(200)[:, None] * omega).cos().mean(1)  # of the largest
+    assert isinstance(answer, tuple | list) and len(answer) == 2, ASKED
+    for base, found in zip(BASES, answer):
+        share = shares(base)
         assert isinstance(found, int) and 0 < found < 200, (
             f"for {base} the distance is a whole number from 1 to 199, not {found}"
         )

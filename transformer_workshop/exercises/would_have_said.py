@@ -23,13 +23,19 @@ def judge(answer):
 
     def parts_of(ids, seen):
         """Return the log-probability of each id but the first, step by step."""
-        with at.in_mode(model, training=False), at.remembering(model.decoder):
+        with at.in_mode(model, training=False):
             memory = model.encode(src, seen)
-            steps = [
-                at.decode_step(model, memory, seen, torch.tensor([ids[:n]]))
-                for n in range(1, len(ids))
-            ]
+            cache = at.Cache(model.decoder, memory, seen, len(ids))
+            read = [torch.tensor([ids[:n]]) for n in range(1, len(ids))]
+            steps = [at.decode_step(model, cache, ys) for ys in read]
             return [step[0, new].item() for step, new in zip(steps, ids[1:])]
+
+    def unmasked(ids):
+        """Return the log-probability of the ids if each word sees the later ones."""
+        tgt = torch.tensor([ids[:-1]])
+        with at.in_mode(model, training=False):
+            log_p = model.generator(model(src, tgt, mask, None))[0]
+        return log_p[range(len(ids) - 1), ids[1:]].sum().item()
 
     for n, start, end in ((4, 0, 1), (7, 3, 8)):
         ids = torch.randint(3, 8, (n,)).tolist()
@@ -50,6 +56,10 @@ def judge(answer):
         )
         assert not near(found, sum(parts_of([start, *ids, end], all_seen))), (
             f"{given} the source's padding is attended to. Hint: pass on `src_mask`."
+        )
+        assert not near(found, unmasked([start, *ids, end])), (
+            f"{given} the decoder sees the words that it is to predict. Hint: it needs "
+            "a causal mask; `subsequent_mask` makes one."
         )
         assert near(found, answer.ask(left_in_mode, True, *given_ids)[0]), (
             "a second call gives a different number. Hint: dropout is on."

@@ -7,6 +7,7 @@ import itertools
 import math
 import operator
 import re
+import statistics
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import loky
 import torch
 from torch import nn
 
@@ -34,7 +36,7 @@ from transformer_workshop.lab.trials import (
     number,
     train,
 )
-from transformer_workshop.lab.workers import compute
+from transformer_workshop.lab.workers import compute, tell
 
 FIRST_RATES = (0.003, 0.006)  # a search begins with these
 LOWEST_RATE, HIGHEST_RATE = FIRST_RATES[0] / 2**8, FIRST_RATES[0] * 2**12
@@ -53,29 +55,39 @@ def experiment(
 ) -> Experiment:
     """Train each variant at its best rate, from several seeds, and compare them.
 
-    variants: by name, a function that returns a model with fresh weights, or such a
-    function and options for the task's training, for example::
+    For example::
 
-        print(experiment({
+        result = experiment({
             "2017": base,
             "GELU": with_gelu,
             "cosine": (base, {"schedule": cosine}),
             "hard": (base, {"train": hard}),
-        }))
+        })
+        print(result)
 
-    The first is the baseline. The functions may be those of a notebook. For the tasks
-    "captions" and "multi30k" they get the numbers of source and target tokens, for
-    "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64, d_ff=128,
-    h=4, groups=4)``) the number of words. Options are those of the task's training
-    (help(transformer_workshop.lab.tasks.Translation.train)); an option ``train``
-    replaces it by a function of task, model, rate, updates and seed that yields losses.
-    It can also change a field of the task that isn't an option, such as the smoothing::
+    The result has ``table``, a row for each variant; ``frame``, a row for each update;
+    ``chart()``; and ``to_csv("name.csv")`` (help(transformer_workshop.lab.record)). In
+    a notebook, it shows itself. A script may call this without
+    ``if __name__ == "__main__"``.
+
+    variants: by name, a function that returns a model with fresh weights, or such a
+    function and options for the task's training. The first is the baseline. The more
+    variants, the wider their intervals, since all hold at once. For the tasks
+    "captions" and "multi30k" the functions get the numbers of source and target tokens,
+    for "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64,
+    d_ff=128, h=4, groups=4)``) the number of words. Options are those of the task's
+    training (help(transformer_workshop.lab.tasks.Translation.train)); an option
+    ``train`` replaces it by a function of task, model, rate, updates and seed that
+    yields losses. It can also change a field of the task that isn't an option, such as
+    the smoothing::
 
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)
 
-    task: one of these names, or a Task of your own (help(transformer_workshop.lab.tasks
-    .Task), and the appendix *Test your idea*).
+    task: one of these names, or a Task: a smaller one, such as
+    ``dataclasses.replace(TASKS["captions"], batch_tokens=300)`` with the TASKS of
+    transformer_workshop.lab.tasks, or one of your own (help(transformer_workshop.lab
+    .tasks.Task), and the appendix *Test your idea*).
     seeds: how many are compared, or which; three or more. From three, only large
     differences can be told apart. More can be added later, if their number doesn't
     depend on what was found.
@@ -83,21 +95,29 @@ def experiment(
     is trained at 0.003, at 0.006 and at twice or half of that until its best rate has
     one on each side. All this with seed 1000, which isn't compared. A training of the
     search that has learned nothing after half of its updates ends there and counts with
-    what it has; those that are compared never end early.
+    what it has; those that are compared never end early. The best rates of small models
+    are often higher: rates=(0.012, 0.024, 0.048) may save time, and you are told if the
+    best is at an end.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
     folder: keeps the results [runs/experiments]. A training isn't repeated if all that
-    it depends on is the same: code, values that it uses, settings, versions. What is
-    reused is said. Where this can't be told, it is repeated, and said as well. Another
-    name begins anew.
+    it depends on is the same: code, values that it uses, settings, versions, and the
+    variant's name. What is reused is said. Where this can't be told, it is repeated,
+    and said as well. Another folder begins anew.
 
-    Before anything is trained, a worker makes a few updates with each variant, twice.
-    It must compute the same both times, and a translator or GPT must not look ahead. A
-    variant that raises an exception later is reported at the end; others go on. Only
-    validation data is looked at. Raises ValueError and TypeError for variants, tasks,
-    seeds, or rates that can't be used, and NotTheSame (a RuntimeError) if a worker
-    would train something else than what the program or notebook holds.
+    Before anything is trained, you are told how many trainings it takes, and a worker
+    makes a few updates with each variant, twice. It must compute the same both times,
+    and a translator or GPT must not look ahead. After the first training, the time that
+    is left is shown. If you interrupt it, what is complete is printed; the same call
+    goes on from there.
+
+    A rate at which a variant diverges only counts as its worst. If a variant raises an
+    exception at any rate or seed, it isn't trained further or compared, and is reported
+    at the end; the others go on, and the same call tries it again. Only validation data
+    is looked at. Raises ValueError and TypeError for variants, tasks, seeds, or rates
+    that can't be used, and NotTheSame (a RuntimeError) if a worker would train
+    something else than what the program or notebook holds.
     """
     task = _task_of(task)
     seeds = _seeds_of(seeds)
@@ -106,8 +126,14 @@ def experiment(
     device = str(torch.device(device))
     rows = [_variant_of(name, row, task) for name, row in _items(variants)]
     folder = Path(folder or project_folder() / "runs" / "experiments")
-    search = _Search(rows, seeds, rates, updates, device, folder)
-    compute(search.wanted, _work, workers, keep=search.keep)
+    workers = workers or loky.cpu_count()
+    search = _Search(rows, seeds, rates, updates, device, folder, workers)
+    tell(search.cost())
+    try:
+        compute(search.wanted, _work, workers, search.keep, search.progress)
+    except KeyboardInterrupt:
+        log(search.stopped())
+        raise
     for name in search.found.results:
         for record in search.found.failures(name):
             log(f"{_named(record)}: failed {record['error']}")
@@ -218,10 +244,12 @@ class _Search:
         updates: int,
         device: str,
         folder: Path,
+        workers: int,
     ) -> None:
         self.variants = {variant.name: variant for variant in variants}
         self.rates, self.updates, self.device = rates, updates, device
-        self.folder = folder
+        self.folder, self.workers = folder, workers
+        self.seconds: list[float] = []  # of each training that was made
         self.results: dict[str, dict[float, dict[int, Record]]] = {
             name: {} for name in self.variants
         }
@@ -295,6 +323,7 @@ class _Search:
             self.problems[key[0]] = result
             return None
         name, trial = key
+        self.seconds.append(result["seconds"])
         self.results[name].setdefault(trial.rate, {})[trial.seed] = result
         if result["ended"] != "failed":
             write_json(self.file_of(name, trial), result)
@@ -305,6 +334,58 @@ class _Search:
         elif result["ended"]:
             said = result["ended"]  # an exception is told at the end
         return f"{_named(result)}: {said}"
+
+    # --- how long it takes ---
+
+    def _left(self) -> tuple[int, int]:
+        """Return how many trainings are still to make, at least and at most."""
+        counts = [self._left_of(name) for name in self.variants]
+        return sum(count[0] for count in counts), sum(count[1] for count in counts)
+
+    def _left_of(self, name: str) -> tuple[int, int]:
+        if self.found.failures(name):
+            return 0, 0
+        first = self._rates_to_search(name)
+        if not first:
+            count = len(self.missing(name))
+            return count, count
+        seeds, fewest = len(self.found.seeds), len(first)
+        if self.rates:
+            return fewest + seeds, fewest + seeds
+        searched = self.found.searched(name)
+        tried = [*searched, *first]
+        further = max(HIGHEST_RATE / max(tried), min(tried) / LOWEST_RATE)
+        most = fewest + round(math.log2(further))
+        return max(fewest, 3 - len(searched)) + seeds, most + seeds
+
+    def cost(self) -> str:
+        """Say how many trainings are to be made."""
+        fewest, most = self._left()
+        if not most:
+            return "Nothing is left to train."
+        many = f"{fewest}" if fewest == most else f"at least {fewest}, at most {most}"
+        return f"Trainings to make: {many}; {self.workers} at a time"
+
+    def progress(self) -> str:
+        """Say how many trainings were made, and how long the others may take."""
+        made = len(self.seconds)
+        fewest, most = self._left()
+        bound = "" if fewest == most else "at least "
+        text = f"{made} of {bound}{made + fewest}"
+        if made and fewest:
+            rounds = max(fewest / self.workers, 1)
+            text += f", about {_duration(rounds * statistics.fmean(self.seconds))} left"
+        return text
+
+    def stopped(self) -> str:
+        """Say what is complete, and how to go on."""
+        text = f"Stopped after {len(self.seconds)} trainings."
+        if not all(self.missing(name) for name in self.variants):
+            text += f" What is complete:\n\n{self.found}\n\n"
+        text += "Call experiment again as before, and it goes on from here."
+        if unknown := [one.name for one in self.variants.values() if not one.identity]:
+            text += f" (Not with {', '.join(unknown)}: see above.)"
+        return text
 
     # --- what is in the folder ---
 
@@ -360,6 +441,13 @@ class _Search:
 
 def _named(record: Record) -> str:
     return f"{record['variant']}, rate {record['rate']:g}, seed {record['seed']}"
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds in words, roughly."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _day(iso: str) -> str:

@@ -82,6 +82,9 @@ def _is_own_file(path: str) -> bool:
 @functools.cache
 def _is_own_module(name: str) -> bool:
     """Return whether a module, by its name, is somebody's own."""
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    if spec and spec.name.endswith(f".{name}") and name != "__main__":
+        name = spec.name  # some packages list a module by its last name, too
     top = name.partition(".")[0]  # a module in C may have no file, but its package has
     if top in sys.stdlib_module_names:
         return False
@@ -181,7 +184,8 @@ _READS_FILES = re.compile(
     r"(load|read|open|fetch|download)($|_)|urlopen|from_?file|from_pretrained|memmap"
     r"|loadtxt|genfromtxt"
 )
-_SHARED_GENERATORS = [random.random.__self__, np.random.rand.__self__]
+_DRAW: list[Any] = [random.random, np.random.rand]
+_SHARED_GENERATORS = [function.__self__ for function in _DRAW]
 
 
 def _certain(module: str, name: str = "") -> str:
@@ -318,7 +322,8 @@ def _of_tensor(thing: Tensor) -> list[Any]:
     """Return a tensor's parts. Workers get copies, so shared memory doesn't count."""
     if thing.grad_fn is not None or thing.layout != torch.strided:
         raise _Unreadable("a tensor that is sparse or part of a computation")
-    more = [thing.requires_grad, thing.grad, thing._backward_hooks or None, vars(thing)]
+    hooks = thing._backward_hooks or None
+    more: list[Any] = [thing.requires_grad, thing.grad, hooks, vars(thing)]
     place = [str(thing.dtype), str(thing.device), tuple(thing.shape), thing.stride()]
     if thing.device.type != "meta":
         plain = thing.detach().cpu().resolve_conj().resolve_neg().contiguous()

@@ -36,7 +36,10 @@ class Experiment:
     between trainings from the same seed, with the same batches; all their intervals
     hold at once in 95 of 100 experiments (``lab/statistics.py``), so of twenty
     experiments with ideas that change nothing, one tells something apart by chance.
-    Times are those of the fastest training, and still rough if the machine is busy.
+    Times are compared between the fastest trainings of one day, and still rough if the
+    machine is busy.
+
+    If trainings are missing, it says whose.
     """
 
     unit: str
@@ -129,7 +132,9 @@ class Experiment:
         ]
         measured = [r["measured"] for r in compared if r["measured"] is not None]
         is_whole = len(measured) == len(self.seeds)
-        row = {"variant": name, "rate": rate, self.unit: math.nan}
+        is_chosen = bool(compared) and not self.failures(name)
+        row = {"variant": name, "rate": rate if is_chosen else math.nan}
+        row[self.unit] = math.nan
         if is_whole:
             row[self.unit] = statistics.fmean(self.losses(name))
         if name != self.baseline:
@@ -141,11 +146,18 @@ class Experiment:
             for key in measured[0]:
                 if key != self.unit:
                     row[key] = statistics.fmean(found[key] for found in measured)
-        trainings = self._trainings(name)
-        times = [r["milliseconds"] for r in trainings if r["losses"]]
-        row["parameters"] = max((r["parameters"] for r in trainings), default=0)
-        row["ms per update"] = min(times, default=math.nan)
+        sizes = [record["parameters"] for record in self._trainings(name)]
+        built = [size for size in sizes if size is not None]
+        row["parameters"] = max(built, default=math.nan)
         return row
+
+    def _fastest(self, name: str) -> dict[str, float]:
+        """Return each day's milliseconds per update in the fastest training."""
+        by_day: dict[str, float] = {}
+        for record in self._trainings(name):
+            if (spent := record["milliseconds"]) is not None:
+                by_day[record["date"]] = min(spent, by_day.get(record["date"], spent))
+        return by_day
 
     @property
     def table(self) -> pandas.DataFrame:
@@ -180,6 +192,7 @@ class Experiment:
             "error": record.get("error", ""),
             "parameters": record["parameters"],
             "ms per update": record["milliseconds"],
+            "seconds": record["seconds"],
             "megabytes": record["megabytes"],
             "device": record["device"],
             "date": record["date"],
@@ -257,14 +270,13 @@ class Experiment:
             self.searched(name)[rate]
         ):
             return "diverged at every rate that was tried"
-        lost = [
-            seed
-            for seed, loss in zip(self.seeds, self.losses(name), strict=True)
-            if math.isinf(loss)
-        ]
+        trained = [s for s in self.seeds if s in self.results[name].get(rate, {})]
+        lost = [seed for seed in trained if math.isinf(self.loss(name, rate, seed))]
         if lost:
             of_all = f"from {len(lost)} of {len(self.seeds)} seeds"
             return f"diverged {of_all} at rate {rate:g} ({', '.join(map(str, lost))})"
+        if len(trained) < len(self.seeds):
+            return f"was trained from {len(trained)} of {len(self.seeds)} seeds"
         return ""
 
     @property
@@ -309,8 +321,9 @@ class Experiment:
         more = row["parameters"] - baseline["parameters"]
         size = f"{more:+,} parameters" if more else "as many parameters"
         text = f" It has {size}"
-        usual = baseline["ms per update"]  # 0 if a model is tiny
-        times = row["ms per update"] / usual if usual else 1.0
+        ours, usual = self._fastest(name), self._fastest(self.baseline)
+        days = [day for day in ours.keys() & usual.keys() if usual[day]]
+        times = ours[max(days)] / usual[max(days)] if days else 1.0
         if not 1 / 1.5 < times < 1.5:  # less may come from what else the machine does
             text += f", and an update takes {times:.1f} times the time"
         return f"{text}."

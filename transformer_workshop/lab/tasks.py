@@ -134,10 +134,10 @@ class Translation:
         that returns the rate; without it, the rate rises to the peak in a tenth of the
         updates, and falls to zero in a straight line. optimizer: "adam" or "muon".
         """
-        if not hasattr(model, "generator"):
+        if not (hasattr(model, "encode") and hasattr(model, "generator")):
             raise TypeError(
-                "the task trains translators, which have a generator, as make_model's"
-                f" do; {type(model).__name__} has none. For a GPT, use the task"
+                "the task trains translators, which encode a source, as make_model's"
+                f" do; {type(model).__name__} doesn't. For a GPT, use the task"
                 " 'sentences'"
             )
         text, examples, _ = encoded(self)

@@ -100,7 +100,9 @@ def described(error: BaseException) -> str:
     """Return an error's class, what it says, and the line that raised it."""
     *_, line = traceback.extract_tb(error.__traceback__)
     text = "".join(traceback.format_exception_only(error)).strip()
-    return f"{text} ({line.filename}, line {line.lineno})"
+    # what a program or notebook defines itself is sent without the name of its file
+    file = "your code" if line.filename == "<dynamic-code>" else line.filename
+    return f"{text} ({file}, line {line.lineno}, in {line.name})"
 
 
 def _seed(seed: int) -> None:
@@ -254,16 +256,19 @@ def train(variant: Variant, trial: Trial) -> Record:
         "ended": "",
         "losses": [],
         "measured": None,
-        "parameters": 0,
-        "milliseconds": 0.0,  # per update
+        "parameters": None,
+        "milliseconds": None,  # per update; None if an exception was raised
+        "seconds": 0.0,  # of the whole training, by the clock
         "megabytes": None,  # of a GPU, at most
     }
+    begun = time.perf_counter()
     try:
         _train(variant, trial, record)
     except Exception as error:
         update = len(record["losses"]) + 1
         where = f"in update {update}" if update <= trial.updates else "at the end"
         record |= {"ended": "failed", "error": f"{where}: {described(error)}"}
+    record["seconds"] = round(time.perf_counter() - begun, 3)
     return record
 
 

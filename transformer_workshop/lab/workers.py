@@ -32,12 +32,18 @@ def _begin(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def tell(progress: str) -> None:
+    """Log how far one is, unless TQDM_DISABLE is set."""
+    if not os.environ.get("TQDM_DISABLE"):
+        log(progress)
+
+
 def compute(
     wanted: Callable[[], Mapping[Any, tuple]],
     function: Callable[..., Any],
     workers: int | None = None,
-    unit: str = "training",
     keep: Callable[[Any, Any], Any] = write_json,
+    progress: Callable[[], str] = str,
 ) -> None:
     """Call ``function`` for each result that is wanted, in processes of one thread.
 
@@ -45,7 +51,9 @@ def compute(
     again after each result, which may be enough to want no more, or others.
     keep: gets each key and result. Without it, keys are paths of files, to which
     results are written as JSON. What is in a file outlives Ctrl-C and kills. A line
-    that it returns is logged where a bar can't be seen.
+    that it returns is logged, unless ``progress`` can be shown in its place.
+    progress: returns how far one is. It is shown on a line that is written again and
+    again; where that can't be seen, it follows the lines of results.
     workers: processes; None: one for each core. The function may come from a notebook.
     """
     if not wanted():
@@ -56,24 +64,20 @@ def compute(
     )
     seen = hasattr(builtins, "__IPYTHON__") or sys.stderr.isatty()
     hidden = {} if seen else {"disable": True}  # TQDM_DISABLE hides it, too
-    bar = tqdm(unit=unit, leave=False, **hidden)
+    bar = tqdm(bar_format="{desc}", leave=False, **hidden)
     try:
         while True:
             for key, arguments in wanted().items():
                 if key not in going.values():
                     going[pool.submit(function, *arguments)] = key
-            bar.total = bar.n + len(going)
-            bar.refresh()
+            bar.set_description_str(progress())
             if not going:
                 return
             for future in wait(going, return_when=FIRST_COMPLETED).done:
                 line = keep(going.pop(future), future.result())
-                bar.update()
-                if line and not seen and not os.environ.get("TQDM_DISABLE"):
-                    log(line)
-    except KeyboardInterrupt:
-        log("Stopped; what has been computed is kept, and isn't computed again.")
-        raise
+                if line and not seen:
+                    far = progress()
+                    tell(f"{line} ({far})" if far else line)
     finally:
         bar.close()
         pool.shutdown(kill_workers=True)

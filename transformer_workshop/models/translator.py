@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import itertools
 import math
 import operator
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from itertools import islice
@@ -22,6 +23,7 @@ from annotated_transformer import (
     END,
     PAD,
     START,
+    UNK,
     DataError,
     EncoderDecoder,
     Text,
@@ -37,6 +39,7 @@ from transformer_workshop.base.config import TrainingConfig, load_config
 from transformer_workshop.base.files import (
     load_state,
     load_tensors,
+    log,
     read_json,
     reported,
     save_tensors,
@@ -157,6 +160,21 @@ _NEGATIVES_IN_ENGLISH = re.compile(
 )
 
 
+# German numbers, and what can stand for them in English
+_NUMBERS = {
+    german: re.compile(rf"\b({english}|{number})\b", re.I)
+    for number, (german, english) in enumerate({
+        "zwei": "two|both|couple|pair|second", "drei": "three|third",
+        "vier": "four|fourth", "fünf": "five|fifth", "sechs": "six", "sieben": "seven",
+        "acht": "eight", "neun": "nine", "zehn": "ten", "elf": "eleven",
+        "zwölf": "twelve|dozen", "dreizehn": "thirteen", "vierzehn": "fourteen",
+        "fünfzehn": "fifteen", "sechzehn": "sixteen", "siebzehn": "seventeen",
+        "achtzehn": "eighteen", "neunzehn": "nineteen", "zwanzig": "twenty",
+    }.items(), start=2)
+}  # fmt: skip
+_NUMBERS_IN_GERMAN = re.compile(rf"\b({'|'.join(_NUMBERS)})\b", re.I)
+
+
 @dataclasses.dataclass
 class Translator:
     """A model and its text: sentences in, translations out."""
@@ -191,22 +209,40 @@ class Translator:
             raise DataError("line", what, "Delete it, or read the text again.")
         return [self.encode(sentence) for sentence in self.sentences(line)]
 
+    def unknown_words(self, line: str) -> list[str]:
+        """Return the tokens of a line that the model reads as <unk>."""
+        vocab, tokenizer = self.text.vocab_src, self.text.tokenizer_src
+        tokens = map(tokenizer.tokenize, self.sentences(line))
+        return [t for t in itertools.chain(*tokens) if vocab[t] == UNK]
+
     def translate(
         self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[str]:  # fmt: skip
         """Return a translation for each line, in order; a blank one stays blank.
 
+        Notes on standard error which not to rely on, as the command `translate` does.
         Raises DataError if a sentence is too long (see ``encode``).
         """
-        translations = self.translations(lines, beam_size, length_penalty)
+        encoded = self._encode_lines(lines)
+        translations = self.translate_ids(encoded, beam_size, length_penalty)
+        notes = Notes(self)
+        for number, (line, rows) in enumerate(zip(lines, encoded, strict=True), 1):
+            notes.add_unknown(number, line, rows)
+        notes.add(translations)
+        notes.close()
         return [translation.text for translation in translations]
 
     def translations(
         self, lines: Sequence[str],
         beam_size: int | None = None, length_penalty: float | None = None,
     ) -> list[Translation]:  # fmt: skip
-        """Return what ``translate`` does, with confidences and faults."""
+        """Return what ``translate`` does, with confidences and faults, and no notes."""
+        encoded = self._encode_lines(lines)
+        return self.translate_ids(encoded, beam_size, length_penalty)
+
+    def _encode_lines(self, lines: Sequence[str]) -> list[list[list[int]]]:
+        """Return the ids of each line's sentences; an error names the line."""
         if isinstance(lines, str):
             raise TypeError("lines is one string; give a list of lines: [line]")
         encoded = []
@@ -218,7 +254,7 @@ class Translator:
                 encoded.append(self.encode_line(line))
             except DataError as error:
                 raise DataError(f"line {number}", error.what, error.do) from error
-        return self.translate_ids(encoded, beam_size, length_penalty)
+        return encoded
 
     def sentences(self, line: str) -> list[str]:
         """Return what the model reads of a line: its sentences, as it knows them.
@@ -275,20 +311,40 @@ class Translator:
             return f"its source has {len(src) - 2} tokens, {usual}"
         if self.loses_negation(src, output):
             return "a negation of the source is missing from it"
+        if self.loses_number(src, output):
+            return "a number of the source is missing from it"
         return ""
+
+    @property
+    def from_german(self) -> bool:
+        """Whether the model translates German into English, as ours do."""
+        return self.config.dataset != "files" and self.language == "de"
 
     def loses_negation(self, src: Sequence[int], output: Sequence[int]) -> bool:
         """Return whether the German src has a negative word, the English output none.
 
         False for a model of other languages, or of unknown ones.
         """
-        if self.config.dataset == "files" or self.language != "de":
-            return False
-        tokens = self.text.vocab_src.tokens(src)
-        source = self.text.tokenizer_src.detokenize(tokens)
-        if not _NEGATIVES.search(source):
+        if not self.from_german or not _NEGATIVES.search(self._source(src)):
             return False
         return not _NEGATIVES_IN_ENGLISH.search(self.text.decode(output))
+
+    def loses_number(self, src: Sequence[int], output: Sequence[int]) -> bool:
+        """Return whether the German src has a number from 2 to 20, the output not.
+
+        False for a model of other languages, or of unknown ones.
+        """
+        if not self.from_german:
+            return False
+        english = self.text.decode(output)
+        return any(
+            not _NUMBERS[found[0].lower()].search(english)
+            for found in _NUMBERS_IN_GERMAN.finditer(self._source(src))
+        )
+
+    def _source(self, src: Sequence[int]) -> str:
+        """Return the sentence that source ids stand for."""
+        return self.text.tokenizer_src.detokenize(self.text.vocab_src.tokens(src))
 
     def doubt(self, confidence: float, fault: str = "") -> str | None:
         """Return why not to rely on a translation, or None if there is no reason."""
@@ -361,6 +417,46 @@ class Translator:
             mean = rating / length_normalized(n, n, length_penalty)
             decoded.append((ids, math.exp(mean)))
         return decoded
+
+
+class Notes:
+    """Says on standard error which lines have unknown words or can't be relied on.
+
+    The first ten of either kind are named, and more are only counted.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.lines = self.doubtful = self.strange = 0
+
+    def add_unknown(self, number: int, line: str, rows: list[list[int]]) -> None:
+        """Note a line's unknown words; ``rows`` are the ids of its sentences."""
+        if any(UNK in ids for ids in rows):
+            self.strange += 1
+            if self.strange <= _NAMED:
+                words = map(repr, self.translator.unknown_words(line))
+                log(f"input, line {number}: unknown words: {', '.join(words)}")
+
+    def add(self, translations: Iterable[Translation]) -> None:
+        """Note which of the next lines not to rely on."""
+        for translation in translations:
+            self.lines += 1
+            doubt = self.translator.doubt(translation.confidence, translation.fault)
+            if doubt:
+                self.doubtful += 1
+                if self.doubtful <= _NAMED:
+                    log(f"input, line {self.lines}: {doubt}")
+
+    def close(self) -> None:
+        """Say how many lines of the whole text they are, if not all were named."""
+        if self.strange > _NAMED:
+            log(f"input: {self.strange} lines have unknown words")
+        if self.doubtful > _NAMED:
+            count = f"{self.doubtful} of {self.lines} lines"
+            log(f"input: don't rely on the translations of {count}")
+
+
+_NAMED = 10  # lines with a note; then they are only counted
 
 
 def _check_ids(rows: Sequence[Sequence[int]], known: int) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from annotated_transformer import (
-    END,
     KINDS,
     SPECIALS,
     START,
@@ -21,10 +21,8 @@ from annotated_transformer import (
     DataError,
     EncoderDecoder,
     Recording,
-    make_batch,
     optional_import,
-    plain_attention,
-    recordings,
+    record,
 )
 from transformer_workshop.base.files import log, write_atomically
 from transformer_workshop.models.translator import Translator, load_translator
@@ -383,15 +381,17 @@ def explain(translator: Translator | str | Path, *sentences: str) -> Explanation
         [(words, confidence)] = translator.decode([ids], 1, 1.0)  # greedily
         if doubt := translator.doubt(confidence, translator.fault(ids, words)):
             log(f"sentence {number}: {doubt}")
-        batch = make_batch([(ids, [START, *words, END])], [0], translator.device)
-        with plain_attention(translator.model), translator.evaluating():
-            translator.model(batch.src, batch.tgt, batch.src_mask, batch.tgt_mask)
+        src = torch.tensor([ids], device=translator.device)
+        tgt = torch.tensor([[START, *words]], device=translator.device)
+        _, maps = record(translator.model, src, tgt)
         text = translator.text
         explanation.translations.append(text.decode(words))
-        explanation.recordings += recordings(
-            translator.model,
-            readable(text.vocab_src.tokens(ids), text.tokenizer_src),
-            readable(text.vocab_tgt.tokens([START, *words]), text.tokenizer_tgt),
-            sentence,
-        )
+        source = readable(text.vocab_src.tokens(ids), text.tokenizer_src)
+        read = readable(text.vocab_tgt.tokens([START, *words]), text.tokenizer_tgt)
+        for kind, rows, columns in zip(
+            KINDS, (source, read, read), (source, read, source), strict=True
+        ):
+            weights = maps[kind][:, 0]
+            recording = Recording(kind, sentence, rows, columns, weights)
+            explanation.recordings.append(recording)
     return explanation

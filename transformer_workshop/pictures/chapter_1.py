@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 def ladder_chart(
     right: dict[str, float],
     ranges: dict[str, list[float]],
-    guess: float,
+    guess: float | None = None,
     new: int | None = None,
 ) -> altair.LayerChart:
     """Draw the score of each model: a dot for this run, a line for the stored ones.
 
-    A dashed line is at the score of a guess. Models before the last ``new`` ones,
-    which a reader has seen before, are gray.
+    A dashed line is at the score of a guess, if one is given. Models before the last
+    ``new`` ones, which a reader has seen before, are gray.
     """
     alt = optional_import("altair")
     names = list(right)
@@ -48,15 +48,15 @@ def ladder_chart(
         {
             "model": name,
             "right": round(now, 4),
-            "low": min(ranges[name]),
-            "high": max(ranges[name]),
+            "low": min(ranges[name], default=now),
+            "high": max(ranges[name], default=now),
             "seen": name in seen,
         }
         for name, now in right.items()
     ]
     base = alt.Chart(alt.Data(values=rows), width=300, height=alt.Step(28)).encode(
         alt.Y("model:N", title=None, sort=names).axis(
-            labelLimit=300, labelFontSize=13, ticks=False, domain=False
+            labelLimit=300, labelFontSize=13, labelPadding=8, ticks=False, domain=False
         ),
         color=alt.condition("datum.seen", alt.value("#8c8c8c"), alt.value(BLUE)),
         tooltip=["model:N", "right:Q", "low:Q", "high:Q"],
@@ -73,6 +73,8 @@ def ladder_chart(
         alt.Text("right:Q", format=".2f"),
         color=alt.condition("datum.seen", alt.value("#595959"), alt.value("black")),
     )
+    if guess is None:
+        return stored + dots + numbers
     at = {"x": alt.datum(guess)}
     line = one_record().mark_rule(strokeDash=[4, 4], color=ORANGE).encode(**at)
     named = one_record().mark_text(text="a guess", fontSize=13, color="#a34700", dy=-8)

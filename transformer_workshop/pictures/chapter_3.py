@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
 
@@ -145,3 +146,101 @@ def ngram_chart(
         )
     title = "A wrong word breaks every n-gram that contains it"
     return alt.vconcat(*rows, spacing=8, title=title).configure_view(stroke=None)
+
+
+def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
+    """Draw what becomes of the minimal pairs before and after fine-tuning.
+
+    Columns: kind (a panel), run, outcome, share. ``runs`` are those of
+    results/repair.json: the model as it was, and three of either training.
+    """
+    alt, pd = optional_import("altair"), optional_import("pandas")
+    colors = {
+        "right": "#0072b2", "roles swapped": "#d55e00", "said twice": "#e6ab02",
+        "another fault": "#d0d0d0",
+    }  # fmt: skip
+    names = {"before": "before", "usual": "control", "changed": "fine-tuned"}
+    order = [*names]
+    bars: list[dict[str, object]] = []
+    rows: list[str] = []
+    for run in sorted(runs, key=lambda run: order.index(run["trained on"])):
+        how = run["trained on"]
+        row = f"{names[how]}, seed {run['seed']}" if how != "before" else "before"
+        rows.append(row)
+        for kind, outcomes in run["outcomes"].items():
+            start, total = 0.0, sum(outcomes.values())
+            for outcome in colors:
+                end = start + outcomes.get(outcome, 0) / total
+                bars.append({
+                    "kind": kind, "run": row, "outcome": outcome, "from": start,
+                    "to": end, "sentences": outcomes.get(outcome, 0),
+                })  # fmt: skip
+                start = end
+    kinds = ["usual order", "place first", "object first", "negated"]
+    title = "With the place in front, fine-tuning mends most; the control, nothing"
+    return (
+        alt.Chart(pd.DataFrame(bars), width=130, height=150, title=title)
+        .mark_bar()
+        .encode(
+            alt.X("from:Q", title="share of sentences").axis(
+                format="%", values=[0, 0.5, 1]
+            ),
+            alt.X2("to"),
+            alt.Y("run:N", title=None, sort=rows),
+            alt.Color("outcome:N", title=None)
+            .scale(domain=[*colors], range=[*colors.values()])
+            .legend(orient="top"),
+            alt.Column("kind:N", title=None, sort=kinds),
+            tooltip=["run", "kind", "outcome", "sentences"],
+        )
+    )
+
+
+def lost_words_chart(
+    source: Sequence[str],
+    output: Sequence[str],
+    reference: Sequence[str],
+    alignment: Sequence[tuple[int, int]],
+) -> altair.LayerChart:
+    """Draw a source above its translation, with lines between what belongs together.
+
+    Columns: x, y, word, color. ``alignment`` has places of the source with those of the
+    reference; a source word is orange if no word that the reference has for it is in
+    the output.
+    """
+    alt, pd = optional_import("altair"), optional_import("pandas")
+
+    def middles(words: Sequence[str]) -> list[float]:
+        ends = list(itertools.accumulate(len(word) + 1.5 for word in words))
+        return [end - (len(word) + 1.5) / 2 for end, word in zip(ends, words)]
+
+    above, below = middles(source), middles(output)
+    wide = max(above[-1] + len(source[-1]), below[-1] + len(output[-1]))
+    places: dict[str, list[int]] = {}
+    for at, word in enumerate(output):
+        places.setdefault(word, []).append(at)
+    # the first "a" of the reference is the first "a" of the output, and so on
+    said = [places[word].pop(0) if places.get(word) else None for word in reference]
+    lines: list[dict[str, object]] = []
+    for i, j in alignment:
+        if (place := said[j]) is not None:
+            lines.append({"x": above[i], "y": 0.86, "x2": below[place], "y2": 0.14})
+    aligned = {i for i, _ in alignment}
+    kept = {i for i, j in alignment if said[j] is not None}
+    words: list[dict[str, object]] = []
+    for i, word in enumerate(source):
+        color = "#d55e00" if i in aligned - kept else "#0072b2"
+        words.append({"x": above[i], "y": 1, "word": word, "color": color})
+    for at, word in enumerate(output):
+        words.append({"x": below[at], "y": 0, "word": word, "color": "#777777"})
+    across = alt.X("x:Q").axis(None).scale(domain=[0, wide], nice=False)
+    down = alt.Y("y:Q").axis(None).scale(domain=[-0.15, 1.15])
+    base = alt.Chart(pd.DataFrame(lines), width=680, height=110)
+    rules = base.mark_rule(color="#b0b0b0").encode(across, down, x2="x2", y2="y2")
+    texts = (
+        alt.Chart(pd.DataFrame(words))
+        .mark_text(fontSize=12)
+        .encode(across, down, text="word", color=alt.Color("color:N", scale=None))
+    )
+    title = "Orange: what the reference has for it isn't in the translation"
+    return alt.layer(rules, texts, title=title).configure_view(stroke=None)

@@ -42,26 +42,33 @@ def merge_chart(
             if number == 1:
                 right = left + sum(map(len, word))
                 whole = f"{times} × {''.join(word).removeprefix('Ġ')}"
-                rows.append(("occurs in the text", left, right, whole, False))
+                rows.append(("occurs in the text", 0, left, right, whole, False))
             for symbol in word:
                 right = left + len(symbol)
-                rows.append((label, left, right, symbol, symbol == a + b))
+                rows.append((label, number, left, right, symbol, symbol == a + b))
                 left = right
             left += 1  # a gap after each word
-    symbols = pd.DataFrame(rows, columns=["merge", "left", "right", "symbol", "new"])
+    symbols = pd.DataFrame(
+        rows, columns=["merge", "number", "left", "right", "symbol", "new"]
+    )
     symbols["middle"] = (symbols.left + symbols.right) / 2
+    steps = int(symbols.number.max())
+    until = slider("merges", "merges", steps, 0, steps, 1)
     chart = alt.Chart(symbols, width=540, height=350)
-    chart = chart.encode(alt.Y("merge", sort=None, title="merge"))
+    chart = chart.transform_filter("datum.number <= merges")
+    names = list(dict.fromkeys(symbols["merge"]))
+    chart = chart.encode(alt.Y("merge", title="merge").scale(domain=names))
     boxes = chart.mark_bar(stroke="white", strokeWidth=2, height=21).encode(
-        alt.X("left", title="the words of the sentence").axis(
-            labels=False, ticks=False, grid=False
-        ),
+        alt.X("left", title="the words of the sentence")
+        .axis(labels=False, ticks=False, grid=False)
+        .scale(domain=(0, int(symbols.right.max())), nice=False),
         alt.X2("right"),
         alt.Color("new", legend=None).scale(range=["#d7e8f3", "#f2b48a"]),
     )
     letters = chart.mark_text(fontSize=12).encode(x="middle", text="symbol")
     title = "Each merge joins the most frequent pair"
-    return (boxes + letters).properties(title=title, usermeta=KEEPS_WIDTH)
+    both = (boxes + letters).properties(title=title, usermeta=KEEPS_WIDTH)
+    return both.add_params(until)
 
 
 def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
@@ -92,7 +99,7 @@ def recomputation_chart(positions: dict[str, list[int]]) -> altair.Chart:
 
 
 def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
-    """Draw positions computed and tokens a second, by the number of words.
+    """Draw positions and tokens a second by the number of words, on log scales.
 
     ``rows`` are the lengths of results/cache.json.
     """
@@ -105,17 +112,18 @@ def clock_chart(rows: Sequence[Mapping[str, float]]) -> altair.HConcatChart:
             ("with a cache", words),
         ):
             speed = row["tokens a second " + name.split()[0]]
-            cells.append((f"{words} words", name, positions, speed))
-    columns = ["sentence", "decoder", "positions", "tokens a second"]
+            cells.append((words, name, positions, speed))
+    columns = ["words", "decoder", "positions", "tokens a second"]
     data = pd.DataFrame(cells, columns=columns)
     names = list(dict.fromkeys(data["decoder"]))
-    base = alt.Chart(data, width=250, height=170).mark_bar()
+    base = alt.Chart(data, width=250, height=170).mark_line(point=True)
     panels = []
+    of_words = alt.X("words").title("words of the output").scale(type="log", nice=False)
+    of_words = of_words.axis(values=sorted(set(data["words"])))
     for field in columns[2:]:
         panel = base.encode(
-            alt.X("sentence", sort=None, title=None).axis(labelAngle=0),
-            alt.XOffset("decoder", sort=names),
-            alt.Y(field).title(field),
+            of_words,
+            alt.Y(field).scale(type="log").axis(tickCount=4).title(field),
             alt.Color("decoder", title=None, sort=names).scale(
                 domain=names, range=["#e69f00", "#0072b2"]
             ),
@@ -133,22 +141,30 @@ def ladder_chart(rungs: Sequence[Mapping[str, Any]]) -> altair.HConcatChart:
     """
     pd, alt = optional_import("pandas"), optional_import("altair")
     names = [row["rung"] for row in rungs]
-    scores = [(row["rung"], bleu) for row in rungs for bleu in row["bleu"]]
+    scores = [
+        (row["rung"], seed, bleu, step)
+        for step, row in enumerate(rungs)
+        for seed, bleu in enumerate(row["bleu"])
+    ]
     times = [(row["rung"], row["milliseconds a sentence"]) for row in rungs]
     y = alt.Y("rung", sort=names, title=None)
     dots = alt.Chart(
-        pd.DataFrame(scores, columns=["rung", "BLEU"]), width=260, height=190
+        pd.DataFrame(scores, columns=["rung", "seed", "BLEU", "step"]),
+        width=260,
+        height=190,
     )
-    dots = dots.mark_circle(size=70, opacity=0.7, color=ORANGE).encode(
-        alt.X("BLEU").title("BLEU, a dot for each seed").scale(zero=False, padding=8),
+    lines = dots.mark_line(point=True).encode(
+        alt.X("BLEU").title("BLEU, a line for each seed").scale(zero=False, padding=8),
         y,
+        alt.Color("seed:N", legend=None).scale(range=["#0072b2", ORANGE, "#999999"]),
+        alt.Order("step"),
     )
     column = "milliseconds a sentence"
     bars = alt.Chart(pd.DataFrame(times, columns=["rung", column]), width=200)
     bars = bars.properties(height=190).mark_bar(color="#0072b2", height=10)
     bars = bars.encode(alt.X(column), y)
     title = "What each rung bought, and what it took"
-    return alt.hconcat(dots, bars).properties(title=title)
+    return alt.hconcat(lines, bars).properties(title=title)
 
 
 Candidate = tuple[list[int], float]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from annotated_transformer import optional_import
+from transformer_workshop.pictures import CHART_COLORS
 
 if TYPE_CHECKING:
     import altair
@@ -16,20 +18,18 @@ if TYPE_CHECKING:
 def error_rate_chart(
     rates: dict[str, Tensor], guesses: dict[str, Tensor]
 ) -> altair.LayerChart:
-    """Draw error rates (N, h + 1, 3) with intervals, and guesses (3,) as dashed lines.
+    """Draw error rates (N, h + 1), and guesses as dashed lines.
 
     The last entry of each layer is the mean over its heads.
     """
     alt = optional_import("altair")
     measured = [
-        {"word": word, "head": f"{i}.{head}", "rate": rate, "low": low, "high": high}
+        {"word": word, "head": f"{i}.{head}", "rate": rate}
         for word, by_layer in rates.items()
         for i, layer in enumerate(by_layer.tolist())
-        for head, (rate, low, high) in zip(
-            [*range(len(layer) - 1), "mean"], layer, strict=True
-        )
+        for head, rate in zip([*range(len(layer) - 1), "mean"], layer, strict=True)
     ]
-    levels = [{"is": name, "rate": rate[0].item()} for name, rate in guesses.items()]
+    levels = [{"is": name, "rate": rate.item()} for name, rate in guesses.items()]
     scale = alt.Scale(domain=(0.2, 0.95))
     height = alt.Y("rate:Q", title="alignment error rate", scale=scale)
     heads = alt.Chart(alt.Data(values=measured)).encode(
@@ -37,14 +37,11 @@ def error_rate_chart(
         y=height,
         color=alt.Color("word:N", title="row in which the word").sort(list(rates)),
     )
-    bars = heads.mark_rule(strokeWidth=2)
-    bars = bars.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     guess = alt.Chart(alt.Data(values=levels)).encode(y=height)
     names = guess.mark_text(align="right", dy=-8).encode(text="is:N", x=alt.value(475))
     lines = guess.mark_rule(color="#555555", strokeDash=[6, 4])
-    return alt.layer(lines, names, bars, heads.mark_circle(size=40)).properties(
-        title="Heads find words in the row that writes them (bars: 95% intervals)",
-        width=480,
+    return alt.layer(lines, names, heads.mark_circle(size=70, opacity=1)).properties(
+        title="Heads find words in the row that writes them", width=480
     )
 
 
@@ -127,6 +124,160 @@ def patching_chart(
     )
 
 
+# Where the words of a circuit stand, and the numbers beside its connections.
+_WORDS = {"noun": (1, 0), "mit": (0, 1), "other words": (2, 1), "man": (1, 2)}
+_CONNECTIONS = {
+    "noun → mit": (0.22, 0.4),
+    "noun → other words": (1.78, 0.4),
+    "noun → man": (1.16, 1),
+    "mit → man": (0.22, 1.6),
+    "other words → man": (1.78, 1.6),
+}
+
+
+def circuit_chart(
+    measured: dict[str, dict[tuple[str, ...], tuple[Tensor, Tensor]]],
+) -> altair.VConcatChart:
+    """Draw a circuit for each model; a click on an arrow cuts it, in both.
+
+    ``measured`` has, by model and by the connections that are cut, the mean log-odds
+    for the clothes and for the things.
+    """
+    alt = optional_import("altair")
+    away = alt.selection_point(
+        name="away", fields=["connection"], toggle="true", empty=False
+    )
+
+    def distance(name: str, *cuts: str) -> float:
+        clothes, things = measured[name][cuts]
+        return (clothes - things).item()
+
+    table: list[dict[str, Any]] = []
+    words: list[dict[str, Any]] = []
+    for number, name in enumerate(measured):
+        right = 2.8 * number  # the models side by side
+        words.append({"word": name, "x": right + 1, "y": 2.4, "bold": True})
+        for word, (x, y) in _WORDS.items():
+            words.append({"word": word, "x": right + x, "y": y, "bold": False})
+        for what, (aside, height) in _CONNECTIONS.items():
+            (x, y), (x2, y2) = (_WORDS[word] for word in what.split(" → "))
+            lost = distance(name) - distance(name, what)
+            dx, dy = x2 - x, y2 - y
+            gap = 0.2 / math.hypot(dx, dy)  # to the words
+            table.append({
+                "connection": what, "lost": round(lost, 2), "thick": max(lost, 0),
+                "x": right + x + gap * dx, "y": y + gap * dy,
+                "x2": right + x2 - 1.5 * gap * dx, "y2": y2 - 1.5 * gap * dy,
+                "label_x": right + aside, "label_y": height,
+                "angle": math.degrees(math.atan2(dx, dy)),
+            })  # fmt: skip
+    across = alt.Scale(domain=(-0.4, 2.8 * len(measured) - 0.2), nice=False)
+    up = alt.Scale(domain=(-0.2, 2.5), nice=False)
+
+    def at(x: str, y: str) -> dict[str, Any]:
+        return {
+            "x": alt.X(f"{x}:Q", scale=across, axis=None),
+            "y": alt.Y(f"{y}:Q", scale=up, axis=None),
+        }
+
+    base = alt.Chart(alt.Data(values=table), width=520, height=250)
+    ink = alt.condition(away, alt.value("#bbbbbb"), alt.value(CHART_COLORS[0]))
+    widths = alt.Scale(domain=(0, 3.5), range=(1.5, 20))
+    sizes = alt.Scale(domain=(0, 3.5), range=(120, 900))
+    shafts = base.mark_rule().encode(
+        **at("x", "y"), x2="x2:Q", y2="y2:Q", color=ink,
+        strokeWidth=alt.StrokeWidth("thick:Q", scale=widths, legend=None),
+        strokeDash=alt.condition(away, alt.value([3, 5]), alt.value([1, 0])),
+    )  # fmt: skip
+    heads = base.mark_point(shape="triangle", filled=True, opacity=1).encode(
+        **at("x2", "y2"), color=ink, angle=alt.Angle("angle:Q", scale=None),
+        size=alt.Size("thick:Q", scale=sizes, legend=None),
+    )  # fmt: skip
+    numbers = base.mark_text(fontSize=13).encode(
+        **at("label_x", "label_y"), text=alt.Text("lost:Q", format=".1f"), color=ink
+    )
+    spoken = alt.Chart(alt.Data(values=words)).encode(**at("x", "y"), text="word:N")
+    plain = spoken.transform_filter("!datum.bold").mark_text(fontSize=15)
+    models = spoken.transform_filter("datum.bold").mark_text(
+        fontSize=13, fontWeight="bold"
+    )
+    # Pointers hit the width of a filled mark everywhere, of a line not on a canvas.
+    along = "datum.{0} + datum.part * (datum.{0}2 - datum.{0})"
+    wide = (
+        base.transform_calculate(part="[0, 0.25, 0.5, 0.75, 1]")
+        .transform_flatten(["part"])
+        .transform_calculate(at_x=along.format("x"), at_y=along.format("y"))
+        .mark_circle(size=700, opacity=0, cursor="pointer")
+        .encode(
+            **at("at_x", "at_y"),
+            tooltip=["connection:N", alt.Tooltip("lost:Q", title="distance lost")],
+        )
+        .add_params(away)
+    )
+
+    states = [
+        {"model": name, "state": number, "connection": what, "cut": what in cuts,
+         "clothes": round(clothes.item(), 3), "things": round(things.item(), 3)}
+        for name, of_cuts in measured.items()
+        for number, (cuts, (clothes, things)) in enumerate(of_cuts.items())
+        for what in _CONNECTIONS
+    ]  # fmt: skip
+    chosen = {"param": "away", "empty": False}
+    agrees = {
+        "or": [
+            {"and": [chosen, "datum.cut"]},
+            {"and": [{"not": chosen}, "!datum.cut"]},
+        ]
+    }
+    left = (
+        alt.Chart(alt.Data(values=states), width=520, height=alt.Step(44))
+        .transform_filter(agrees)
+        .transform_aggregate(
+            agreeing="count()", groupby=["model", "state", "clothes", "things"]
+        )
+        .transform_filter(f"datum.agreeing == {len(_CONNECTIONS)}")
+        .transform_calculate(
+            middle="(datum.clothes + datum.things) / 2",
+            apart="format(datum.clothes - datum.things, '.1f') + ' apart'",
+        )
+        .encode(y=alt.Y("model:N", title=None, sort=list(measured)))
+    )
+    odds = alt.Scale(domain=(-7, 4), nice=False)
+    axis = alt.X("clothes:Q", scale=odds, title="log-odds:  with ← 0 → in")
+    ends = left.transform_fold(["clothes", "things"], as_=["for", "odds"])
+    color = alt.Color("for:N", title=None).legend(orient="bottom", symbolOpacity=1)
+    dots = ends.mark_circle(size=150, opacity=1).encode(
+        x=alt.X("odds:Q", scale=odds), color=color
+    )
+    even = alt.Chart(alt.Data(values=[{}])).mark_rule(
+        strokeDash=[5, 4], color="#555555"
+    )
+    return alt.vconcat(
+        alt.layer(
+            shafts,
+            heads,
+            numbers,
+            plain,
+            models,
+            wide,
+            view=alt.ViewBackground(stroke=None),
+        ),
+        alt.layer(
+            even.encode(x=alt.datum(0, scale=odds)),
+            left.mark_rule(color="#999999", strokeWidth=2).encode(
+                x=axis, x2="things:Q"
+            ),
+            dots,
+            left.mark_text(dy=-14).encode(
+                x=alt.X("middle:Q", scale=odds), text="apart:N"
+            ),
+        ),
+        title="What tells clothes from things goes from the noun to mit, and on to man",
+        description="Arrows from the noun to man, as thick as what is lost without "
+        "them; a click on one cuts it, and the distance that is left is below.",
+    )
+
+
 def leads_chart(leads: dict[str, tuple[Tensor, Tensor]]) -> altair.Chart:
     """Draw what cutting each head's cell costs over the cell's weight, (N, h) each."""
     alt = optional_import("altair")
@@ -136,10 +287,9 @@ def leads_chart(leads: dict[str, tuple[Tensor, Tensor]]) -> altair.Chart:
         for i, layer in enumerate(zip(weights.tolist(), effects.tolist(), strict=True))
         for a, (weight, effect) in enumerate(zip(*layer, strict=True))
     ]
-    scale = alt.Scale(domain=(-0.01, 0.1), nice=False)
     points = alt.Chart(alt.Data(values=table), width=520, height=240).encode(
         x=alt.X("weight:Q", title="weight from mit to the noun").scale(domain=(0, 1)),
-        y=alt.Y("effect:Q", title="drop in the share of in", scale=scale),
+        y=alt.Y("effect:Q", title="distance lost"),
         color=alt.Color("model:N", sort=list(leads)),
     )
     dark = points.transform_filter("datum.weight > 0.5")

@@ -69,14 +69,16 @@ def run_epoch(
             state.add(batch)
             yield batch
 
-    stream = counted()
     if mode == "eval":
-        return mean_loss(stream, model, loss_compute), state
+        return mean_loss(counted(), model, loss_compute), state
+    stream = iter(data_iter)
     clip = math.inf if max_norm is None else max_norm
     loss_sum = 0.0
     with in_mode(model, training=True):
         while window := list(itertools.islice(stream, accum_iter)):
             loss_sum += update(window, model, loss_compute, optimizer, scheduler, clip)
+            for batch in window:
+                state.add(batch)
             state.accum_step += 1
             if mode == "train+log" and state.accum_step % 40 == 0:
                 so_far = loss_per_word(loss_sum, state.tokens - before)
