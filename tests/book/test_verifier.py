@@ -458,8 +458,16 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
     assert (
         max(values("shared", "patterns")) < min(drawn_at(first, "1.0", "patterns")) / 2
     )
-    assert min(at_best("first model", "patterns")) > max(
-        patterns
-        for way in ("shared", "paid once")
-        for patterns in at_best(way, "patterns")
-    )
+    strict, others = ("kept new", "paid once"), ("first model", "kept", "shared")
+    new = {way: at_best(way, "new") for way in (*strict, *others)}
+    assert min(min(new[way]) for way in strict) > max(max(new[way]) for way in others)
+    one, two = (new[way] for way in strict)  # which can't be told apart
+    assert min(one) < max(two) and min(two) < max(one)
+    assert min(at_best("kept new", "patterns")) > max(at_best("paid once", "patterns"))
+    losses = [at_best(way, "held-out loss") for way in (first, *strict[::-1])]
+    assert all(max(a) < min(b) for a, b in itertools.pairwise(losses))
+    tries = {way: at_best(way, "patterns in") for way in new}
+    for way in new.keys() - {first}:
+        for k, ahead in (("1", way), ("100", first), ("300", first)):
+            means = {w: sum(row[k] for row in tries[w]) for w in (way, first)}
+            assert max(means, key=lambda w: means[w]) == ahead
