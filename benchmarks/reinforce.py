@@ -1,23 +1,27 @@
 """Train chapter 6's GPT on its own samples, as the grammar judges them: chapter 7.
 
-    python benchmarks/reinforce.py [--seeds 0 1 2] [--processors "this one" both]
+    python benchmarks/reinforce.py [--seeds 0 1 2 3 4] [--only SEED]
 
-Four ways to learn from the grammar, from each seed on each of the processors that
-tools/findings.py simulates, in about two CPU minutes for each seed and processor; and
-the first model, as it is and at temperature 0.5. Each training is kept in
-runs/reinforce/, so that the program goes on where it was stopped;
-results/reinforce.json has all that are there. ``measure`` of
+Two rewards that are hacked ("runs"), and a race ("race"): imitating kept samples, or
+kept new ones, against rewards, all with as many samples and updates. Each model is
+drawn from at all TEMPERATURES. Rate, leash, and temperature of each way are chosen
+beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new sentences.
+Takes some 30 CPU minutes. Each training is kept in runs/reinforce/, so that the program
+goes on where it was stopped, and that with ``--only`` several processes can share the
+seeds; results/reinforce.json has all that are there. ``measure`` of
 transformer_workshop/lab/verifier.py says what the figures mean.
 """
 
 import argparse
 import contextlib
-import os
-import subprocess
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import comb
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
@@ -40,14 +44,17 @@ from transformer_workshop.lab.verifier import (
 )
 
 FOLDER = project_folder()
-sys.path[:0] = [str(FOLDER / "data" / "captions"), str(FOLDER / "tools")]
+sys.path[:0] = [str(FOLDER / "data" / "captions")]
 import captions as grammar  # noqa: E402
-from findings import PROCESSORS  # noqa: E402
 
 KEPT = FOLDER / "runs" / "reinforce"
 GROUP, UPDATES, RATE = 80, 40, 7e-4
 BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
+TUNED_ON = (100,)  # seeds of which nothing is reported
+RATES = (1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
+TEMPERATURES = (0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
 
@@ -65,99 +72,205 @@ def shared(ids: Tensor) -> Tensor:
     return possible(ids) * torch.tensor(share)
 
 
-def on_a_leash(reward: Reward, model: at.GPT, first: at.GPT) -> Reward:
+def paid_once() -> Reward:
+    """Return the shared reward, but nothing for what an earlier group has written.
+
+    That is the filter of ``kept``: each new sentence of a training counts once.
+    """
+    written: set[str] = set()
+
+    def reward(ids: Tensor) -> Tensor:
+        lines = as_text(ids)
+        fresh = torch.tensor([float(line not in written) for line in lines])
+        written.update(lines)
+        return shared(ids) * fresh
+
+    return reward
+
+
+def on_a_leash(reward: Reward, model: at.GPT, first: at.GPT, beta: float) -> Reward:
     """Return a reward less what it costs to leave the first model (the KL penalty)."""
 
     def less(ids: Tensor) -> Tensor:
         with torch.no_grad():
             gone = at.sentence_log_p(model, ids) - at.sentence_log_p(first, ids)
-        return reward(ids) - BETA * gone
+        return reward(ids) - beta * gone
 
     return less
 
 
-def kept(first: at.GPT, seed: int) -> Tensor:
-    """Return the different possible sentences among the first model's own samples.
+def keep(
+    rows: dict[str, Tensor],
+    model: at.GPT,
+    groups: int,
+    only_new: bool,
+    draw: torch.Generator,
+) -> None:
+    """Add the possible sentences among a model's own samples to ``rows``, each once."""
+    prompt = torch.full((GROUP, 1), END)
+    for _ in range(groups):
+        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
+        for line, row in zip(as_text(ids), ids, strict=True):
+            if parse(line) and not (only_new and line in known_captions()):
+                rows[line] = row
 
-    As many are drawn as the other ways draw in all their updates.
+
+def imitate(model: at.GPT, only_new: bool, seed: int, rate: float, rounds: int) -> None:
+    """Train on own samples that are kept, with as many of them and as many updates.
+
+    In a first round, the model draws from what it is; in a later one, from what it has
+    become. What was kept stays.
     """
     draw = torch.Generator().manual_seed(seed)
-    prompt = torch.full((GROUP, 1), END)
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
     rows: dict[str, Tensor] = {}
-    for _ in range(UPDATES):
-        ids = at.generate(first, prompt, LONGEST, END, draw=draw)
-        for line, row in zip(as_text(ids), ids, strict=True):
-            if parse(line):
-                rows[line] = row
-    return torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
-
-
-def imitate(model: at.GPT, rows: Tensor, seed: int) -> None:
-    """Train on sentences that were kept, with as many updates of as many rows."""
-    draw = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.0)
-    for _ in range(UPDATES):
-        ids = rows[torch.randint(len(rows), (GROUP,), generator=draw)]
+    for update in range(UPDATES):
+        if update % (UPDATES // rounds) == 0:
+            keep(rows, model, UPDATES // rounds, only_new, draw)
+            padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
+        ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         at.policy_loss(model, ids, torch.ones(len(ids))).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
 
 
-def train(way: str, seed: int) -> dict[str, Any]:
-    """Train one model; return what was measured."""
-    first, model = captions_gpt(), captions_gpt()
-    begun, result = time.process_time(), {"way": way, "seed": seed}
-    groups: list[dict[str, float]] = []
+FIRST = "first model"
+HACKED = ("possible", "shared")
+SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
+    FIRST: [{}],
+    "kept": [{"rate": rate, "rounds": 1} for rate in RATES],
+    "kept new": [{"rate": rate, "rounds": n} for n in (1, 4) for rate in RATES],
+    "shared": [{"rate": rate, "beta": BETA} for rate in RATES],
+    "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
+}
 
-    def watched(reward: Reward) -> Reward:
-        def note(ids: Tensor) -> Tensor:
+
+def trained(
+    way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
+) -> tuple[at.GPT, list[dict[str, float]]]:
+    """Return a model trained in one way, and what was in each update's group."""
+    first, model = captions_gpt(), captions_gpt()
+    groups: list[dict[str, float]] = []
+    if way in ("kept", "kept new"):
+        imitate(model, way == "kept new", seed, rate, rounds)
+    elif way != FIRST:
+        reward: Reward = possible if way == "possible" else shared
+        if way == "paid once":
+            reward = paid_once()
+        if beta:
+            reward = on_a_leash(reward, model, first, beta)
+
+        def noted(ids: Tensor) -> Tensor:
             good, lines = possible(ids).mean().item(), as_text(ids)
             groups.append(
                 {"possible": round(good, 3), "distinct": len(set(lines)) / GROUP}
             )
             return reward(ids)
 
-        return note
-
-    if way == "temperature 0.5":
-        model.norm.weight.data *= 2  # and so all logits
-    elif way == "kept samples":
-        rows = kept(first, seed)
-        result["kept"] = len(rows)
-        imitate(model, rows, seed)
-    elif way != "first model":
-        reward: Reward = possible if way == "possible" else shared
-        if way == "shared, with a leash":
-            reward = on_a_leash(reward, model, first)
-        options: dict[str, Any] = {"group": GROUP, "rate": RATE, "seed": seed}
-        for _ in at.reinforce(model, watched(reward), UPDATES, **options):
+        for _ in at.reinforce(model, noted, UPDATES, group=GROUP, rate=rate, seed=seed):
             pass
-    result["cpu_seconds"] = round(time.process_time() - begun)
+    return model, groups
+
+
+def patterns_in(model: at.GPT, seed: int, temperature: float) -> dict[str, float]:
+    """Return how many patterns are to be expected in the possible ones of k samples.
+
+    As pass@k is estimated: over all choices of k of the SAMPLES that are drawn.
+    """
+    prompt, draw = torch.full((SAMPLES, 1), END), torch.Generator().manual_seed(seed)
+    dials: dict[str, Any] = {"draw": draw, "temperature": temperature}
+    lines = as_text(at.generate(model, prompt, LONGEST, END, **dials))
+    counts = Counter(found.skeleton for line in lines if (found := parse(line)))
+    return {
+        str(k): round(
+            sum(1 - comb(SAMPLES - n, k) / comb(SAMPLES, k) for n in counts.values()), 2
+        )
+        for k in TRIES
+    }
+
+
+def hacked(way: str, seed: int) -> dict[str, Any]:
+    """Train with a reward that is hacked; return what was measured."""
+    model, groups = trained(way, seed)
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
-    measured = measure(model, first, SAMPLES)
-    return {**result, **measured, "samples": said, "groups": groups}
+    measured = measure(model, captions_gpt(), SAMPLES)
+    return {"way": way, "seed": seed, **measured, "samples": said, "groups": groups}
 
 
-UNTRAINED = ("first model", "temperature 0.5")
-WAYS = (*UNTRAINED, "kept samples", "possible", "shared", "shared, with a leash")
+def entered(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
+    """Train one model of the race, and measure it at all temperatures.
+
+    Each seed draws other samples, of the first model, too.
+    """
+    begun = time.process_time()
+    model, _ = trained(way, seed, **settings)
+    row = {"way": way, "seed": seed, **settings}
+    row["cpu_seconds"] = round(time.process_time() - begun)
+    row["at"] = {
+        str(temperature): {
+            **measure(
+                model, captions_gpt(), SAMPLES, 1000 + seed, temperature=temperature
+            ),
+            "patterns in": patterns_in(model, 1000 + seed, temperature),
+        }
+        for temperature in TEMPERATURES
+    }
+    return row
 
 
-def file_of(processor: str, way: str, seed: int) -> Path:
-    return KEPT / f"{processor}-{way}-{seed}.json"
+def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    """Return what was made under this name, or make and keep it."""
+    path = KEPT / f"{name}.json"
+    if not path.exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        write_json(path, make(*given))
+        log(name)
+    return read_json(path)
 
 
-def train_here(processor: str, seeds: list[int]) -> None:
-    """Train what is missing on this processor, whatever its environment makes of it."""
-    torch.set_num_threads(1)
-    KEPT.mkdir(parents=True, exist_ok=True)
+def tuning(seeds: Iterable[int]) -> list[dict[str, Any]]:
+    """Return a row for each way, seed, and setting that may be chosen."""
+    return [
+        once(f"race {way} {seed} {json.dumps(settings)}", entered, way, seed, settings)
+        for seed in seeds
+        for way, choices in SETTINGS.items()
+        for settings in choices
+    ]
+
+
+def chosen(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return each way's settings and temperature with the most new sentences."""
+    best = {}
+    for way, choices in SETTINGS.items():
+
+        def new(settings: dict[str, float], way: str = way) -> float:
+            learned = {key: settings[key] for key in settings if key != "temperature"}
+            return mean(
+                row["at"][str(settings["temperature"])]["new"]
+                for row in rows
+                if row["way"] == way and learned.items() <= row.items()
+            )
+
+        tried = [
+            {**settings, "temperature": temperature}
+            for settings in choices
+            for temperature in TEMPERATURES
+        ]
+        best[way] = max(tried, key=new)
+    return best
+
+
+def race(seeds: Iterable[int], best: dict[str, dict[str, float]]) -> list[dict]:
+    """Return a row for each seed and way, with the settings that were chosen."""
+    rows = []
     for seed in seeds:
-        for way in WAYS:
-            path = file_of(processor, way, seed)
-            if not path.exists() and (seed == seeds[0] or way not in UNTRAINED):
-                write_json(path, train(way, seed))
-                log(f"{processor}, seed {seed}: {way}")
+        for way, settings in best.items():
+            learned = {key: settings[key] for key in settings if key != "temperature"}
+            name = f"race {way} {seed} {json.dumps(learned)}"
+            rows.append(once(name, entered, way, seed, learned))
+    return rows
 
 
 def of_the_grammar() -> dict[str, int]:
@@ -171,33 +284,33 @@ def of_the_grammar() -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    names = list(PROCESSORS)
-    parser.add_argument("--processors", nargs="+", choices=names, default=names)
-    out = FOLDER / "results" / "reinforce.json"
-    parser.add_argument("--out", type=Path, default=out)
-    parser.add_argument("--here", choices=names, help=argparse.SUPPRESS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--only", type=int, help="of all seeds; write no results")
+    parser.add_argument("--out", type=Path, default=FOLDER / "results/reinforce.json")
     given = parser.parse_args()
-    if given.here:
-        train_here(given.here, given.seeds)
+    torch.set_num_threads(1)
+    if given.only in TUNED_ON:
+        tuning([given.only])
         return
-    for processor in given.processors:
-        numbers = [str(seed) for seed in given.seeds]
-        again = [sys.executable, __file__, "--here", processor, "--seeds", *numbers]
-        environment = {**os.environ, **PROCESSORS[processor]}
-        subprocess.run(again, env=environment, check=True)
+    tuned = tuning(TUNED_ON)
+    best = chosen(tuned)
+    log(json.dumps(best))
+    seeds = given.seeds if given.only is None else [given.only]
+    raced = race(seeds, best)
     runs = [
-        {"processor": processor, **read_json(path)}
-        for processor in PROCESSORS
-        for seed in given.seeds
-        for way in WAYS
-        if (path := file_of(processor, way, seed)).exists()
+        once(f"hack {way} {seed}", hacked, way, seed)
+        for way in HACKED
+        for seed in seeds
     ]
-    settings = {"group": GROUP, "updates": UPDATES, "rate": RATE, "beta": BETA}
+    if given.only is not None:
+        return
+    settings = {"group": GROUP, "updates": UPDATES, "rate": RATE}
     summary = {**describe_environment(), **settings, "samples": SAMPLES}
     summary["counted"] = COUNTED  # possible samples, for patterns and verbs
     summary["the grammar itself"] = of_the_grammar()
-    write_json(given.out, {**summary, "runs": runs})
+    summary["tuned on"] = TUNED_ON
+    summary["chosen"] = best
+    write_json(given.out, {**summary, "tuning": tuned, "race": raced, "runs": runs})
 
 
 if __name__ == "__main__":

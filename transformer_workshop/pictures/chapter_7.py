@@ -6,6 +6,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
+from transformer_workshop.pictures import CHART_COLORS
 from transformer_workshop.pictures.controls import BLUE, ORANGE
 
 if TYPE_CHECKING:
@@ -48,4 +49,67 @@ def groups_chart(results: dict[str, Any]) -> altair.HConcatChart:
         *panels,
         title="Both rewards make sentences possible; one makes them all the same",
         description="The share of possible and of different sentences in each group.",
+    )
+
+
+def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
+    """Draw new against possible for each way, and two measures beside it.
+
+    Temperature is the path; means over the seeds. The points that were chosen are
+    large, and the panels beside it belong to them: means as points, ranges as lines.
+    """
+    alt = optional_import("altair")
+    ways = list(results["chosen"])
+    path, chosen = [], []
+    for way in ways:
+        runs = [run["at"] for run in results["race"] if run["way"] == way]
+        best = str(results["chosen"][way]["temperature"])
+        for temperature in runs[0]:
+            path.append(
+                {
+                    "way": way,
+                    "temperature": float(temperature),
+                    "chosen": temperature == best,
+                    **{
+                        what: mean(run[temperature][what] for run in runs)
+                        for what in ("possible", "new")
+                    },
+                }
+            )
+        for what in ("patterns", "held-out loss"):
+            values = [run[best][what] for run in runs]
+            row = {"way": way, "what": what, "value": mean(values)}
+            chosen.append({**row, "low": min(values), "high": max(values)})
+    color = alt.Color("way:N", title=None, sort=ways)
+    color = color.scale(domain=ways, range=CHART_COLORS[: len(ways)])
+    data = alt.Chart(alt.Data(values=path), width=330, height=300)
+    data = data.encode(
+        alt.X("possible:Q", title="possible, % of samples").scale(zero=False),
+        alt.Y("new:Q", title="different, possible, and new, %").scale(zero=False),
+        color.legend(orient="bottom", columns=3, symbolOpacity=1),
+        tooltip=["way:N", "temperature:Q", "possible:Q", "new:Q"],
+    )
+    line = data.mark_line().encode(order="temperature:Q")
+    size = alt.condition("datum.chosen", alt.value(160), alt.value(25))
+    points = data.mark_circle(opacity=1).encode(size=size)
+    beside = []
+    for what in ("patterns", "held-out loss"):
+        rows = [row for row in chosen if row["what"] == what]
+        base = alt.Chart(alt.Data(values=rows), width=150, height=110)
+        title = "patterns in 70" if what == "patterns" else "loss, held-out captions"
+        base = base.encode(
+            alt.Y("way:N", title=None, sort=ways), alt.Color("way:N", legend=None)
+        )
+        measure = alt.X("value:Q", title=title).scale(
+            zero=what == "patterns", padding=8
+        )
+        base = base.encode(color.legend(None))
+        dots = base.mark_circle(size=80, opacity=1).encode(measure)
+        ranges = base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"))
+        beside.append(ranges + dots)
+    return alt.hconcat(
+        line + points,
+        alt.vconcat(*beside),
+        title="New against possible, with temperature as the path",
+        description="Shares of possible and of new sentences at each temperature.",
     )
