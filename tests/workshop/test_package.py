@@ -90,7 +90,10 @@ def test_the_wheel_has_code_marked_as_typed_and_a_model_and_nothing_else(wheel):
         metadata = Parser().parsestr(archive.read(path).decode())
     assert metadata["Version"] == VERSION
     required = [x for x in metadata.get_all("Requires-Dist") if ";" not in x]
-    needed = {"torch", "numpy", "safetensors", "spacy", "tokenizers", "tqdm"}
+    needed = {
+        "charset-normalizer", "numpy", "safetensors", "spacy", "tokenizers", "torch",
+        "tqdm",
+    }  # fmt: skip
     assert {re.split("[<>]", x)[0] for x in required} == needed
 
 

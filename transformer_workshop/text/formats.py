@@ -76,17 +76,28 @@ def content(file: str) -> IO[bytes]:
     return opened(file, "rb")
 
 
+_GZIP = b"\x1f\x8b"
+
+
 def _beginning(file: str) -> bytes:
     """Return the first bytes of a file, unpacked; a pipe is left alone."""
     with suppress(OSError, EOFError, zlib.error):  # who reads it will say why
         if os.path.isfile(file):
             with open(file, "rb") as opened:
                 begins = opened.read(4096)
-            if not (file.endswith(".gz") and begins.startswith(b"\x1f\x8b")):
+            if not (file.endswith(".gz") and begins.startswith(_GZIP)):
                 return begins
             with content(file) as unpacked:
                 return unpacked.read(4096)
     return b""
+
+
+def _is_called_gzip(file: str) -> bool:
+    """Return whether a file that isn't compressed with gzip has a name that says so."""
+    if not (file.endswith(".gz") and os.path.isfile(file)):
+        return False
+    with open(file, "rb") as opened:
+        return opened.read(2) != _GZIP
 
 
 def kind_of(file: str) -> str:
@@ -113,9 +124,11 @@ def refuse_others(file: str) -> None:
     for what, do in found:
         stem = os.path.splitext(file)[0].removesuffix(".tar") or "unpacked"
         raise DataError(file, what, do.format(shlex.quote(file), shlex.quote(stem)))
+    if _is_called_gzip(file):  # who reads it will say so
+        return
     if b"\0" in begins and kind_of(file) in ("", "table", "json", "subtitles"):
         encoding, _, do = likely_encoding(file, begins)
         if encoding.startswith(("UTF-16", "UTF-32")):
             raise DataError(file, f"is {encoding}", do)
-        do = "Name a file of text, or a table."
+        do = "Name a file of text, in UTF-8, or a table."
         raise DataError(file, "is no text: it has NUL bytes", do)
