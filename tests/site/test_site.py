@@ -207,7 +207,8 @@ def test_the_front_page_tells_what_a_chapter_takes(site):
     for name in CHAPTERS:
         assert tree(site / "notebooks" / f"{name}.html").findtext(".//h1") in front
     assert front.count("minutes to read, ") == sum(n[0] == "0" for n in CHAPTERS)
-    assert "about 8 hours to read, and 15 more" in " ".join(front.split())
+    hours = r"about \d+ hours to read, and \d+ more"
+    assert re.search(hours, " ".join(front.split()))
 
 
 def test_descriptions_and_addresses(site):
@@ -469,8 +470,8 @@ def test_living_figures_follow_each_control_by_keyboard(visit, name, width):
     charts = page.locator(".chart:has(input)")
     assert charts.count() == LIVING[name]
     marks = "c => c.view.toSVG()"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     for chart in charts.all():
-        assert chart.evaluate("c => c.scrollWidth <= c.clientWidth + 1")
         for control in chart.locator("input").all():
             before = chart.evaluate(marks)
             kind = control.get_attribute("type")
@@ -481,10 +482,14 @@ def test_living_figures_follow_each_control_by_keyboard(visit, name, width):
             press = {"range": "ArrowRight" if low else "ArrowLeft"}.get(kind, "Space")
             for _ in range(3):
                 page.keyboard.press(press)
-            page.wait_for_timeout(100)
+            for _ in range(50):  # five seconds, on a busy machine
+                page.wait_for_timeout(100)
+                if chart.evaluate(marks) != before:
+                    break
+            else:
+                pytest.fail(f"{control.get_attribute('name')} changes nothing")
             if kind == "checkbox":  # three times is once
                 assert control.is_checked()
-            assert chart.evaluate(marks) != before, control.get_attribute("name")
 
 
 def test_a_lecture_is_shown_slide_by_slide(visit):
