@@ -868,8 +868,11 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
         document.getElementById("1.4-Masks").scrollIntoView();
         return document.querySelector("#where").innerText.includes("1.4");
     }""")
+    here = pill.inner_text()
     pill.locator("a").last.click()
-    page.wait_for_function("document.querySelector('#where').innerText.includes('1.5')")
+    page.wait_for_function(
+        "here => document.querySelector('#where').innerText !== here", arg=here
+    )
     page.wait_for_function("!!window.vegaEmbed")  # it isn't on its way any more
     page.goto(page.url.partition("/notebooks/")[0] + "/index.html")
     assert page.locator(".chapters meter").count() == 1  # how far one has read
