@@ -6,7 +6,7 @@ Two rewards that are hacked ("runs"), and a race ("race"): imitating kept sample
 kept new ones, against rewards, all with as many samples and updates. Each model is
 drawn from at all TEMPERATURES. Rate, leash, and temperature of each way are chosen
 beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new sentences.
-Takes some 30 CPU minutes. Each training is kept in runs/reinforce/, so that the program
+Takes some 75 CPU minutes. Each training is kept in runs/reinforce/, so that the program
 goes on where it was stopped, and that with ``--only`` several processes can share the
 seeds; results/reinforce.json has all that are there. ``measure`` of
 transformer_workshop/lab/verifier.py says what the figures mean.
@@ -75,7 +75,7 @@ def shared(ids: Tensor) -> Tensor:
 def paid_once() -> Reward:
     """Return the shared reward, but nothing for what an earlier group has written.
 
-    That is the filter of ``kept``: each new sentence of a training counts once.
+    That is the filter of the kept new samples: each sentence of a training counts once.
     """
     written: set[str] = set()
 

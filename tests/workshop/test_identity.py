@@ -504,6 +504,13 @@ def test_a_method_and_a_builtin_that_were_patched_are_seen(monkeypatch):
     assert identity_of(linked) == before[2]
 
 
+def test_packages_within_packages_are_no_patches():
+    """setuptools brings copies of others, which lie in a folder of its own."""
+    pytest.importorskip("setuptools")
+    assert not list(identity._patches())
+    identity_of(activated)
+
+
 # What can't be told for certain
 
 

@@ -735,7 +735,7 @@ def test_what_validation_shares_with_training_is_said(capsys):
         train, [("ein hund", "a dog"), ("Ein Kind!", "Kid"), ("A", "B")]
     )
     said = capsys.readouterr().err
-    assert "of 3 pairs, 1 are training pairs, too and 1 have a sentence of one" in said
+    assert "of 3 pairs, 1 are training pairs, too, and 1 share a sentence" in said
     cleaning.report_shared(train, [("A", "B")])
     assert capsys.readouterr().err == ""
 

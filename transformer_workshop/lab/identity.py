@@ -86,10 +86,18 @@ def _is_own_module(name: str) -> bool:
     if spec and spec.name.endswith(f".{name}") and name != "__main__":
         name = spec.name  # some packages list a module by its last name, too
     top = name.partition(".")[0]  # a module in C may have no file, but its package has
+    if top in ("__main__", "__mp_main__"):
+        return True
     if top in sys.stdlib_module_names:
         return False
-    path = getattr(sys.modules.get(top), "__file__", None) or ""
-    return _is_own_file(path) or (path not in _REPOSITORY and top not in _PACKAGES)
+    module = sys.modules.get(top)
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    path = next(filter(None, places), "")
+    if _is_own_file(path):
+        return True
+    site = max((p for p in _INSTALLED if path.startswith(p)), key=len, default="")
+    folder = path.removeprefix(site).partition(os.sep)[0]  # vendored: that of its host
+    return path not in _REPOSITORY and not {top, folder} & _PACKAGES
 
 
 def _is_own(thing: Any) -> bool:

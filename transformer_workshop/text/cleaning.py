@@ -212,11 +212,14 @@ def report_shared(
     words = [tuple(map(as_words, pair)) for pair in valid]
     copies = sum(pair in known_pairs for pair in words)
     halves = sum(pair[0] in known[0] or pair[1] in known[1] for pair in words) - copies
-    told = {" are training pairs, too": copies, " have a sentence of one": halves}
-    if said := [f"{count}{what}" for what, count in told.items() if count]:
+    told = {
+        "are training pairs, too": copies,
+        "share a sentence with a training pair": halves,
+    }
+    if said := [f"{count} {what}" for what, count in told.items() if count]:
         log(
-            f"valid: of {len(valid)} pairs, {' and '.join(said)}, apart from case, "
-            "quotes, and punctuation at the end: their scores say little about other "
+            f"valid: of {len(valid)} pairs, {', and '.join(said)} (apart from case, "
+            "quotes, and punctuation at the end): their scores say little about other "
             "text. `prepare --text FOLDER` keeps pairs apart if it gets training files "
             "only."
         )
