@@ -9,8 +9,18 @@ import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 from annotated_transformer import DataError, optional_import
+
+
+def open_bytes(path: str | Path) -> IO[bytes]:
+    """Open a file to read its bytes, unpacked if its name ends in .gz.
+
+    Raises OSError if there is no such file, and ValueError if its name can't be one.
+    """
+    opened: Any = gzip.open if str(path).endswith(".gz") else open
+    return opened(path, "rb")
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
