@@ -290,6 +290,11 @@ PORTUGUESE = TMX.format(
             "Die Größe überrascht.\n".encode("cp1250"),
             "If 'Die Größe .* is CP1250. Conv",
         ),
+        (
+            "a.txt.gz",
+            gzip.compress(f"{'a' * 60} überrascht\n".encode("cp1252")),
+            "'a+ überrascht' .* `gzip -dc .*/a.txt.gz . iconv .*/a.utf8.txt`",
+        ),
         ("a.gz", LFS, "is a pointer of Git LFS.* `git lfs pull`"),
         ("a.tmx:de", LFS, "is a pointer of Git LFS"),
         ("a.srt", LFS, "is a pointer of Git LFS"),
