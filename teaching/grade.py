@@ -519,8 +519,8 @@ def submissions(
         files += inside or [File(path, name, size, path.read_bytes)]
     notebooks = [file for file in files if NOTEBOOK.search(file.name)]
     if sum(file.size for file in notebooks) > LARGEST:
-        size = f"{LARGEST // 2**20} MB"
-        fault = f"the notebooks are larger than {size}: ask for one without outputs."
+        most = f"{LARGEST // 2**20} MB"
+        fault = f"the notebooks are larger than {most}: ask for one without outputs."
         return [Submission(student, None, {}, fault=fault)]
     found = [submission(student, file, course) for file in notebooks]
     faults += [work.fault for work in found if work.fault]

@@ -15,6 +15,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import unicodedata
 import zipfile
@@ -467,11 +468,9 @@ def test_an_answer_sees_no_files_network_or_processes_of_ours(tmp_path):
     """Where the system has namespaces; elsewhere, TEACHING says that it does."""
     private = handed(tmp_path / "private", {"course.json": b"the seed"})
     (tmp_path / "open").write_text("old")
-    (tmp_path / "rooms").mkdir()
+    new, old = str(tmp_path / "new"), str(tmp_path / "open")
+    writes = f"open({new!r}, 'w')", f"open({old!r}, 'w')", f"os.remove({old!r})"
     attempts = [
-        f"open({str(tmp_path / 'new')!r}, 'w')",
-        f"open({str(tmp_path / 'open')!r}, 'a')",
-        f"os.remove({str(tmp_path / 'open')!r})",
         f"open({str(private / 'course.json')!r})",
         "socket.socket(socket.AF_UNIX).connect({other!r})",
         "socket.create_connection(('127.0.0.1', {port}), 1)",
@@ -480,8 +479,9 @@ def test_an_answer_sees_no_files_network_or_processes_of_ours(tmp_path):
         "ctypes.CDLL(None).umount2(b'/run', 2) == 0 or 1 / 0",
     ]
     with (
-        grade.Server(private, tmp_path / "rooms", within=tmp_path / "rooms") as shut,
-        grade.Server(within=tmp_path / "rooms") as another,
+        tempfile.TemporaryDirectory() as room,
+        grade.Server(private, Path(room), within=Path(room)) as shut,
+        grade.Server(within=Path(room)) as another,
         socket.create_server(("127.0.0.1", 0)) as open_,
     ):
         if not sandbox.closes(str(Path(shut.address).parent), []):
@@ -489,18 +489,19 @@ def test_an_answer_sees_no_files_network_or_processes_of_ours(tmp_path):
         tried = "".join(
             f"\ntry:\n    {each}\n    answer.append(True)"
             "\nexcept (OSError, ZeroDivisionError):\n    answer.append(False)"
-            for each in attempts
+            for each in (*writes, *attempts)
         )
         tried = tried.replace("{port}", str(open_.getsockname()[1]))
         tried = tried.replace("{other!r}", repr(another.address))
         allowed = "\nopen('own', 'w').write('1')\ntempfile.NamedTemporaryFile()"
         cell = f"import ctypes, os, socket, tempfile\nanswer = []{tried}{allowed}"
         with grade.answer_from(shut, [cell], "answer", 30) as answer:
-            assert answer == [False] * len(attempts)
+            assert answer[len(writes) :] == [False] * len(attempts)
         again = "import os\nanswer = os.path.exists('own')"
         with grade.answer_from(shut, [again], "answer", 30) as answer:
             assert answer is False
-    assert not (tmp_path / "new").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"private", "open"}
+    assert (tmp_path / "open").read_text() == "old"
 
 
 @pytest.mark.parametrize("name", HIDDEN)
