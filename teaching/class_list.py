@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-NAMES = {"student", "students", "name", "full name"}
+NAMES = {"student", "students", "name", "full name", "student name"}
 FIRST_NAMES, LAST_NAMES = {"first name", "firstname"}, {"last name", "surname"}
 NO_STUDENTS = {"points possible", "student, test"}  # of Canvas
 NO_ROW = re.compile(r"\s*(Muted|Manual Posting.*)?\s*", re.I)  # of Canvas
@@ -67,7 +67,7 @@ def students_in(text: str) -> dict[str, Columns]:
     A first line with a heading for names ("name", "student", "full name", or "first
     name" and "last name") makes it a table; without one, a comma is part of a name
     ("Lee, Ann"), and only the first column is read. Raises ValueError for a line whose
-    name is missing, is there twice, or can't be the name of a folder.
+    name is missing, is there twice, or can't be the name of a folder or of a person.
     """
     lines = text.splitlines()
     if lines and re.fullmatch(r"sep=.", lines[0]):  # for Excel
@@ -91,7 +91,11 @@ def students_in(text: str) -> dict[str, Columns]:
             continue
         where = f"line {number} of the list of students"
         if not name:
-            raise ValueError(f"{where} has no name in its first column; add it")
+            raise ValueError(f"{where} has no name; add it")
+        if re.search(",.*@", name):
+            raise ValueError(
+                f"{where}: {name!r} is a row of a table; write `name` above its names"
+            )
         if re.search(r'[<>:"/\\|?*\0-\x1f]|^\.|^__MACOSX$|\.$', name):
             raise ValueError(
                 f"{where}: {name!r} can't be the name of a folder; spell it another way"
@@ -103,7 +107,7 @@ def students_in(text: str) -> dict[str, Columns]:
             )
         found[name] = {at: cell for at, cell in zip(headings, cells) if at}
     if not found:
-        raise ValueError("the list of students has no names in its first column")
+        raise ValueError("the list of students has no names")
     return found
 
 
@@ -120,41 +124,40 @@ def value_of(columns: Columns, heading: str) -> str:
     return folded.get(heading.casefold(), "")
 
 
-def number_of(columns: Columns) -> str:
-    """Return the number that Moodle or Canvas writes into names of files, or ""."""
-    identifier = re.search(r"\d+$", value_of(columns, "Identifier"))
-    return identifier[0] if identifier else columns.get("ID", "")
+def number_in(columns: Columns, heading: str) -> str:
+    """Return the number at the end of what a row has below a heading, or ""."""
+    found = re.search(r"\d+$", value_of(columns, heading))
+    return found[0] if found else ""
 
 
 def for_moodle(name: str, rows: list[Points]) -> str | None:
     """Return the homework's points for Moodle; None if it couldn't tell the students.
 
-    With Moodle's grading worksheet as list, that is returned, with grades; without, a
-    new one, if Moodle has numbered the files. Otherwise, it is a table for *Import*.
+    With Moodle's numbers it is a grading worksheet of those who have one, and that is
+    the list itself, with grades, if it is one. Otherwise, it is a table for *Import*.
     """
     every = list(dict.fromkeys(at for row in rows for at in row.columns))
-    by = [at for at in every if at.casefold() in IMPORTED_BY]
-    if any(value_of(row.columns, "Identifier") for row in rows):
-        headings = list(dict.fromkeys([*every, "Grade", "Last modified (grade)"]))
-        table = [row.columns | {"Grade": f"{row.points:g}"} for row in rows]
-    elif any(row.moodle for row in rows):
-        headings = ["Identifier", "Full name", "Grade", "Last modified (grade)"]
+    if any(row.moodle for row in rows):
         table = [
             {
                 "Identifier": f"Participant {row.moodle}",
                 "Full name": row.student,
-                "Grade": f"{row.points:g}",
                 "Last modified (grade)": "-",
+                **row.columns,
+                "Grade": f"{row.points:g}",
             }
             for row in rows
             if row.moodle
         ]
-    elif by:
-        headings = [*by, name]
-        table = [row.columns | {name: f"{row.points:g}"} for row in rows]
-    else:
-        return None
-    return as_csv(headings, table)
+        ours = ["Identifier", "Full name", "Grade", "Last modified (grade)"]
+        return as_csv(list(dict.fromkeys([*every, *ours])), table)
+    by = [at for at in every if at.casefold() in IMPORTED_BY]
+    table = [
+        row.columns | {name: f"{row.points:g}"}
+        for row in rows
+        if any(map(row.columns.get, by))
+    ]
+    return as_csv([*by, name], table) if by else None
 
 
 def for_canvas(name: str, most: float, rows: list[Points]) -> str | None:
@@ -169,7 +172,9 @@ def for_canvas(name: str, most: float, rows: list[Points]) -> str | None:
     title = re.compile(re.escape(name) + r"( \(\d+\))?", re.I)
     name = next(filter(title.fullmatch, every), name)
     table = [{"Student": "    Points Possible", name: f"{most:g}"}]
-    table += [row.columns | {name: f"{row.points:g}"} for row in rows]
+    table += [
+        row.columns | {name: f"{row.points:g}"} for row in rows if row.columns.get("ID")
+    ]
     return as_csv([*known, name], table)
 
 

@@ -34,6 +34,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +48,7 @@ from zoneinfo import ZoneInfo
 
 HERE = Path(__file__).resolve().parent
 PATHS = [str(HERE), str(HERE.parent / "notebooks"), str(HERE.parent)]
+BUILD = HERE.parent / "build"
 sys.path[:0] = [*PATHS, str(HERE.parent / "tools")]
 
 import class_list  # noqa: E402
@@ -69,12 +71,14 @@ from transformer_workshop.notebooks import ALONE  # noqa: E402
 
 LONGEST = 1000  # characters of a message
 MOST = 4  # different notebooks of a student that are graded
-LARGEST = 100 * 2**20  # bytes of a notebook in an archive
+LARGEST = 100 * 2**20  # bytes of all notebooks of a student
 MEMBERS = 1000  # of an archive
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?$", re.I)  # as browsers store them
 ARCHIVE = re.compile(r"\.zip$", re.I)
-MOODLE = re.compile(r"_(\d+)_assignsubmission_.*")  # what it adds to a name
-CANVAS = re.compile(r"(?:_LATE)?_(\d+)_\d{3,}_.*")  # and this, to a file's
+NUMBERED = {  # what Moodle and Canvas add to a name, by their heading for the number
+    "Identifier": re.compile(r"_(\d+)_assignsubmission_.*"),
+    "ID": re.compile(r"(?:_LATE)?_(\d+)_\d{3,}_.*"),  # of a file
+}
 TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?:\.\d+)? ?(\S*)")
 NOTHING = "nothing handed in"
 TO_READ = """\
@@ -82,8 +86,9 @@ Alike, function by function. Two people can write the same, so this proves nothi
 changes no marks: read the answers side by side, and ask.
 """
 OPEN = (
-    "This system has no namespaces for everyone: what students wrote could read and "
-    "write your files, and use the network."
+    "This system has no namespaces for everyone: what students wrote can read and "
+    "write your files, and use the network. If you don't trust it, stop this, and "
+    "grade in a container."
 )
 NO_CELL = "there is no cell of this exercise in the notebook."
 HEADING = re.compile(r"^ *#+[^\w\n]+Exercise (\d+\.\d+)\b", re.M | re.I)
@@ -128,16 +133,17 @@ Jobs = dict[str, tuple[Any, ...]]  # what an action is given, by a name
 class Server:
     """A process that has imported everything, and forks one for each exercise."""
 
-    def __init__(self, *hidden: Path, within: str | None = None):
+    def __init__(self, *hidden: Path, within: Path | None = None):
         """``hidden`` are folders that nothing of a student's gets to see.
 
         ``within`` is the folder for the server's own, if that isn't the system's.
         """
         self.within = within
-        own = [Path(sys.prefix), HERE]
+        own = [Path(sys.prefix), Path(sys.base_prefix), HERE]
+        others = Path(tempfile.gettempdir())  # its sockets could be connected to
         self.hidden = [
             str(path)
-            for path in map(Path.resolve, hidden)
+            for path in map(Path.resolve, (*hidden, others))
             if not any(each.is_relative_to(path) for each in own)
         ]
 
@@ -197,18 +203,10 @@ class Servers:
     def __init__(self, count: int, *hidden: Path):
         self.count, self.hidden = count, hidden
 
-    def __enter__(self) -> "Servers":
-        self.folder = tempfile.TemporaryDirectory()
-        given = self.folder.name, *self.hidden
-        self.pool = ProcessPoolExecutor(
-            self.count, initializer=Servers.begin, initargs=given
-        )
-        return self
-
     @staticmethod
-    def begin(within: str, *hidden: Path) -> None:
+    def begin(within: Path, *hidden: Path) -> None:
         torch.set_num_threads(1)
-        mine = Server(*hidden, within=within)
+        mine = Server(within, *hidden, within=within)
         Servers.mine = mine.__enter__()  # it ends with this process
 
     @staticmethod
@@ -217,16 +215,21 @@ class Servers:
 
     def each(self, act: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Yield what an action gives for each job, when it is done."""
-        names = {
-            self.pool.submit(Servers.act, act, *given): name
-            for name, given in jobs.items()
-        }
-        for done in as_completed(names):
-            yield names[done], done.result()
-
-    def __exit__(self, *_: object) -> None:
-        self.pool.shutdown(cancel_futures=True)
-        self.folder.cleanup()
+        with tempfile.TemporaryDirectory() as within:
+            pool = ProcessPoolExecutor(
+                max(1, min(self.count, len(jobs))),
+                initializer=Servers.begin,
+                initargs=(Path(within), *self.hidden),
+            )
+            names = {
+                pool.submit(Servers.act, act, *given): name
+                for name, given in jobs.items()
+            }
+            try:
+                for done in as_completed(names):
+                    yield names[done], done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -237,19 +240,24 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
     fail or take longer than ``seconds`` in all, NotImplementedError if they are stubs.
     """
     ours, process = server.connect()
-    ours.send_bytes(pickle.dumps((cells, expression)))
+    link = socket.socket(fileno=os.dup(ours.fileno()))
     until = time.monotonic() + seconds
+    # It also ends a reply that never does, and a question that nobody reads.
+    end = threading.Timer(seconds, link.shutdown, [socket.SHUT_RDWR])
+    end.start()
 
-    def reply() -> Any:
+    def ask(question: tuple) -> Any:
         try:
-            if not ours.poll(max(0, until - time.monotonic())):
-                raise Stopped(f"your answer takes longer than {seconds:g} seconds.")
+            ours.send_bytes(pickle.dumps(question))
             stored = io.BytesIO(ours.recv_bytes(sandbox.LARGEST))
         except (EOFError, OSError):
-            raise Stopped(
+            why = (
                 "your answer ended Python, or needed too much memory, or gave more "
                 "than can be judged."
-            ) from None
+            )
+            if time.monotonic() >= until:
+                why = f"your answer takes longer than {seconds:g} seconds."
+            raise Stopped(why) from None
         try:
             said = torch.load(stored, weights_only=True)
             kind, value = next(iter(said.items()))
@@ -261,13 +269,6 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
             raise NotImplementedError
         return value
 
-    def ask(question: tuple) -> Any:
-        try:
-            ours.send_bytes(pickle.dumps(question))
-        except OSError:
-            raise Stopped("your answer ended Python.") from None
-        return reply()
-
     def made(told: Any) -> Any:
         if isinstance(told, tuple | list):
             return type(told)(map(made, told))
@@ -276,19 +277,22 @@ def answer_from(server: Server, cells: list[str], expression: str, seconds: floa
         return Elsewhere(ask, told["function"])
 
     try:
-        told = reply()
+        told = ask((cells, expression))
         try:
             answer = made(told)
         except Exception:
             raise Stopped("your answer gave something that can't be read.") from None
         yield answer
     finally:
-        for end in (os.kill, os.killpg):
-            with suppress(ProcessLookupError):
-                end(process, signal.SIGKILL)
+        for kill in (os.kill, os.killpg):
+            with suppress(OSError):
+                kill(process, signal.SIGKILL)
         with suppress(EOFError, OSError):  # until all that it has started has ended
-            while ours.poll(10):
+            while True:
                 ours.recv_bytes(sandbox.LARGEST)
+        end.cancel()
+        end.join()
+        link.close()
         ours.close()
 
 
@@ -297,7 +301,7 @@ class Submission(NamedTuple):
 
     ``answers`` are those in the homework's own cells, ``why`` what students wrote for a
     person to read; ``released`` says that it has cells of the homework. ``path`` is
-    the file, or the archive that has it.
+    the file, or the archive that has it; ``unread`` says which others can't be read.
     """
 
     student: str
@@ -308,6 +312,7 @@ class Submission(NamedTuple):
     fault: str = ""
     released: bool = False
     name: str = ""
+    unread: str = ""
 
 
 class File(NamedTuple):
@@ -315,6 +320,7 @@ class File(NamedTuple):
 
     path: Path
     name: str
+    size: int
     read: Callable[[], bytes]
 
 
@@ -332,17 +338,18 @@ def exercise_of(cell: Any) -> str | None:
     return found[-1] if found else None
 
 
-def named_by(place: Path) -> tuple[str, str]:
-    """Return the name that a folder or file begins with, and the number after it.
+def named_by(place: Path) -> tuple[str, str, str]:
+    """Return the name that a folder or file begins with, and a heading and a number.
 
-    Moodle and Canvas add one; else it is "".
+    The number is what Moodle or Canvas adds, below that heading in its lists, or "".
     """
     name = decoded(os.fsencode(place.name)).split("\\")[0]  # a folder, on Windows
     name = ARCHIVE.sub("", NOTEBOOK.sub("", name))
-    for added in (MOODLE, CANVAS) if place.is_file() else (MOODLE,):
-        if found := added.search(name):
-            return name[: found.start()], found[1]
-    return name, ""
+    for heading, added in NUMBERED.items():
+        if heading == "Identifier" or place.is_file():
+            if found := added.search(name):
+                return name[: found.start()], heading, found[1]
+    return name, "", ""
 
 
 def student_of(place: Path, known: Mapping[str, Columns]) -> str:
@@ -350,9 +357,9 @@ def student_of(place: Path, known: Mapping[str, Columns]) -> str:
 
     ``known`` is the list of students, if there is one.
     """
-    name, number = named_by(place)
+    name, heading, number = named_by(place)
     for student, columns in known.items():
-        if number and class_list.number_of(columns) == number:
+        if number and class_list.number_in(columns, heading) == number:
             return student
     name = one_form(name) or place.name
     forms = [name]
@@ -377,15 +384,20 @@ def students_in(folder: Path, known: Mapping[str, Columns]) -> dict[str, list[Pa
     for path in sorted(filter(is_work, folder.iterdir())):
         places.setdefault(student_of(path, known), []).append(path)
     for student, found in list(places.items()):
-        if len({named_by(path)[1] for path in found}) > 1:  # namesakes
+        if len({named_by(path)[1:] for path in found}) > 1:  # namesakes
             del places[student]
             places |= {sendable(path.name): [path] for path in found}
     return places
 
 
+def shown(name: str) -> str:
+    """Return a file's name with nothing that a table or a terminal couldn't take."""
+    return "".join(sign if sign.isprintable() else "?" for sign in name)
+
+
 def in_words(error: Exception) -> str:
     """Return an error in a line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return shown(" ".join(f"{type(error).__name__}: {error}".split())[:200])
 
 
 def sendable(text: str) -> str:
@@ -453,19 +465,29 @@ def submission(student: str, file: File, course: dict[str, Any]) -> Submission:
     )
 
 
+def files_in(place: Path) -> list[Path]:
+    """Return a student's own files; a link that leads to others' is none."""
+    return [
+        path
+        for path in (place, *sorted(place.rglob("*")))
+        if path.is_file()
+        and path.resolve().is_relative_to(place.resolve())
+        and all(map(seen, (path, *path.relative_to(place.parent).parents)))
+    ]
+
+
 def members_of(archive: Path) -> list[File]:
     """Return the files in a zip, without what only macOS or Jupyter needs.
 
-    Nothing is written to a disk, so it does no harm where their names lead. Reading
-    one that is too large raises ValueError, and so does a zip of too many.
+    Nothing is written to a disk, so it does no harm where their names lead. A zip of
+    too many raises ValueError, and so does reading one that could be of any size.
     """
 
     def read(member: zipfile.ZipInfo) -> bytes:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("it is compressed in a way that Windows and macOS are not")
         with zipfile.ZipFile(archive) as opened, opened.open(member) as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST // 2**20} MB")
-        return data
+            return file.read(LARGEST)
 
     with zipfile.ZipFile(archive) as opened:
         members = opened.infolist()
@@ -476,7 +498,8 @@ def members_of(archive: Path) -> list[File]:
         name = member.filename.replace("\\", "/")  # as Windows writes it
         parts = PurePosixPath(name).parts
         if not name.endswith("/") and all(seen(PurePosixPath(each)) for each in parts):
-            files.append(File(archive, f"{archive.name}/{name}", partial(read, member)))
+            name, size = shown(f"{archive.name}/{name}"), member.file_size
+            files.append(File(archive, name, size, partial(read, member)))
     return files
 
 
@@ -486,25 +509,26 @@ def submissions(
     """Return a student's notebooks that differ, or one that says what is wrong."""
     files: list[File] = []
     faults: list[str] = []
-    for place in places:
-        for path in (place, *sorted(place.rglob("*"))):
-            above = path.relative_to(place.parent).parents
-            if path.is_dir() or not all(map(seen, (path, *above))):
-                continue
-            itself = File(path, "/".join(path.parts[-2:]), path.read_bytes)
-            try:
-                inside = members_of(path) if ARCHIVE.search(path.name) else []
-            except Exception as error:
-                inside = []
-                faults.append(f"{path.name} can't be unpacked ({in_words(error)})")
-            files += inside or [itself]
+    for path in (path for place in places for path in files_in(place)):
+        name, size = shown("/".join(path.parts[-2:])), path.stat().st_size
+        try:
+            inside = members_of(path) if ARCHIVE.search(path.name) else []
+        except Exception as error:
+            inside = []
+            faults.append(f"{name} can't be unpacked ({in_words(error)})")
+        files += inside or [File(path, name, size, path.read_bytes)]
     notebooks = [file for file in files if NOTEBOOK.search(file.name)]
+    if sum(file.size for file in notebooks) > LARGEST:
+        most = f"{LARGEST // 2**20} MB"
+        fault = f"the notebooks are larger than {most}: ask for one without outputs."
+        return [Submission(student, None, {}, fault=fault)]
     found = [submission(student, file, course) for file in notebooks]
+    faults += [work.fault for work in found if work.fault]
     read = [work for work in found if not work.fault]
     read = [work for work in read if work.released] or read
     differ = {json.dumps([work.cells, work.answers, work.why]): work for work in read}
     if 0 < len(differ) <= MOST:
-        return list(differ.values())
+        return [work._replace(unread="; ".join(faults)) for work in differ.values()]
     if differ:
         names = ", ".join(work.name for work in differ.values())
         fault = (
@@ -516,7 +540,7 @@ def submissions(
         return found[:1]
     else:
         names = ", ".join(file.name for file in files)[:LONGEST]
-        names = f"only {names}" if names else "which is empty"
+        names = f"only {names}" if names else "which has no file"
         faults.append(f"no notebook is in the folder, {names}: ask for one.")
         fault = "; ".join(faults)
     return [Submission(student, None, {}, fault=fault)]
@@ -560,16 +584,20 @@ def noted(text: str) -> datetime.datetime | None:
 
 
 def handed_in(places: list[Path], path: Path | None) -> datetime.datetime | None:
-    """Return when: as nbgrader noted it, or when the file was written."""
-    notes = [note for place in places for note in place.rglob("timestamp.txt")]
-    for note in sorted(notes, key=lambda note: path and note.parent != path.parent):
-        with suppress(OSError):
-            if when := noted(decoded(note.read_bytes())):
-                return when.astimezone()
+    """Return when: as nbgrader noted it, or when the file was written.
+
+    nbgrader's note is the uppermost; one further down could be a student's own.
+    """
+    if path is None:
+        return None
+    for folder in reversed(path.parents):
+        note = folder / "timestamp.txt"
+        if any(map(folder.is_relative_to, places)) and note.is_file():
+            with suppress(OSError), note.open("rb") as file:
+                if when := noted(decoded(file.read(100))):
+                    return when.astimezone()
     with suppress(OSError):
-        if path:
-            when = datetime.datetime.fromtimestamp(int(path.stat().st_mtime))
-            return when.astimezone()
+        return datetime.datetime.fromtimestamp(int(path.stat().st_mtime)).astimezone()
     return None
 
 
@@ -739,7 +767,7 @@ def alike(
     for each in course["exercises"]:
         number, name = each["number"], name_of(each)
         cells = {work.student: work.cells.get(number, []) for work in submissions}
-        cells["the published solutions"] = published()[name]
+        cells["the published solutions"] = published().get(name, [])
         own = {
             who: likeness.own(mine, given[name], runs) for who, mine in cells.items()
         }
@@ -830,7 +858,7 @@ def notes_on(
         when = when_handed_in(handed_in(places, work.path), own or due)
         until = f"due {own.isoformat(' ', 'minutes')}" if own else ""
         best = f"in {work.name.split('/')[-1]}, the best of {len(works)} notebooks"
-        parts = when, until, best if len(works) > 1 else ""
+        parts = when, until, best if len(works) > 1 else "", work.unread
         notes.append(", ".join(filter(None, parts)))
     return notes
 
@@ -864,31 +892,12 @@ def grade(
             "put the folders of all students into one, and grade that; or give the "
             "table another name, and a new one is written"
         )
-    files = [*sorted(FOLDER.glob("*.py")), HERE / "hidden.py"]
-    checks = [path.read_text("utf-8") for path in files]
-    works: dict[str, list[Submission]] = {}
-    digests: dict[str, str] = {}
-    done: dict[str, tuple[int, dict[str, Any]]] = {}
     jobs: Jobs = {}
     for student, found in places.items():
-        works[student] = submissions(student, found, course)
-        notes = notes_on(works[student], found, due, own.get(student))
-        read = [[w.cells, w.answers, w.why, w.fault] for w in works[student]]
-        asked = [course["seed"], course["exercises"]]
-        of = json.dumps([asked, checks, seconds, notes, read]).encode()
-        digests[student] = hashlib.sha256(of).hexdigest()
-        kept = into / f"{student}.json"
-        old = json.loads(kept.read_text()) if kept.exists() else {}
-        if old.get("of") == digests[student]:
-            done[student] = old["best"], old["marks"]
-        else:
-            jobs[student] = works[student], course, seconds, notes
-    with tqdm(total=len(jobs), unit=" students", disable=None) as bar:
-        for student, (best, marks) in servers.each(best_of, jobs):
-            done[student] = best, marks
-            stored = {"of": digests[student], "best": best, "marks": marks}
-            replace(into / f"{student}.json", json.dumps(stored, indent=1))
-            bar.update()
+        works = submissions(student, found, course)
+        notes = notes_on(works, found, due, own.get(student))
+        jobs[student] = works, course, seconds, notes
+    done = kept_or_graded(servers, jobs, into)
     all_marks = [done[student][1] for student in sorted(places)]
     others = [absent(student, course) for student in listed.keys() - places.keys()]
     rows = sorted(all_marks + others, key=lambda marks: marks["student"])
@@ -897,11 +906,41 @@ def grade(
     replace(file, table(rows, course, listed))
     for system, text in for_systems(all_marks, listed, places, name).items():
         replace(into / system, text)
-    every = [works[student][done[student][0]] for student in sorted(places)]
+    every = [jobs[student][0][done[student][0]] for student in sorted(places)]
     lines = [f"{number}: {group}\n" for number, group in alike(every, course)]
     said = "".join([TO_READ, *lines]) if lines else "No two long answers are alike.\n"
     replace(into / "alike.txt", said)
     return all_marks
+
+
+def kept_or_graded(
+    servers: Server | Servers, jobs: Jobs, into: Path
+) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return what ``best_of`` gives for each student, from ``into`` if nothing changed.
+
+    A job is what it is given. Each result is written when it is there.
+    """
+    files = [*sorted(FOLDER.glob("*.py")), *sorted(HERE.glob("hidden*.py"))]
+    checks = [path.read_text("utf-8") for path in files]
+    digests: dict[str, str] = {}
+    done: dict[str, tuple[int, dict[str, Any]]] = {}
+    for student, (works, course, seconds, notes) in jobs.items():
+        read = [[w.cells, w.answers, w.why, w.fault] for w in works]
+        asked = [course["seed"], course["exercises"]]
+        of = json.dumps([asked, checks, seconds, notes, read]).encode()
+        digests[student] = hashlib.sha256(of).hexdigest()
+        kept = into / f"{student}.json"
+        old = json.loads(kept.read_text()) if kept.exists() else {}
+        if old.get("of") == digests[student]:
+            done[student] = old["best"], old["marks"]
+    left = {student: job for student, job in jobs.items() if student not in done}
+    with tqdm(total=len(left), unit=" students", disable=None) as bar:
+        for student, (best, marks) in servers.each(best_of, left):
+            done[student] = best, marks
+            stored = {"of": digests[student], "best": best, "marks": marks}
+            replace(into / f"{student}.json", json.dumps(stored, indent=1))
+            bar.update()
+    return done
 
 
 def for_systems(
@@ -911,15 +950,13 @@ def for_systems(
     name: str,
 ) -> dict[str, str]:
     """Return the files that Moodle and Canvas read, if the list or files are theirs."""
-    points = [
-        class_list.Points(
-            marks["student"],
-            points_of(marks),
-            listed.get(marks["student"], {}),
-            max(named_by(place)[1] for place in places[marks["student"]]),
-        )
-        for marks in all_marks
-    ]
+    points = []
+    for marks in all_marks:
+        student = marks["student"]
+        columns = listed.get(student, {})
+        named = dict(named_by(place)[1:] for place in places[student])
+        number = class_list.number_in({**named, **columns}, "Identifier")
+        points.append(class_list.Points(student, points_of(marks), columns, number))
     most = most_of(all_marks[0]) if all_marks else 0
     files = {
         "moodle.csv": class_list.for_moodle(name, points),
@@ -935,8 +972,8 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def main() -> int:
-    root = HERE.parent
+def arguments() -> argparse.Namespace:
+    """Return what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--name", default="homework", help="of the homework")
@@ -951,60 +988,63 @@ def main() -> int:
         "--seconds", type=positive, default=60, help="for each exercise"
     )
     given = parser.parse_args()
-    build = root / "build"
-    given.course = given.course or build / "homework" / given.name / "course.json"
-    given.into = given.into or build / "grades" / given.name
-    if not given.folder.is_dir():
-        print(
-            f"error: {given.folder} is not a folder; name one (unpacked) with a folder "
-            "for each student",
-            file=sys.stderr,
-        )
+    given.course = given.course or BUILD / "homework" / given.name / "course.json"
+    given.into = given.into or BUILD / "grades" / given.name
+    return given
+
+
+def main() -> int:
+    given = arguments()
+
+    def wrong(why: str) -> int:
+        print(f"error: {why}", file=sys.stderr)
         return 2
+
+    if not given.folder.is_dir():
+        return wrong(
+            f"{given.folder} is not a folder; name one (unpacked) with a folder for "
+            "each student"
+        )
     try:
         course = json.loads(given.course.read_bytes())
         course["seed"], course["exercises"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        print(
-            f"error: {given.course} is not the course.json that `make homework` wrote "
-            f"({error}); name that by --course",
-            file=sys.stderr,
+        return wrong(
+            f"{given.course} is not the course.json that `make homework` wrote "
+            f"({error}); name that by --course"
         )
-        return 2
     start = time.monotonic()
-    hidden = given.folder, given.into, given.course.parent
+    hidden = given.folder, given.into, given.course.parent, BUILD
+    with tempfile.TemporaryDirectory() as room:
+        if not sandbox.closes(room, Server(*hidden).hidden):
+            print(OPEN, flush=True)
     try:
         listed = {}
         if given.students:
             listed = class_list.students_in(decoded(given.students.read_bytes()))
-        with Servers(max(1, given.jobs), *hidden) as servers:
-            marks = grade(
-                servers,
-                given.folder,
-                course,
-                given.into,
-                given.seconds,
-                given.due,
-                listed,
-                given.name,
-            )
+        marks = grade(
+            Servers(max(1, given.jobs), *hidden),
+            given.folder,
+            course,
+            given.into,
+            given.seconds,
+            given.due,
+            listed,
+            given.name,
+        )
     except (ValueError, OSError) as error:  # MarksLost is one
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return wrong(str(error))
     others = [
-        path.name
+        shown(path.name)
         for path in sorted(filter(seen, given.folder.iterdir()))
         if not is_work(path)
     ]
     if others:
         print(f"left out, no folders, notebooks, or zips: {', '.join(others)}")
     if not marks:
-        print(
-            f"error: {given.folder} has no folder of a student; name the one that "
-            "has them",
-            file=sys.stderr,
+        return wrong(
+            f"{given.folder} has no folder of a student; name the one that has them"
         )
-        return 2
     minutes = (time.monotonic() - start) / 60
     print(f"{len(marks)} students in {minutes:.1f} minutes: {given.into / 'marks.csv'}")
     for each in marks:
@@ -1013,9 +1053,6 @@ def main() -> int:
     known = everyone(course, listed)
     if missing := known.keys() - {each["student"] for each in marks}:
         print(f"{NOTHING}: {', '.join(sorted(missing))}")
-    with tempfile.TemporaryDirectory() as room:
-        if not sandbox.closes(room, []):
-            print(OPEN)
     print((given.into / "alike.txt").read_text(encoding="utf-8"), end="")
     return 0
 

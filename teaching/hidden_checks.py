@@ -1,9 +1,8 @@
 """What a teacher checks beside the handed-out checks: other inputs, drawn from a seed.
 
-`judged` first calls the handed-out check with inputs from seeds that no student knows,
-and then the function of `hidden.py` that has the exercise's name, if there is one. The
-seed is made of the
-course's and the student's name.
+`judged` first calls the handed-out check as it is, then with inputs from seeds that no
+student knows, and then the function of `hidden.py` that has the exercise's name, if
+there is one. The seeds are made of the course's seed and the student's name.
 """
 
 import contextlib

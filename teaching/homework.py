@@ -377,8 +377,8 @@ def main() -> int:
     minutes = sum(exercise.minutes for exercise in chosen)
     print(f"{given.into}: {len(chosen)} exercises, {minutes} minutes, {points} points")
     if students:
-        first, *_, last = [*students, *students]
-        print(f"{len(students)} students, from {first} to {last}")
+        names = list(students)
+        print(f"{len(names)} students, from {names[0]} to {names[-1]}")
     print(f"Hand out release/, keep course.json (it holds the seed, {seed}).")
     return 0
 

@@ -17,6 +17,7 @@ import itertools
 import keyword
 import math
 import tokenize
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,13 +31,14 @@ REPAIRED = 0.5  # the share of words in common from which on given code was repa
 LEFT = 3  # words that a repair leaves together
 ALIKE = 0.9  # the share of their own words that two functions must have in common
 ENOUGH = 64  # words in functions that are alike
+MOST = 2000  # words of a function that are compared
 OUTSIDE = "outside of functions"
 VOCABULARY = set(keyword.kwlist).union(
     *map(dir, (builtins, math, torch, torch.Tensor, torch.nn, torch.nn.functional, at))
 )
 
 Runs = set[tuple[str, ...]]
-Functions = dict[str, list[str]]  # words that the course doesn't show, by name
+Functions = list[tuple[str, list[str]]]  # names, and words that the course doesn't show
 
 
 class Group(NamedTuple):
@@ -86,7 +88,8 @@ def parts_of(cell: str) -> Iterator[tuple[str, list[str]]]:
     A cell that isn't Python has no parts.
     """
     try:
-        outside = ast.parse(TransformerManager().transform_cell(cell))
+        with warnings.catch_warnings(action="ignore"):  # "\\d" is a student's affair
+            outside = ast.parse(TransformerManager().transform_cell(cell))
         inside = [
             each
             for each in outside.body
@@ -96,7 +99,9 @@ def parts_of(cell: str) -> Iterator[tuple[str, list[str]]]:
         for each in inside:
             yield each.name, words_of(ast.unparse(each))
         yield OUTSIDE, words_of(ast.unparse(outside))
-    except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
+    except (
+        SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError,
+    ):  # fmt: skip
         return
 
 
@@ -112,10 +117,12 @@ def runs(words: list[str]) -> Iterator[tuple[str, ...]]:
 def own(cells: Iterable[str], given: Iterable[str], shown: Runs) -> Functions:
     """Return the functions of an answer, without what their exercise and chapters have.
 
-    ``given`` are the cells of the exercise, and ``shown`` the runs of all cells.
+    ``given`` are the cells of the exercise, and ``shown`` the runs of all cells. Of
+    several functions of one name, the last counts.
     """
     faulty = [words for cell in given for _, words in parts_of(cell)]
-    found: Functions = {}
+    functions: dict[str, list[str]] = {}
+    outside: Functions = []
     for cell in cells:
         for name, words in parts_of(cell):
             theirs = {
@@ -129,28 +136,34 @@ def own(cells: Iterable[str], given: Iterable[str], shown: Runs) -> Functions:
                 if pair.real_quick_ratio() >= REPAIRED <= pair.ratio():
                     for at, _, size in pair.get_matching_blocks():
                         theirs |= {*range(at, at + size)} if size >= LEFT else set()
-            while name in found:  # of several cells
-                name += " "
-            found[name] = [word for at, word in enumerate(words) if at not in theirs]
-    return found
+            left = [word for at, word in enumerate(words) if at not in theirs][:MOST]
+            if name == OUTSIDE:
+                outside.append((name, left))
+            else:
+                functions[name] = left
+    return [*functions.items(), *outside]
 
 
 def matcher(one: list[str], other: list[str]) -> difflib.SequenceMatcher[str]:
     return difflib.SequenceMatcher(None, one, other, autojunk=False)
 
 
-def in_common(one: Functions, other: Functions) -> dict[str, tuple[float, int]]:
-    """Return the functions of one that the other has, too: share, and number of words.
+def in_common(one: Functions, other: Functions) -> list[tuple[float, int, str]]:
+    """Return the functions of one that the other has, too: share, words, and name.
 
     The share is that of difflib: of 1, all words are the same, in the same order.
     """
-    found: dict[str, tuple[float, int]] = {}
-    for (name, a), b in itertools.product(one.items(), other.values()):
-        pair = matcher(a, b)
-        size = min(len(a), len(b))
-        if size >= RUN and pair.real_quick_ratio() >= ALIKE <= pair.quick_ratio():
-            if (share := pair.ratio()) >= max(ALIKE, found.get(name, (0, 0))[0]):
-                found[name] = share, size
+    found = []
+    for name, a in one:
+        shares = []
+        for _, b in other:
+            pair = matcher(a, b)
+            size = min(len(a), len(b))
+            if size >= RUN and pair.real_quick_ratio() >= ALIKE <= pair.quick_ratio():
+                shares.append((pair.ratio(), size, name))
+        best = max(shares, default=(0, 0, name))
+        if best[0] >= ALIKE:
+            found.append(best)
     return found
 
 
@@ -159,9 +172,9 @@ def groups(answers: dict[str, Functions]) -> list[Group]:
     found: list[Group] = []
     for (who, one), (whom, other) in itertools.combinations(answers.items(), 2):
         common = in_common(one, other)
-        if (words := sum(number for _, number in common.values())) >= ENOUGH:
-            people, functions = {who, whom}, {name.strip() for name in common}
-            share = min(share for share, _ in common.values())
+        if (words := sum(size for _, size, _ in common)) >= ENOUGH:
+            people, functions = {who, whom}, {name for _, _, name in common}
+            share = min(share for share, _, _ in common)
             for each in [each for each in found if people & {*each.people}]:
                 found.remove(each)
                 people |= {*each.people}

@@ -47,6 +47,7 @@ CALLERS = (
     asyncio.runners.__file__, asyncio.base_events.__file__,
 )  # fmt: skip
 MEMORY = 2 * 2**30  # bytes that an answer may use beside what is imported
+PROCESSES = 200  # that it may start, in namespaces of its own
 LINUX = sys.platform == "linux"
 # Of Linux: new namespaces of users, processes, network, IPC, and mounts; other names
 SPACES = 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x00020000
@@ -211,8 +212,10 @@ def main(address: str, *hidden: str) -> None:
 
     def work(connection: Connection) -> bool:
         os.setpgid(0, 0)
-        if inside and not shut(room, list(hidden)):
-            return False
+        if inside:
+            if not shut(room, list(hidden)):
+                return False
+            resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
         os.chdir(room)
         tempfile.tempdir = os.environ["TMPDIR"] = room
         serve(connection, known)

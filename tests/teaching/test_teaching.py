@@ -15,6 +15,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import unicodedata
 import zipfile
@@ -174,7 +175,8 @@ def test_a_list_of_students_is_read_as_excel_writes_it(data):
     "text, says",
     [
         ("ann\n\nbob\nAnn\n", "line 4 .* Ann is also in line 1"),
-        ("ann;1\n;2\n", "line 2 .* no name in its first column"),
+        ("ann;1\n;2\n", "line 2 .* has no name"),
+        ("Vorname,Mail\nann,a@b\n", "line 2 .* 'ann,a@b' is a row of a table"),
         ("ann\n../bob\n", "line 2 .* '../bob' can't be the name of a folder"),
         ("name\n", "no names"),
     ],
@@ -399,6 +401,19 @@ def test_an_endless_loop_ends(points):
     assert "longer than 2 seconds" in points("1.4", loop, seconds=2)[1]
 
 
+HALF = """
+import gc, os, struct, time
+from multiprocessing.connection import Connection
+[link] = [each for each in gc.get_objects() if isinstance(each, Connection)]
+os.write(link.fileno(), struct.pack("!i", 9) + b"half")
+time.sleep(60)
+"""
+
+
+def test_half_a_reply_ends(points):
+    assert "longer than 2 seconds" in points("1.4", HALF, seconds=2)[1]
+
+
 # Where answers run
 
 LEAVES = """
@@ -453,32 +468,40 @@ def test_an_answer_sees_no_files_network_or_processes_of_ours(tmp_path):
     """Where the system has namespaces; elsewhere, TEACHING says that it does."""
     private = handed(tmp_path / "private", {"course.json": b"the seed"})
     (tmp_path / "open").write_text("old")
+    new, old = str(tmp_path / "new"), str(tmp_path / "open")
+    writes = f"open({new!r}, 'w')", f"open({old!r}, 'w')", f"os.remove({old!r})"
     attempts = [
-        f"open({str(tmp_path / 'new')!r}, 'w')",
-        f"open({str(tmp_path / 'open')!r}, 'a')",
-        f"os.remove({str(tmp_path / 'open')!r})",
         f"open({str(private / 'course.json')!r})",
+        "socket.socket(socket.AF_UNIX).connect({other!r})",
         "socket.create_connection(('127.0.0.1', {port}), 1)",
         "socket.create_connection(('1.1.1.1', 53), 1)",
         f"os.kill({os.getpid()}, 0)",
         "ctypes.CDLL(None).umount2(b'/run', 2) == 0 or 1 / 0",
     ]
-    with grade.Server(private) as shut, socket.create_server(("127.0.0.1", 0)) as open_:
+    with (
+        tempfile.TemporaryDirectory() as room,
+        grade.Server(private, Path(room), within=Path(room)) as shut,
+        grade.Server(within=Path(room)) as another,
+        socket.create_server(("127.0.0.1", 0)) as open_,
+    ):
         if not sandbox.closes(str(Path(shut.address).parent), []):
             return
         tried = "".join(
             f"\ntry:\n    {each}\n    answer.append(True)"
             "\nexcept (OSError, ZeroDivisionError):\n    answer.append(False)"
-            for each in attempts
-        ).replace("{port}", str(open_.getsockname()[1]))
+            for each in (*writes, *attempts)
+        )
+        tried = tried.replace("{port}", str(open_.getsockname()[1]))
+        tried = tried.replace("{other!r}", repr(another.address))
         allowed = "\nopen('own', 'w').write('1')\ntempfile.NamedTemporaryFile()"
         cell = f"import ctypes, os, socket, tempfile\nanswer = []{tried}{allowed}"
         with grade.answer_from(shut, [cell], "answer", 30) as answer:
-            assert answer == [False] * len(attempts)
+            assert answer[len(writes) :] == [False] * len(attempts)
         again = "import os\nanswer = os.path.exists('own')"
         with grade.answer_from(shut, [again], "answer", 30) as answer:
             assert answer is False
-    assert not (tmp_path / "new").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"private", "open"}
+    assert (tmp_path / "open").read_text() == "old"
 
 
 @pytest.mark.parametrize("name", HIDDEN)
@@ -721,6 +744,7 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
         "b": {"homework.zip": b"PK"},
         "c": {f"{n}.ipynb": released(f"answer = {n}") for n in range(5)},
         "d": {},
+        "f": {b"\xfc\n.ipynb".decode("utf-8", "surrogateescape"): b"{"},
         "nobody": {"homework.ipynb": RIGHT},
     }
     for student, each in files.items():
@@ -730,22 +754,23 @@ def test_what_takes_points_for_its_form_is_listed(tmp_path, server):
     (tmp_path / "in" / "e").symlink_to(tmp_path / "nothing")
     marks = grade.grade(server, tmp_path / "in", course, tmp_path / "out")
     form = {each["student"]: each["form"] for each in marks}
-    assert [grade.points_of(each) for each in marks] == [2, 0, 0, 0, 0, 0]
+    assert [grade.points_of(each) for each in marks] == [2, 0, 0, 0, 0, 0, 0]
     assert form["a"] == f"2.2: {grade.NO_CELL}"
     assert "homework.zip can't be unpacked (BadZipFile" in form["b"]
     assert "5 different notebooks are in the folder (c/0.ipynb" in form["c"]
-    assert "homework.ipynb is not a notebook that can be read" in form["d"]
+    assert "no notebook is in the folder, which has no file" in form["d"]
     assert "no notebook is in the folder" in form["e"]
+    assert "f/??.ipynb is not a notebook that can be read" in form["f"]
     assert "1.4: no homework was written for a student called nobody" in form["nobody"]
     with open(tmp_path / "out" / "marks.csv", newline="", encoding="utf-8") as file:
         notes = {row["student"]: row["note"] for row in csv.DictReader(file)}
     assert all(notes[student].endswith(form[student]) for student in form)
 
 
-def zipped(**files):
+def zipped(how=zipfile.ZIP_DEFLATED, /, **files):
     """Return a zip; "/" of a name can be a backslash, as some programs write it."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w", how) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
     return out.getvalue()
@@ -773,7 +798,7 @@ def test_a_zip_that_is_too_large_or_has_no_notebook_is_named(tmp_path, monkeypat
     monkeypatch.setattr(grade, "LARGEST", 10**6)
     monkeypatch.setattr(grade, "MEMBERS", 10)
     for files, says in (
-        ({"homework.ipynb": bytes(10**6 + 1)}, "it is larger than 0 MB"),
+        ({"homework.ipynb": bytes(10**6 + 1)}, "notebooks are larger than 0 MB"),
         ({f"{n}.ipynb": b"" for n in range(11)}, "it has more than 10 files"),
         ({"../homework.ipynb": RIGHT}, "only ann/homework.zip: ask for one"),
         ({"homework.py": b""}, "only homework.zip/homework.py: ask for one"),
@@ -781,6 +806,27 @@ def test_a_zip_that_is_too_large_or_has_no_notebook_is_named(tmp_path, monkeypat
         handed(tmp_path / "ann", {"homework.zip": zipped(**files)})
         [work] = grade.submissions("ann", [tmp_path / "ann"], course_of("1.4"))
         assert says in work.fault
+
+
+def test_a_zip_that_unpacks_all_at_once_is_not(tmp_path):
+    data = zipped(zipfile.ZIP_BZIP2, **{"homework.ipynb": RIGHT})
+    handed(tmp_path / "ann", {"homework.zip": data, "old.ipynb": RIGHT})
+    [work] = grade.submissions("ann", [tmp_path / "ann"], course_of("1.4"))
+    assert work.name == "ann/old.ipynb" and not work.fault
+    assert "homework.zip/homework.ipynb is not a notebook that can be" in work.unread
+
+
+def test_a_link_to_the_files_of_others_is_not_followed(tmp_path):
+    handed(tmp_path / "ann", {"homework.ipynb": RIGHT, "homework.zip": b"PK"})
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "homework.ipynb").symlink_to(tmp_path / "ann/homework.ipynb")
+    (tmp_path / "bob" / "homework.zip").symlink_to(tmp_path / "ann/homework.zip")
+    (tmp_path / "cem").symlink_to(tmp_path / "ann")  # a teacher's own
+    bob, cem = (
+        grade.submissions(who, [tmp_path / who], course_of("1.4"))[0]
+        for who in ("bob", "cem")
+    )
+    assert not bob.cells and "has no file" in bob.fault and cem.cells["1.4"] == [MASKS]
 
 
 WORKSHEET = (
@@ -832,7 +878,8 @@ def test_columns_come_back_for_moodle_and_everyone_has_a_date_and_a_page(
     assert grade.NOTHING in (tmp_path / "out" / "Dan Nil.html").read_text()
     found = rows_of(tmp_path / "out" / "moodle.csv")
     grades = [(row["Identifier"], row["Grade"]) for row in found]
-    assert grades[:2] == [("Participant 12", "2"), ("Participant 7", "2")]
+    numbered = ("Participant 12", "Participant 7", "Participant 8")
+    assert grades == [(number, "2") for number in numbered]
     again = rows_of(tmp_path / "out" / "marks.csv")
     given["listed"]["Bob Ray"]["due"] = "soon"
     with pytest.raises(ValueError, match="Bob Ray: 'soon' is not a time"):
@@ -858,6 +905,15 @@ def test_points_go_into_the_column_that_canvas_has(tmp_path, server):
         "345",
         "2",
     )
+    assert not (tmp_path / "out" / "moodle.csv").exists()  # 345 isn't Moodle's
+
+
+def test_a_number_is_looked_for_where_its_system_writes_it(tmp_path):
+    """Moodle's number of Ann's is the ID that Canvas, or a school, gave Bob."""
+    listed = {"Ann Lee": {"ID": "7"}, "Bob Ray": {"ID": "12"}}
+    handed(tmp_path / "Ann Lee_12_assignsubmission_file", {"homework.ipynb": RIGHT})
+    handed(tmp_path, {"raybob_12_34567_homework.ipynb": RIGHT})
+    assert sorted(grade.students_in(tmp_path, listed)) == ["Ann Lee", "Bob Ray"]
 
 
 def test_what_moodle_numbered_needs_no_list():
@@ -866,6 +922,7 @@ def test_what_moodle_numbered_needs_no_list():
         "Participant 12,Ann Lee,1.5,-"
     )
     points = [class_list.Points("Ann", 1.5, {"Email address": "a@x", "group": "2"})]
+    points.append(class_list.Points("nobody Moodle knows", 1, {}))
     assert class_list.for_moodle("one", points) == "Email address,one\na@x,1.5\n"
     assert class_list.for_moodle("one", [class_list.Points("Ann", 1, {})]) is None
     assert class_list.for_canvas("one", 2, points) is None
@@ -1003,7 +1060,19 @@ def zone(monkeypatch):
 def test_times_carry_their_zone(tmp_path, zone, note, iso):
     zone("America/New_York")
     (tmp_path / "timestamp.txt").write_text(note, encoding="utf-8")
-    assert grade.handed_in([tmp_path], None).isoformat() == iso
+    path = tmp_path / "homework.ipynb"
+    assert grade.handed_in([tmp_path], path).isoformat() == iso
+
+
+def test_a_note_of_the_time_below_that_of_nbgrader_is_a_students_own(tmp_path):
+    handed(tmp_path / "ann" / "homework", {
+        "timestamp.txt": b"2027-02-01 12:00:00 UTC",
+        "own/timestamp.txt": b"2027-01-01 12:00:00 UTC",
+    })  # fmt: skip
+    (tmp_path / "timestamp.txt").write_text("2026-01-01 12:00:00 UTC")
+    path = tmp_path / "ann" / "homework" / "own" / "homework.ipynb"
+    when = grade.handed_in([tmp_path / "ann"], path)
+    assert when == datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 
 
 def test_a_day_ends_at_its_end_and_a_strange_time_is_refused(zone):
@@ -1098,8 +1167,15 @@ def attention(query, key, value, mask=None):
 def test_right_answers_are_not_alike():
     """Numbers that are right, calls of the check, and what is no Python."""
     cell = "answer = " + repr([*range(99)]) + "\nx = answer\ncheck('shapes', answer)"
-    same = likeness.own([cell, "nothing at all", "def f(:"], [], set())
+    same = likeness.own([cell, "nothing at all", "def f(:", 9999 * "-"], [], set())
     assert likeness.groups({"ann": same, "bob": same}) == []
+
+
+def test_a_function_that_is_written_twice_counts_once():
+    cell = "def f(x):\n" + 4 * "    x = torch.cat([x, x])\n"
+    once, twice = (likeness.own(n * [cell], [], set()) for n in (1, 2))
+    assert 40 < len(dict(once)["f"]) < likeness.ENOUGH
+    assert likeness.groups({"ann": twice, "bob": once, "cem": twice}) == []
 
 
 @pytest.mark.slow

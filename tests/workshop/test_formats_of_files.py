@@ -62,7 +62,7 @@ def test_pairs_from_a_table(tmp_path, ending):
             "en",
             "text.csv, line 3: has a quotation mark that swallows 10 more rows",
         ),
-        ("de,en,en\na,b,c\n", "en", "2 columns called 'en'"),
+        ("de,en,en\na,b,c\n", "EN", "2 columns called 'en'"),
         ("", "en", "is empty"),
         ("de,en\n", "en", "has names of columns, and no row below them"),
         ("de,en\na,b\n", "0", "row 1: has no column '0'; it has 1, 2"),
@@ -121,7 +121,10 @@ def test_a_table_is_read_whatever_wrote_it(tmp_path, name, text):
     ("name", "text", "expected"),
     [
         ("text.csv:en", "de,en\na,b\n  \nc,d\n", ["b", "", "d"]),  # a blank row
+        ("text.csv:1", 'x\n"a\nb\nc\nd"\n', ["x", "a b c d"]),  # a single column
         ("text.json:1", '["a", "b"]', ["a", "b"]),  # a list of texts, on one line
+        ("text.json:2", '[[1, "a"], [2, "b"]]', ["a", "b"]),
+        ("text.jsonl:1", '"a"\n"b"\n', ["a", "b"]),
         ("text.json:1", '[\n"a",\n"b"\n]', ["a", "b"]),
         ("text.json:1", "[]", []),
         ("text.jsonl:de", '\n{"de": "a"}', ["", "a"]),
@@ -166,9 +169,11 @@ TARGETS = (
     '<trans-unit><source>b</source><target state="new">b</target></trans-unit>'
 )
 SEGMENTS = (
-    '<xliff srcLang="de" trgLang="en"><segment><source>a</source><target>A</target>'
-    '</segment><segment state="initial"><source>b</source><target>b</target>'
-    "</segment></xliff>"
+    '<xliff srcLang="de" trgLang="en"><unit><segment>'
+    '<source>a<ph subType="xlf:lb"/>a</source><target>A<pc>A</pc><ph/></target>'
+    '</segment><segment state="initial"><source>b</source><target>b</target></segment>'
+    '</unit><unit translate="no"><segment><source>c</source><target>c</target>'
+    "</segment></unit></xliff>"
 )
 WITHOUT_BLANK_LINES = """\
 #, fuzzy
@@ -197,8 +202,9 @@ msgstr ""
          ("EN-US", ["", "B", "C"])),
         ("a.xlf", XLIFF.format(TARGETS), ("de", ["a", "b", "neu"]),
          ("target", ["A", "", ""])),
-        ("a.xliff", SEGMENTS, ("de", ["a", "b"]), ("en", ["A", ""])),
-        ("a.po", WITHOUT_BLANK_LINES, ("msgid", ["a", "b"]), ("2", ["A", "B"])),
+        ("a.xliff", SEGMENTS, ("de", ["a a", "b"]), ("en", ["AA", ""])),
+        ("a.po", WITHOUT_BLANK_LINES, ("msgid", ["z", "a", "b"]),
+         ("2", ["", "A", "B"])),
     ],
 )  # fmt: skip
 def test_units_as_other_programs_write_them(tmp_path, name, data, first, second):
@@ -220,7 +226,7 @@ def compiled(pairs):
 
 @pytest.mark.parametrize("ending", ["tmx", "tmx.gz", "xlf", "po", "mo", "parquet"])
 def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
-    """What isn't translated is left out and said; what is fuzzy isn't read."""
+    """What isn't translated is left out and said; what is fuzzy is no translation."""
     path, columns = tmp_path / f"text.{ending}", ("de", "en")
     if ending == "parquet":
         table = pyarrow.table({"id": [1, 2], "translation": OBJECTS})
@@ -241,10 +247,9 @@ def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
         path.write_bytes(gzip.compress(data) if ending == "tmx.gz" else data)
     assert sorted(read_pairs(*(f"{path}:{c}" for c in columns))) == sorted(PLAIN)
     said = capsys.readouterr().err
-    assert ("left out 1 of 3 pairs, of which a side is blank" in said) == (
-        ending == "xlf"
-    )
-    assert ("left out 2 plurals" in said, "left out 1 fuzzy" in said) == (
+    blank = "left out 1 of 3 pairs, of which a side is blank" in said
+    assert blank == (ending in ("xlf", "po"))
+    assert ("plurals (2)" in said, "fuzzy translations (1)" in said) == (
         ending == "mo", ending == "po"
     )  # fmt: skip
     first = "id" if ending == "parquet" else columns[0]
@@ -258,7 +263,7 @@ def test_pairs_from_a_translators_file(tmp_path, ending, capsys):
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"
 CUES = b"""1
 00:00:01,000 --> 00:00:02,000
-<i>Ja.</i>
+<i>Ja --> nein.</i>
 
 2
 00:00:03,5 --> 00:00:04,0
@@ -285,8 +290,14 @@ PORTUGUESE = TMX.format(
             "Die Größe überrascht.\n".encode("cp1250"),
             "If 'Die Größe .* is CP1250. Conv",
         ),
+        (
+            "a.txt.gz",
+            gzip.compress(f"{'a' * 60} überrascht\n".encode("cp1252")),
+            "'a+ überrascht' .* `gzip -dc .*/a.txt.gz . iconv .*/a.utf8.txt`",
+        ),
         ("a.gz", LFS, "is a pointer of Git LFS.* `git lfs pull`"),
         ("a.tmx:de", LFS, "is a pointer of Git LFS"),
+        ("a.srt", LFS, "is a pointer of Git LFS"),
         ("a.csv:1", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is no text: it has NUL bytes"),
         ("a.txt", b"Hund\n" * 2000 + b"Kat\0ze\n", "line 2001: has a NUL byte"),
         ("a.rtf", rb"{\rtf1\ansi Hund}", "is RTF. Save its text"),
@@ -302,14 +313,21 @@ PORTUGUESE = TMX.format(
         ("a.sgm", b'<srcset setid="x">', "is SGML. Convert it: `sed"),
         ("a.txt", b"Hund\tdog\nKatze\tcat\n", "looks like a table: each line has 2"),
         ("a.xml", b"<?xml version='1.0'?><TS/>", "is XML of another kind .<TS>"),
+        ("a.tmx", b"<tmx><tu>", "a.tmx: can't be read .no element found"),
         ("a.xml:1", b"<?xml version='1.0'?><TS/>", "is XML of another kind .<TS>"),
+        ("a.csv:2", b"a, a,b\nc,d\n", "row 2: has 2 columns where others have 3"),
+        ("a.csv:", b"de,en\na,b\n", "has no column ''; it has de, en"),
         ("a.json:1", b'{\n"data": []}', "one object of JSON, not a list"),
         ("a.json:1", b'{"a": 1}{"a": 2}', "not JSON .* an object on each line"),
         ("a.json:-1", b'["a", "b"]', "row 1: has no column '-1'; it has 1"),
         ("a.tsv:1", b"a" * 200_000 + b"\tb", "limit .*. Cut that text into sentences"),
         ("a.po:1", b'msgid "a\nmsgstr "b"\n', "a.po, line 1: has a quotation mark too"),
         ("a.po:1", b'msgid"a"\nmsgstr "b"\n', "a.po.*line 1"),
-        ("a.po:1", b'#, fuzzy\nmsgid "a"\nmsgstr "b"\n', "has no text but .*1 fuzzy"),
+        (
+            "a.po:1",
+            b'#~ msgid "a"\n#~ msgstr "b"\n',
+            "no text but what is left out: obsolete messages .1.",
+        ),
         (
             "a.tmx:fr",
             b'<tmx><tu><tuv lang="de"><seg>a</seg></tuv></tu></tmx>',
@@ -326,6 +344,7 @@ PORTUGUESE = TMX.format(
             b"Hund ||| dog\nKatze ||| cat\n",
             "looks like a table: each line has 2",
         ),
+        ("a.txt", b"{0}{25}Hund\n{30}{40}Katze\n", "are of two kinds"),  # MicroDVD
         ("a.jsonl:de", b'{"de": "\\ud83d"}', "row 1: holds half a character"),
     ],
 )
@@ -354,7 +373,7 @@ def test_a_language_is_itself_first_then_its_range(tmp_path, capsys):
     pairs = [("a", "PT"), ("b", "BR"), ("c", "one")]
     assert read_pairs(f"{path}:en", f"{path}:pt") == pairs
     said = capsys.readouterr().err
-    assert "left out 1 second texts in pt\n" in said
+    assert "left out second texts in pt (1)\n" in said
     assert "texts are 2 in pt, 1 in pt-br\n" in said
     assert "left out 1 of 4 pairs, of which a side is blank (row 4)" in said
     assert list(stream_text(f"{path}:pt-BR")) == ["BR", "BR", "", ""]
@@ -377,7 +396,8 @@ def test_segments_belong_together_by_their_mid(tmp_path, capsys):
     pairs = [("a", "A"), ("c", "C"), ("d", "D")]
     assert read_pairs(f"{path}:de", f"{path}:target") == pairs
     said = capsys.readouterr().err
-    assert "left out 1 segments without a source, 1 not to translate\n" in said
+    for what in ("segments without a source (1)", "segments not to translate (1)"):
+        assert what in said
 
 
 PLURAL_FORMS = {  # 1 doesn't always have the first one
@@ -429,9 +449,9 @@ msgstr "Open"
         path.write_bytes(data)
         assert set(read_pairs(f"{path}:msgid", f"{path}:msgstr")) == expected
         said = capsys.readouterr().err
-        fuzzy = "" if name == "a.mo" else "1 fuzzy, "
-        assert f"left out {fuzzy}1 plurals" in said
-        assert ("1 obsolete" in said) == bool(fuzzy)
+        left_out = ["fuzzy translations", "plurals", "obsolete messages"]
+        found = [what for what in left_out if f"{what} (1)" in said]
+        assert found == (["plurals"] if name == "a.mo" else left_out)
 
 
 def test_two_catalogs_pair_if_their_messages_are_the_same(tmp_path):
@@ -439,6 +459,7 @@ def test_two_catalogs_pair_if_their_messages_are_the_same(tmp_path):
     catalogs = {"de": ("a A", "b B"), "fr": ("a Á", "b Ç"), "cs": ("b Ç", "a Á")}
     for name, texts in catalogs.items():
         text = PO_HEADER + "".join(message(*each.split()) for each in texts)
+        text += f"#, {'fuzzy' if name == 'de' else 'c-format'}\n{message('c', 'x')}"
         (tmp_path / name).with_suffix(".po").write_text(text, encoding="utf-8")
     de, fr, cs = (f"{tmp_path}/{name}.po:msgstr" for name in catalogs)
     assert read_pairs(de, fr) == [("A", "Á"), ("B", "Ç")]
@@ -457,7 +478,7 @@ NOTE for nobody
 
 intro
 00:01.000 --> 00:02.000
-<v Anna>Yes.
+<v Anna>Yes &amp; no.
 
 NOTE for nobody
 
@@ -473,7 +494,7 @@ ScriptType: v4.00+
 [Events]
 Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 Comment: 0,0:00:00.00,0:00:00.00,Default,,0,0,0,,nobody
-Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,{\\i1}Yes.
+Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,{\\i1}Yes & no.
 Dialogue: 0,0:00:03.50,0:00:04.00,Default,,0,0,0,,-Me?\\N-You.
 """
 
@@ -483,8 +504,11 @@ def test_subtitles_pair_by_their_times(tmp_path, ending, text, capsys):
     de, en = tmp_path / "film.de.srt", tmp_path / f"film.en.{ending}"
     de.write_bytes(CUES)
     en.write_text(text, encoding="utf-8")
-    assert read_pairs(de, en) == [("Ja.", "Yes."), ("-Ich? -Du.", "-Me? -You.")]
-    assert ("left out 1 comments" in capsys.readouterr().err) == (ending == "ass")
+    assert read_pairs(de, en) == [
+        ("Ja --> nein.", "Yes & no."),
+        ("-Ich? -Du.", "-Me? -You."),
+    ]
+    assert ("comments or drawings (1)" in capsys.readouterr().err) == (ending == "ass")
     en.write_text(text.replace("04.00", "04.01"), encoding="utf-8")
     words = "number 2 is '3.500-4.000 s' in one and '3.500-4.010 s' in the other"
     with pytest.raises(at.DataError, match=words):
@@ -514,6 +538,7 @@ def test_a_column_may_have_colons(tmp_path):
     [
         ("de,en", True), ("id,German,English", True), ("source,target", True),
         ("\ufeffquestion,de-DE,en_US", False), (",de-DE,en_US", True),
+        ("de-DE,en-US", True), ("source_text,target_text", True), ("-,?", False),
         ("no,no", False), ("Hund,dog", False), ("translation.de,translation.en", True),
     ],
 )  # fmt: skip

@@ -5,12 +5,23 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import re
 import shlex
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 from annotated_transformer import DataError, optional_import
+
+
+def open_bytes(path: str | Path) -> IO[bytes]:
+    """Open a file to read its bytes, unpacked if its name ends in .gz.
+
+    Raises OSError if there is no such file, and ValueError if its name can't be one.
+    """
+    opened: Any = gzip.open if str(path).endswith(".gz") else open
+    return opened(path, "rb")
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
@@ -20,7 +31,7 @@ def stream_lines(path: str | Path) -> Iterator[str]:
     encoding that is likely.
     """
     try:
-        with (gzip.open if str(path).endswith(".gz") else open)(path, "rb") as file:
+        with open_bytes(path) as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
@@ -54,19 +65,32 @@ def decode_line(where: object, number: int, line: bytes) -> str:
         raise DataError(where, what, "Save the text as UTF-8.") from error
 
 
+_ICONV = {  # how it calls encodings, where Python calls them otherwise
+    "-LE": "LE",
+    "-BE": "BE",
+    "LATIN-1": "LATIN1",
+    "MAC-ROMAN": "MACINTOSH",
+    "ISO2022": "ISO-2022",
+}
+
+
 def likely_encoding(path: str | Path, data: bytes) -> tuple[str, str, str]:
-    """Return the encoding that a file's bytes suggest, a line of it, and what to do.
+    """Return the encoding that a file's bytes suggest, some text, and what to do.
 
     "" stands for none. Where a character is a byte, the wrong encoding is often as
-    likely, which shows in the line.
+    likely, which shows in the text: it is from where a letter isn't ASCII.
     """
     best = optional_import("charset_normalizer").from_bytes(data).best()
     if best is None:
         return "", "", "Save the text as UTF-8, if it is one."
     name = best.encoding.upper().replace("_", "-")
-    name = name.replace("-LE", "LE").replace("-BE", "BE")  # as iconv calls them
-    lines = [line.strip() for line in str(best).split("\n")]
-    shown = next((line for line in lines if not line.isascii()), lines[0])[:40]
-    stem, suffix = os.path.splitext(path)
+    for ours, theirs in _ICONV.items():
+        name = name.replace(ours, theirs)
+    text = str(best)
+    shown = re.search(r".{0,20}[^\0-\x7f].{0,20}", text) or re.search(".{0,40}", text)
+    stem, suffix = os.path.splitext(str(path).removesuffix(".gz"))
     old, new = shlex.quote(str(path)), shlex.quote(f"{stem}.utf8{suffix}")
-    return name, shown, f"Convert it: `iconv -f {name} -t UTF-8 {old} > {new}`."
+    iconv = f"iconv -f {name} -t UTF-8"
+    packed = str(path).endswith(".gz")
+    command = f"gzip -dc {old} | {iconv}" if packed else f"{iconv} {old}"
+    return name, shown[0].strip() if shown else "", f"Convert it: `{command} > {new}`."

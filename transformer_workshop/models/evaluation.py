@@ -195,8 +195,8 @@ def report_worth(
     references = [text.decode(tgt[1:-1]) for _, tgt in some]
     chrf = score(outputs, references)["chrf"]
     exact = sum(map(operator.eq, outputs, references))
-    interval = optional_import("scipy.stats").binomtest(exact, len(some))
-    low, high = interval.proportion_ci(method="wilson")
+    share = optional_import("scipy.stats").binomtest(exact, len(some))
+    low, high = share.proportion_ci(method="wilson")
     log(
         f"On validation: perplexity {perplexity:.2f} (from word frequencies alone: "
         f"{guess:.1f}). Of {len(some)} greedy translations, {exact} are exactly the "

@@ -85,9 +85,9 @@ def stream_parallel(
     are subtitles of other times or catalogs of other messages.
     """
     files, number, left_out = (src_file, tgt_file), 0, list[int]()
-    columns = [column_of(file) for file in files]
-    row_or_line = "row" if any(columns) else "line"
-    refuse_unaligned(*((c[0] if c else str(f)) for c, f in zip(columns, files)))
+    one, two = (column_of(file) or (str(file), "") for file in files)
+    row_or_line = "row" if one[1] or two[1] else "line"
+    refuse_unaligned(one, two)
     for number, (src, tgt) in enumerate(zip_longest(*map(stream_text, files)), 1):
         if src is None or tgt is None:
             break

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import shlex
 import zlib
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import IO, Any
 
 from annotated_transformer import DataError
-from transformer_workshop.base.text_files import likely_encoding
+from transformer_workshop.base.files import reported
+from transformer_workshop.base.text_files import likely_encoding, open_bytes
 
 _ENDINGS = {
     "table": (".csv", ".tsv", ".tab"),
     "json": (".json", ".jsonl", ".ndjson"),
     "xml": (".xml", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"),
     "catalog": (".po", ".pot", ".mo", ".gmo"),
-    "subtitles": (".srt", ".vtt", ".ass", ".ssa"),
+    "subtitles": (".srt", ".vtt", ".ass", ".ssa", ".sub"),
     "parquet": (".parquet",),
     "arrow": (".arrow",),
 }
@@ -30,6 +29,7 @@ _BEGINNINGS = (
     (rb"\xde\x12\x04\x95|\x95\x04\x12\xde", "catalog"),
     (rb"(\xef\xbb\xbf)?(WEBVTT|\[Script Info\])", "subtitles"),
     (rb"(\xef\xbb\xbf)?\s*\d+\s*\n[\d:,. ]+-->", "subtitles"),
+    (rb"(\xef\xbb\xbf)?\{\d+\}\{\d+\}", "subtitles"),  # MicroDVD
     (rb"PAR1", "parquet"),
     (rb'{"|\[{"', "json"),
 )
@@ -70,10 +70,13 @@ _OTHER_ENDINGS = {  # for what begins like another format, or like a text
 _POINTER = b"version https://git-lfs"
 
 
-def content(file: str) -> IO[bytes]:
-    """Open a file to read, plain or .gz."""
-    opened: Any = gzip.open if file.endswith(".gz") else open
-    return opened(file, "rb")
+def report_unreadable(file: str) -> AbstractContextManager:
+    """Turn an error raised in the block into a DataError about a file.
+
+    That is any error, as each library that reads files has classes of its own.
+    """
+    do = "Check it, or export it again."
+    return reported(Exception, file, "can't be read ({})", do)
 
 
 _GZIP = b"\x1f\x8b"
@@ -87,7 +90,7 @@ def _beginning(file: str) -> bytes:
                 begins = opened.read(4096)
             if not (file.endswith(".gz") and begins.startswith(_GZIP)):
                 return begins
-            with content(file) as unpacked:
+            with open_bytes(file) as unpacked:
                 return unpacked.read(4096)
     return b""
 

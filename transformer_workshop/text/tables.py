@@ -24,8 +24,13 @@ from typing import Any
 from annotated_transformer import DataError, optional_import
 from transformer_workshop.base.files import log_once, reported
 from transformer_workshop.base.text_files import stream_lines
-from transformer_workshop.text.formats import UNIT_KINDS, kind_of, refuse_others
-from transformer_workshop.text.units import first_columns, lacks, meant, stream_units
+from transformer_workshop.text.formats import (
+    UNIT_KINDS,
+    kind_of,
+    refuse_others,
+    report_unreadable,
+)
+from transformer_workshop.text.units import lacks, meant, memory_columns, stream_units
 
 
 def column_of(name: str | Path) -> tuple[str, str] | None:
@@ -54,8 +59,8 @@ def column_of(name: str | Path) -> tuple[str, str] | None:
 def _first_columns(file: str) -> list[str]:
     """Return the names, or else the numbers, of a table's first two columns."""
     refuse_others(file)
-    if kind_of(file) in UNIT_KINDS:
-        names = first_columns(file)
+    if kind_of(file) == "xml":
+        names = memory_columns(file)
     else:
         first: Any = next(_rows(file, "1"), None)
         names = list(first) if _is_header(first) else _names(first)
@@ -78,11 +83,14 @@ def stream_text(name: str | Path) -> Iterator[str]:
     if not (column or kind):
         yield from _plain(file)
         return
-    rows = _rows(file, column or "1")
+    if kind == "subtitles":
+        column = column or "1"
+    rows = _rows(file, column)
     for first in islice(rows, 1):
-        column = _resolved(first, column or "1")
+        column = _resolved(first, column)
         if _is_header(first):
-            log_once(f"{file}: its first row has names of columns ({', '.join(first)})")
+            names = ", ".join(map(str, first))
+            log_once(f"{file}: its first row has names of columns ({names})")
         else:
             rows = chain([first], rows)
     for number, row in enumerate(rows, 1):
@@ -160,7 +168,7 @@ def _text_in(file: str, number: int, row: Any, column: str) -> str:
     if text is None:
         return ""  # JSON's null
     if isinstance(text, str):
-        return " ".join(text.split("\n"))
+        return text.replace("\n", " ")
     what = f"has no text in column {column!r}, but {str(text)[:40]}"
     raise DataError(place, what, "Name another as FILE:COLUMN.")
 
@@ -179,15 +187,15 @@ def _rows(file: str, column: str) -> Iterator[Any]:
     """Yield the rows of a table: lists, or dictionaries where columns have names."""
     kind = kind_of(file)
     if kind == "json":
-        yield from _json_rows(file)
+        rows = _json_rows(file)
+        yield from ([row] if isinstance(row, str) else row for row in rows)
     elif kind in ("", "table"):
         yield from _table_rows(file, column)
     elif kind in UNIT_KINDS:
         yield from (unit.texts for unit in stream_units(file, column))
     else:
-        do = "Check it, or export it again."
-        with reported(Exception, file, "can't be read ({})", do):  # any error:
-            yield from _arrow_rows(file)  # each library has classes of its own
+        with report_unreadable(file):
+            yield from _arrow_rows(file)
 
 
 def _arrow_rows(file: str) -> Iterator[dict]:
@@ -252,45 +260,56 @@ def _table_rows(file: str, column: str) -> Iterator[Any]:
         if row is None:
             break
         inner = [line.count(delimiter) for line in taken[1:-1]]
-        if len(inner) > 1 and set(inner) == {width - 1}:
+        if len(inner) > 1 and 0 < width - 1 == min(inner) == max(inner):
             what = f"has a quotation mark that swallows {len(inner) + 1} more rows"
             raise DataError(place, what, do)
         if named and not names:
-            names = [name.strip("\ufeff ") for name in row]
+            names = _names_with(column, row, place)
             width = len(names)
-            if column and names.count(column) > 1:
-                what = f"has {names.count(column)} columns called {column!r}"
-                raise DataError(place, what, "Rename one, or use a number.")
-            if len(meant(column, names)) != 1:
-                raise lacks(place, column, names)
             continue
         number += 1
-        if any(map(str.strip, row[width:])) and (named or delimiter != "\t"):
+        if not any(map(str.strip, row)):  # a blank line
+            row = [""] * width
+        fits = not any(map(str.strip, row[width:])) and (named or len(row) >= width)
+        if not fits and (named or delimiter != "\t"):
             what = f"has {len(row)} columns where others have {width}"
             quote = f"Put a text that holds {delimiter!r} between quotation marks."
             do = quote if "strict" in options else "Give each line as many columns."
             raise DataError(f"{file}, row {number}", what, do)
-        if not any(map(str.strip, row)):  # a blank line
-            row = [""] * width
         yield dict(zip(names, row)) if named else row
     if names and not number:
         what = "has names of columns, and no row below them"
         raise DataError(file, what, "Name a file with sentences.")
 
 
-_WORDS = {  # of the names of columns, beside languages and their codes
+def _names_with(column: str, row: list[str], place: str) -> list[str]:
+    """Return the names in a table's first row; DataError if not one is the column's."""
+    names = [name.strip("\ufeff ") for name in row]
+    found = meant(column, names)
+    if len(found) != 1:
+        raise lacks(place, column, names)
+    if (count := names.count(found[0])) > 1:
+        what = f"has {count} columns called {found[0]!r}"
+        raise DataError(place, what, "Rename one, or use a number.")
+    return names
+
+
+_WORDS = {  # of the names of columns
     *"source target src tgt trg sentence sentences text translation original".split(),
     *"reference id key name label".split(),
+    *locale.locale_alias,  # de, en_us, german
 }
 
 
 def _is_header(row: Any) -> bool:
     """Return whether a row without names is itself that of the columns' names."""
     cells = row if isinstance(row, list) else []
-    cells = [cell.strip("\ufeff ").casefold() for cell in cells if cell]
-    words = {word for cell in cells for word in re.findall(r"\w+", cell)}
-    known = all(word in _WORDS or word in locale.locale_alias for word in words)
-    return bool(words) and known and 1 < len(cells) == len(set(cells))
+    cells = [str(cell).strip("\ufeff ").casefold() for cell in cells if cell]
+    for cell in cells:
+        words = re.findall(r"[^\W_]+", cell)
+        if cell.replace("-", "_") not in _WORDS and not _WORDS.issuperset(words):
+            return False
+    return 1 < len(cells) == len(set(cells)) and any(map(str.isalnum, "".join(cells)))
 
 
 def _noted(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
@@ -359,7 +378,7 @@ def _json_rows(file: str) -> Iterator[Any]:
         rows = _parsed(file, "\n".join([*begin, *lines]))
         if not isinstance(rows, list):
             raise DataError(file, "holds one object of JSON, not a list", _JSON)
-        yield from ([row] if isinstance(row, str) else row for row in rows)
+        yield from rows
         return
     for number, line in enumerate(chain(begin, lines), 1):
         yield _parsed(f"{file}, line {number}", line) if line.strip() else None

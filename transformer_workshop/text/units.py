@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gettext
+import html
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -14,9 +16,14 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from annotated_transformer import DataError, optional_import
-from transformer_workshop.base.files import log_once, reported
-from transformer_workshop.base.text_files import stream_lines
-from transformer_workshop.text.formats import UNIT_KINDS, content, kind_of
+from transformer_workshop.base.files import log_once
+from transformer_workshop.base.text_files import open_bytes, stream_lines
+from transformer_workshop.text.formats import (
+    UNIT_KINDS,
+    kind_of,
+    refuse_others,
+    report_unreadable,
+)
 
 
 class Unit(NamedTuple):
@@ -39,34 +46,38 @@ def stream_units(file: str, column: str) -> Iterator[Unit]:
     """
     left_out = Counter[str]()
     read = {"xml": _memory, "catalog": _catalog, "subtitles": _subtitles}
-    units = read[kind_of(file)](file, column, left_out)
-    do, any_unit = "Check it, or export it again.", False
-    with reported(Exception, file, "can't be read ({})", do):  # any error:
-        for unit in units:  # each library has classes of its own
+    any_unit = False
+    with report_unreadable(file):
+        for unit in read[kind_of(file)](file, column, left_out):
             any_unit = True
             yield unit
-    counts = ", ".join(f"{n} {what}" for what, n in left_out.items() if n)
+    counts = ", ".join(f"{what} ({n})" for what, n in left_out.items() if n)
     if not any_unit:
-        what = "has no text" + (f" but what is left out ({counts})" if counts else "")
+        what = "has no text" + (f" but what is left out: {counts}" if counts else "")
         raise DataError(file, what, "Name a file with translations.")
     if counts:
         log_once(f"{file}: left out {counts}")
 
 
-def refuse_unaligned(one: str, two: str) -> None:
+def refuse_unaligned(one: tuple[str, str], two: tuple[str, str]) -> None:
     """Raise DataError if two translators' files don't have the same units in order.
 
-    Subtitles are the same where their times are; messages, where their source is.
-    Other pairs of files are left to those who count their lines.
+    Each file has its column with it. Subtitles are the same where their times are;
+    messages of PO and MO, where their source is; units of TMX and XLIFF, where their
+    names are. Other pairs of files are left to those who count their lines. Raises
+    DataError for two kinds of files, too, and as ``stream_units`` does.
     """
-    kinds = kind_of(one), kind_of(two)
-    if one == two or "subtitles" not in kinds and not set(kinds) <= set(UNIT_KINDS):
+    kinds = kind_of(one[0]), kind_of(two[0])
+    known = set(kinds) <= set(UNIT_KINDS)
+    if one[0] == two[0] or not (known or "subtitles" in kinds):
         return
-    files = f"{one}, {two}"
+    files = f"{one[0]}, {two[0]}"
+    for file, _ in (one, two):
+        refuse_others(file)
     if kinds[0] != kinds[1]:
         what = "are of two kinds, so nothing says which texts belong together"
         raise DataError(files, what, "Name two files of the same kind.")
-    keys = ((unit.key for unit in stream_units(file, "1")) for file in (one, two))
+    keys = ((unit.key for unit in stream_units(*each)) for each in (one, two))
     for number, pair in enumerate(zip_longest(*keys), 1):
         if pair[0] != pair[1]:
             first, second = ("missing" if key is None else repr(key) for key in pair)
@@ -98,10 +109,21 @@ def lacks(place: str, column: str, names: Iterable[str]) -> DataError:
 
 # TMX and XLIFF
 
-Sides = list[tuple[tuple[str, ...], str]]  # the names of each text of a unit, and it
+_Sides = list[tuple[tuple[str, ...], str]]  # the names of each text of a unit, and it
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _XLIFF_LANGUAGES = ("source-language", "target-language"), ("srcLang", "trgLang")
 _TODO = {"new", "needs-translation", "initial"}  # states of a target in XLIFF
+_LINE_BREAK = {"lb", "xlf:lb"}  # what a code stands for
+
+
+def memory_columns(file: str) -> list[str]:
+    """Return the columns of TMX or XLIFF that its first unit has.
+
+    Raises DataError if the file can't be read.
+    """
+    with report_unreadable(file):
+        _, sides = next(_units(file, Counter()), ("", []))
+    return [names[0] for names, _ in sides]
 
 
 def _memory(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]:
@@ -128,28 +150,29 @@ def _memory(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]:
         log_once(f"{file}:{column}: texts are {counts}")
 
 
-def _units(file: str, left_out: Counter[str]) -> Iterator[tuple[str, Sides]]:
+def _units(file: str, left_out: Counter[str]) -> Iterator[tuple[str, _Sides]]:
     """Yield key and texts of each unit of TMX, and of each segment of XLIFF."""
-    root, languages = "", ("", "")
-    with content(file) as opened:
+    root, languages, translate = "", ("", ""), ["yes"]
+    with open_bytes(file) as opened:
         for event, element in ElementTree.iterparse(opened, ["start", "end"]):
             tag = _tag(element)
             root = root or tag
             if root not in ("tmx", "xliff"):
                 do = "Export TMX, XLIFF, CSV, or text with a sentence a line."
                 raise DataError(file, f"is XML of another kind (<{root}>)", do)
-            if event == "start" and tag in ("file", "xliff"):
-                for one, two in _XLIFF_LANGUAGES:
+            if event == "start":
+                translate.append(element.get("translate", translate[-1]))
+                for one, two in _XLIFF_LANGUAGES if tag in ("file", "xliff") else ():
                     if one in element.attrib or two in element.attrib:
                         languages = element.get(one, ""), element.get(two, "")
-            elif event == "end" and tag == "tu":
+                continue
+            wanted = translate.pop() != "no"
+            if tag == "tu":
                 yield element.get("tuid", ""), list(_variants(element))
                 element.clear()
-            elif event == "end" and tag in ("trans-unit", "segment"):
-                if element.get("translate") == "no":
-                    left_out["not to translate"] += 1
-                    continue
-                for key, *texts in _segments(element, left_out):
+            elif tag in ("trans-unit", "segment"):
+                left_out["segments not to translate"] += not wanted
+                for key, *texts in _segments(element, left_out) if wanted else ():
                     roles = zip(("source", "target"), languages)
                     names = (tuple(filter(None, role)) for role in roles)
                     yield key, list(zip(names, texts))
@@ -203,13 +226,19 @@ def _tag(element: ElementTree.Element) -> str:
 
 
 def _text_of(element: ElementTree.Element | None) -> str:
-    """Return an element's text without the codes of a document's format."""
+    """Return an element's text without the codes of a document's format.
+
+    A line break is a blank.
+    """
     if element is None:
         return ""
     text = element.text or ""
     for child in element:
-        inside = _tag(child) in ("hi", "g", "mrk", "pc")
-        text += (_text_of(child) if inside else "") + (child.tail or "")
+        if _tag(child) in ("hi", "g", "mrk", "pc"):
+            text += _text_of(child)
+        elif not _LINE_BREAK.isdisjoint(child.attrib.values()):
+            text += " "
+        text += child.tail or ""
     return text
 
 
@@ -217,9 +246,12 @@ def _text_of(element: ElementTree.Element | None) -> str:
 
 
 def _catalog(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]:
-    """Yield the messages of PO or MO, as msgid and msgstr."""
+    """Yield the messages of PO or MO, as msgid and msgstr.
+
+    Fuzzy ones count as not translated, so that catalogs in two languages pair.
+    """
     polib = optional_import("polib")
-    with _unpacked(file) as name, content(file) as opened:
+    with _unpacked(file) as name, open_bytes(file) as opened:
         if opened.read(4) in (b"\xde\x12\x04\x95", b"\x95\x04\x12\xde"):
             entries = polib.mofile(name)
         else:
@@ -227,17 +259,18 @@ def _catalog(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]:
             entries = polib.pofile(name)
     singular = _form_of_one(entries.metadata.get("Plural-Forms"))
     for entry in entries:
+        if entry.obsolete:
+            left_out["obsolete messages"] += 1
+            continue
         target = entry.msgstr
         if entry.msgid_plural:
+            left_out["plurals"] += 1
             target = entry.msgstr_plural.get(singular, "")
-        if entry.obsolete:
-            left_out["obsolete"] += 1
-        elif "fuzzy" in entry.flags:
-            left_out["fuzzy"] += 1
-        else:
-            left_out["plurals"] += bool(entry.msgid_plural)
-            key = "|".join(filter(None, (entry.msgctxt, entry.msgid)))
-            yield Unit(key, {"msgid": entry.msgid, "msgstr": target})
+        if "fuzzy" in entry.flags:
+            left_out["fuzzy translations"] += 1
+            target = ""
+        key = "|".join(filter(None, (entry.msgctxt, entry.msgid)))
+        yield Unit(key, {"msgid": entry.msgid, "msgstr": target})
 
 
 def _form_of_one(header: str | None) -> int | None:
@@ -254,11 +287,11 @@ def _form_of_one(header: str | None) -> int | None:
 
 def _check_quotes(file: str) -> None:
     """Raise DataError for a line of PO without a last quote: polib would cut it."""
-    for number, line in enumerate(content(file), 1):
-        line = line.strip()
-        if not line.startswith(b"#") and b'"' in line and not line.endswith(b'"'):
-            what = "has a quotation mark too few"
-            raise DataError(f"{file}, line {number}", what, "Add it at the line's end.")
+    with open_bytes(file) as opened:
+        for number, line in enumerate(map(bytes.strip, opened), 1):
+            if not line.startswith(b"#") and b'"' in line and not line.endswith(b'"'):
+                what, do = "has a quotation mark too few", "Add it at the line's end."
+                raise DataError(f"{file}, line {number}", what, do)
 
 
 @contextmanager
@@ -269,12 +302,14 @@ def _unpacked(file: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         name = os.path.join(folder, "unpacked")
-        with content(file) as packed, open(name, "wb") as plain:
+        with open_bytes(file) as packed, open(name, "wb") as plain:
             shutil.copyfileobj(packed, plain)
         yield name
 
 
 # subtitles
+
+_ARROW = re.compile(r"\d\s*-->|-->\s*\d")  # between two times
 
 
 def _subtitles(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]:
@@ -282,22 +317,15 @@ def _subtitles(file: str, column: str, left_out: Counter[str]) -> Iterator[Unit]
     lines = list(stream_lines(file))
     subtitles = optional_import("pysubs2").SSAFile.from_string("\n".join(lines))
     if subtitles.format in ("srt", "vtt"):
-        if (arrows := sum("-->" in line for line in lines)) != len(subtitles):
+        arrows = sum(map(bool, map(_ARROW.search, lines)))
+        if arrows != len(subtitles):
             raise ValueError(f"{arrows - len(subtitles)} of {arrows} times are damaged")
     for event in subtitles:
         text = event.plaintext
         if subtitles.format == "vtt":  # a blank line ends it: what follows is a note,
-            text = text.partition("\n\n")[0]  # or the next one's name
+            text = html.unescape(text.partition("\n\n")[0])  # or the next one's name
         if event.is_comment or event.is_drawing:
             left_out["comments or drawings"] += 1
         else:
             key = f"{event.start / 1000:.3f}-{event.end / 1000:.3f} s"
             yield Unit(key, {"1": text})
-
-
-def first_columns(file: str) -> list[str]:
-    """Return the names of the columns of a memory or catalog, by its first unit."""
-    if kind_of(file) == "catalog":
-        return ["msgid", "msgstr"]
-    _, sides = next(_units(file, Counter()), ("", []))
-    return [names[0] for names, _ in sides]
