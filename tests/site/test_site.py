@@ -23,8 +23,10 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "site"))
+from chromium import installed  # noqa: E402
+
 VEGA = "application/vnd.vegalite.v5+json"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 LECTURES = sorted(path.stem for path in (ROOT / "teaching/lectures").glob("*.md"))
 PAGES = [
@@ -96,7 +98,6 @@ def test_a_site_without_solutions_has_none(site):
 
 
 def test_solutions_are_shown_from_their_day_on():
-    sys.path.append(str(ROOT / "site"))
     build = pytest.importorskip("build", reason="make .venv/site installs it")
     today = datetime.date.today()
     assert build.solutions_shown(today.isoformat())
@@ -227,7 +228,6 @@ def test_descriptions_and_addresses(site):
 
 
 def test_the_map_of_the_front_page_is_the_models():
-    sys.path.append(str(ROOT / "site"))
     import front_page_map
 
     stored = json.loads(
@@ -244,22 +244,48 @@ def test_the_map_of_the_front_page_is_the_models():
         assert numbers[0] == pytest.approx(numbers[1], abs=2)  # in thousandths
 
 
+@pytest.mark.parametrize("program", ["exit 1", "exec sleep 60"])
+def test_a_site_is_whole_where_chromium_fails_or_hangs(tmp_path, program):
+    fake = tmp_path / "chromium"
+    fake.write_text(f"#!/bin/sh\n{program}\n")
+    fake.chmod(0o755)
+    chart = '<div class="chart" id><script type="application/json">{}</script></div>'
+    page = tmp_path / "site/index.html"
+    page.parent.mkdir()
+    page.write_text(chart)
+    place = "heights.PATIENCE = 3; heights.place(Path('site'), Path('kept'))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from pathlib import Path; import heights; {place}"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "site"),
+             "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    assert line.startswith("Chromium measured no charts")
+    assert page.read_text() == chart and not any((tmp_path / "kept").iterdir())
+
+
 # --- in a browser ------------------------------------------------------------------
 
+FOCUSED = "each => each === document.activeElement"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
 @contextlib.contextmanager
 def chromium():
     """Launch the browser that is installed; skip where there is none."""
-    if not CHROMIUM:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    try:
+        program = installed()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.launch(**program)
         yield browser
         browser.close()
 
@@ -622,7 +648,7 @@ def test_what_belongs_to_another_sentence_is_dim_and_an_empty_box_shows_nothing(
     figure.get_by_role("button", name="Clear").click()
     for part in (".live-text", ".live-sure", ".live-ribbons", ".live-beam"):
         assert not page.locator(part).is_visible()
-    assert figure.locator("input").evaluate("each => each === document.activeElement")
+    assert figure.locator("input").evaluate(FOCUSED)
     assert not figure.get_by_role("button", name="Clear").is_visible()
     figure.get_by_role("button", name="Elefant").click()
     page.get_by_text("An elephant is drinking coffee").wait_for()
@@ -636,13 +662,23 @@ def test_a_box_of_the_drawing_opens_on_the_sentence(visit):
     page.locator(".drawing text", has_text="Generator").click()
     table = figure.locator("table")
     table.get_by_text("cat 0.99").wait_for()
-    figure.get_by_role("button", name="src_attn").click()
+    figure.get_by_role("button", name="src_attn").press("Enter")
     figure.get_by_role("button", name="weights (8, 9, 9)").wait_for()
+    assert figure.get_by_role("button", name="src_attn").evaluate(FOCUSED)
     rows = [row.split() for row in table.locator("tbody tr").all_inner_texts()]
     assert [row[0] for row in rows][1:3] == ["The", "cat"]
     for _, *weights in rows:
         assert sum(map(float, weights)) == pytest.approx(1, abs=0.05)
     assert figure.locator("pre").text_content().startswith("def attention(")
+    frame = page.locator(".frame:has([data-figure=inside])")
+    frame.get_by_role("button", name="Enlarge").click()
+    page.keyboard.press("Escape")
+    # Two figures ask one translator, and both are answered.
+    page.locator(".live-text + .live-sure").scroll_into_view_if_needed()
+    page.locator(".live input").fill("Ein Schmetterling liest die Zeitung.")
+    page.locator(".drawing text", has_text="Generator").click()
+    page.get_by_text("A butterfly is reading the newspaper.").wait_for()
+    table.get_by_text("butterfly 0.9").wait_for()
 
 
 def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
