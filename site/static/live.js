@@ -643,15 +643,16 @@
       const line = kept["live translate"]?.trim() || LIVE.stored.examples[0].line;
       if (report?.line === line) return show();
       status.textContent = WORDS.loading;
-      try {
-        const answer = await ask(figure, line, { trace: true });
-        if (!answer.trace) { status.textContent = inWords(answer.doubt); return; }
-        report = answer;
-        status.textContent = "";
-        said.textContent = WORDS.of(line);
+      const answer = await ask(figure, line, { trace: true }).catch(() => {});
+      status.textContent = answer ? inWords(answer.doubt) : WORDS.failed;
+      if (!answer?.trace) return;
+      report = answer;
+      status.textContent = "";
+      said.textContent = WORDS.of(line);
+      refocused(figure, () => {
         figure.replaceChildren(said, status, boxes, dials, tells, chain, element("div", { className: "table-wrapper", tabIndex: 0 }, table), code);
-        show();
-      } catch { status.textContent = WORDS.failed; }
+        renew();
+      });
     };
     figure.replaceChildren(element("div", { className: "live-examples" }, element("button", { type: "button", textContent: WORDS.open, onclick: () => load() })), status);
     // A box of the drawing opens here.

@@ -634,6 +634,12 @@ def test_a_tap_shows_the_number_of_a_cell(visit):
     assert "weight" in page.locator("#vg-tooltip-element.visible").text_content()
 
 
+ANSWERED = """() => {
+    const text = document.querySelector(".live-text");
+    return text.ariaBusy === "false" && text.textContent.includes("butterfly");
+}"""
+
+
 @pytest.mark.parametrize(
     ("name", "doubt"), [("index", "don't rely"), ("zh/index", "靠不住")]
 )
@@ -647,10 +653,7 @@ def test_the_front_page_translates_what_one_writes(visit, name, doubt):
     page.get_by_text(doubt).wait_for()
     assert not page.evaluate("'makeTransformer' in window")  # it needs no weights yet
     figure.locator("input").fill("Ein Schmetterling liest die Zeitung.")
-    page.wait_for_function("""() => {
-        const text = document.querySelector(".live-text");
-        return text.ariaBusy === "false" && text.textContent.includes("butterfly");
-    }""")
+    page.wait_for_function(ANSWERED)
     assert text.text_content() == "A butterfly is reading the newspaper."
     assert " 0.8" in figure.locator(".live-sure").text_content()
     assert figure.locator(".live-beam circle.live-wins").count() == 1
@@ -708,10 +711,7 @@ def test_a_box_of_the_drawing_opens_on_the_sentence(visit):
     page.locator(".live input").fill("Ein Schmetterling liest die Zeitung.")
     page.locator(".drawing text", has_text="Generator").click()
     figure.get_by_text("“Ein Schmetterling liest die Zeitung.”").wait_for()
-    page.wait_for_function("""() => {
-        const text = document.querySelector(".live-text");
-        return text.ariaBusy === "false" && text.textContent.includes("butterfly");
-    }""")
+    page.wait_for_function(ANSWERED)
 
 
 def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
