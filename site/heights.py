@@ -26,6 +26,7 @@ PATIENCE = 300  # seconds, for all charts
 # Each chart is alone on the page: others would be laid out with it.
 MEASURE = """async charts => {
     const place = document.querySelector("article"), heights = [];
+    place.style.clear = "both"; // the theme's buttons float beside the first lines
     for (const html of charts) {
         place.innerHTML = html;
         const chart = place.firstElementChild;
