@@ -22,7 +22,7 @@ CHART = re.compile(
 )
 # in pixels: two phones, between which a line leads, and a wide screen
 SMALL, LARGE, WIDE = WIDTHS = (360, 430, 1400)
-PATIENCE = 300  # seconds, for all charts
+PATIENCE = 600  # seconds, for all charts
 # Each chart is alone on the page: others would be laid out with it.
 MEASURE = """async charts => {
     const place = document.querySelector("article"), heights = [];
