@@ -90,7 +90,8 @@ async def measure(page: Path, charts: list[str]) -> list[tuple[int, ...]]:
     async def at(width: int, browser: Browser) -> list[int]:
         tab = await browser.new_page(viewport={"width": width, "height": 900})
         await tab.goto(page.as_uri())
-        return await tab.evaluate(MEASURE, charts)
+        heights: list[int] = await tab.evaluate(MEASURE, charts)
+        return heights
 
     async with asyncio.timeout(PATIENCE), async_playwright() as playwright:
         browser = await playwright.chromium.launch(**chromium.installed())
