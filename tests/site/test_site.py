@@ -48,7 +48,7 @@ CHINESE_PAGES = [
 COLORS_MEASURED = ["index", "notebooks/glossary", "notebooks/01_architecture"]
 URL = "https://example.org/book/"
 
-# The whole site takes half a minute to build.
+# The whole site takes minutes to build.
 pytestmark = pytest.mark.slow
 
 
