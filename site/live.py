@@ -156,9 +156,7 @@ INTRODUCTION = {
         "条形的长短是词在这个温度下的概率，灰色的是 top-k 和 top-p 去掉的词。",
     },
 }
-
-
-NOTED = ("translate", "beam", "cut")
+NOTED = ("translate", "beam", "cut")  # those with a text box that loads the weights
 
 
 def figure(kind: str, language: str, up: str, with_translator: bool = True) -> str:

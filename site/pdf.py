@@ -5,10 +5,10 @@
 This needs Chromium. Charts are printed as pictures; solutions are left out.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
+import chromium
 from playwright.sync_api import sync_playwright
 from tqdm import tqdm
 
@@ -27,14 +27,6 @@ PICTURES = """() => Promise.all([...document.querySelectorAll(".chart > .only-li
     .map(each => { each.loading = "eager"; return each.decode(); }))"""
 
 
-def chromium() -> str:
-    """Return the path of the Chromium that is installed, or exit with a hint."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    sys.exit("Chromium is not installed (Debian: apt-get install chromium)")
-
-
 def main(names: list[str]) -> None:
     pages = sorted((BUILD / "site").glob("**/notebooks/[0-9]*.html"))
     pages += sorted((BUILD / "site").glob("teaching/lectures/*.html"))
@@ -42,10 +34,12 @@ def main(names: list[str]) -> None:
         pages = [page for page in pages if page.stem in names]
     if not pages:
         sys.exit("build/site has no such chapter: run make site first")
+    try:
+        program = chromium.installed()
+    except FileNotFoundError as error:
+        sys.exit(str(error))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.launch(**program)
         page = browser.new_page(color_scheme="light", offline=True)
         for source in tqdm(pages, unit="chapter"):
             page.goto(source.as_uri())

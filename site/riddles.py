@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import shutil
 import sys
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -147,12 +146,11 @@ def main() -> None:
 
     store()
     if "--measure" in sys.argv[1:]:
+        import chromium
         from playwright.sync_api import sync_playwright
 
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-            )
+            browser = playwright.chromium.launch(**chromium.installed())
             page = browser.new_page()
             page.set_default_timeout(0)
             open_exams(page)

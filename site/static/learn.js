@@ -80,17 +80,17 @@
   // The fewest numbers with which all was right, on this device
   const fewest = (exam, count) => {
     try {
-      const least = Math.min(count ?? Infinity, localStorage[`fewest ${exam}`] ?? Infinity);
-      if (count) localStorage[`fewest ${exam}`] = least;
+      const least = Math.min(count, localStorage[`fewest ${exam}`] ?? Infinity);
+      if (least < Infinity) localStorage[`fewest ${exam}`] = least;
       return least;
-    } catch { return count ?? Infinity; } // the browser may keep nothing
+    } catch { return count; } // the browser may keep nothing
   };
 
   function figure(place) {
     const tasks = { read: unpack(RIDDLES.read), write: unpack(RIDDLES.write) };
     let settings = readAddress(), worker, number = 0, guess = null, now = null, before = null;
     const task = () => tasks[settings.exam];
-    const part = (tag, className, properties = {}) => element(tag, { className, ...properties });
+    const part = (tag, className) => element(tag, { className });
     const tabs = part("div", "learn-tabs"), ask = part("p", "learn-ask"), look = part("div", "learn-look"), says = part("p", "learn-says");
     const parts = part("div", "learn-parts"), guesses = part("div", "learn-guesses"), chart = part("div", "learn-chart");
     const state = part("p", "learn-state"), record = part("p", "learn-state learn-record"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
@@ -123,7 +123,7 @@
           const twin = Object.keys(chosen).find(key => +key !== at && chosen[key] === select.value);
           if (twin) chosen[twin] = chosen[at]; // three different animals
           chosen[at] = select.value;
-          drawAsk();
+          refocused(place, drawAsk);
           tell({ sentence: ids() });
         };
         return [select, " "];
@@ -150,35 +150,34 @@
       if (now.curve.at(-1)?.[0] !== data.tested.step) now.curve.push([data.tested.step, data.tested.right]);
       if (data.losses.length) now.loss = data.losses.at(-1);
       now.done = now.trained && data.done;
-      drawChart();
-      drawLook();
-      drawState();
+      refocused(place, () => { drawChart(); drawLook(); drawState(); });
     }
 
     // --- drawing ---
-    function draw() {
-      tabs.replaceChildren(...Object.entries(EXAMS).map(([exam, { title }]) => Object.assign(element("button", {
-        type: "button", textContent: title, onclick() {
+    const draw = () => refocused(place, drawAll);
+    function drawAll() {
+      tabs.replaceChildren(...Object.entries(EXAMS).map(([exam, { title }]) => element("button", {
+        type: "button", textContent: title, ariaPressed: String(exam === settings.exam), onclick() {
           settings = { ...BASE, exam, seed: settings.seed };
           guess = before = null;
           start(false);
         },
-      }), { ariaPressed: String(exam === settings.exam) })));
-      parts.replaceChildren(element("span", { textContent: "Take a part away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => Object.assign(element("button", {
-        type: "button", textContent: label, onclick() {
+      })));
+      parts.replaceChildren(element("span", { textContent: "Take a part away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
+        type: "button", textContent: label, ariaPressed: String(!isOff(settings, name)), onclick() {
           const off = isOff(settings, name);
           for (const [key, value] of Object.entries(without[name])) settings[key] = off ? BASE[key] : value;
           guess = null;
           start(false);
         },
-      }), { ariaPressed: String(!isOff(settings, name)) })));
+      })));
       guesses.replaceChildren(element("span", { textContent: `Your guess: how many of the sentences that it never saw will be right after ${UPDATES} updates?` }),
-        ...[["one in ten", 0.1], ["a third", 0.33], ["two thirds", 0.67], ["all", 1]].map(([label, share]) => Object.assign(element("button", {
-          type: "button", textContent: label, onclick() {
+        ...[["one in ten", 0.1], ["a third", 0.33], ["two thirds", 0.67], ["all", 1]].map(([label, share]) => element("button", {
+          type: "button", textContent: label, ariaPressed: String(guess === share), onclick() {
             guess = share;
             start(true);
           },
-        }), { ariaPressed: String(guess === share) })));
+        })));
       listing.textContent = code(settings);
       dials.replaceChildren(...Object.entries(STEPS).map(([key, values]) => {
         const select = element("select", {}, ...values.map(value => element("option", { textContent: value, selected: settings[key] === value })));
@@ -203,14 +202,14 @@
         drawn("text", { x: left - 6, y: y(share) + 5, "text-anchor": "end" }, percent(share)));
       svg.append(drawn("text", { x: W - right, y: H - 6, "text-anchor": "end" }, `${UPDATES} updates`), drawn("text", { x: left, y: H - 6 }, "0"));
       const name = measured(settings), stored = name && RUNS[name], whole = RUNS[`${settings.exam} whole`];
-      const band = (runs, kind) => {
+      const band = (runs, kind = "") => {
         if (!runs) return;
         const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
         svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
       };
       if (now?.done) {
         if (stored !== whole) band(whole, "learn-whole");
-        band(stored, "learn-stored");
+        band(stored);
       }
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
@@ -236,8 +235,8 @@
         ? `${last.step} updates, ${last.seconds.toFixed(1)} s. Loss ${now.loss?.toFixed(now.loss < 0.1 ? 4 : 2) ?? "–"}. It learns ${last.count.toLocaleString("en")} numbers.`
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
-      const all = now?.done && share === 1 && fewest(settings.exam, last.count), least = fewest(settings.exam);
-      record.textContent = least < Infinity ? `Your fewest numbers with all right: ${least.toLocaleString("en")}${all === last?.count ? ", this model" : ""}.` : "";
+      const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);
+      record.textContent = least < Infinity ? `Your fewest numbers with all right: ${least.toLocaleString("en")}${right && least === last.count ? ", this model" : ""}.` : "";
       verdict.textContent = !now?.done ? "" : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
         : name ? "Everything is right, or nearly. Now take a part away." : "This model has no measured seeds: what you see is one run.";
       bar.replaceChildren(...[

@@ -20,21 +20,19 @@
       topK: "top-k", topP: "top-p", draw: "Draw the rest", back: "Take back a word",
       unknown: words => `It doesn't know: ${words}.`, all: "all",
       hide: "Words to hide from the decoder", tap: "Click a word above to hide it: what will be written without it?",
-      open: "Compute what is in each box", layer: "layer", head: "head", number: "number",
+      open: "Compute what is in each box", layer: "layer", head: "head",
       of: line => `“${line}”, in the translator above`, likely: "likeliest next pieces, after each piece",
-      sides: ["Encoder", "Decoder"], matrices: {
-        x: "in, normed", query: "queries", key: "keys", value: "values", weights: "weights", out: "out",
+      whole: "all words seen", cut: "words hidden",
+      sides: ["Encoder", "Decoder"],
+      matrices: { x: "in, normalized", query: "queries", key: "keys", value: "values", weights: "weights", out: "out" },
+      boxes: { // the name of each kind, and what it does
+        embed: ["Embeddings", "Each piece of a word has a row of the table, times √256. No positions are added: this translator turns queries and keys (6.3)."],
+        self_attn: ["self_attn", "Each piece asks all pieces that it may see; a row of the weights is what it heard from each. The output is added to the residual stream."],
+        src_attn: ["src_attn", "The output asks the source: queries are made of what is written, keys and values of the memory."],
+        feed_forward: ["feed_forward", "A network for each piece by itself, here with a gate (6.5). The output is added to the residual stream."],
+        memory: ["memory", "What the encoder's last layer leaves, normalized: all that the decoder knows of the source."],
+        generator: ["Generator", "Each row is multiplied by the table of the embeddings; the softmax makes probabilities of 8,000 pieces."],
       },
-      boxes: { embed: "Embeddings", self_attn: "self_attn", src_attn: "src_attn", feed_forward: "feed_forward", memory: "memory", generator: "Generator" },
-      tells: {
-        embed: "Each piece of a word has a row of the table, times √256. No positions are added: this translator turns queries and keys (6.3).",
-        self_attn: "Each piece asks all pieces that it may see; a row of the weights is what it heard from each. The output is added to the residual stream.",
-        src_attn: "The output asks the source: queries are made of what is written, keys and values of the memory.",
-        feed_forward: "A network for each piece by itself, here with a gate (6.5). The output is added to the residual stream.",
-        memory: "What the encoder's last layer leaves, normed: all that the decoder knows of the source.",
-        generator: "Each row is multiplied with the table of the embeddings; the softmax makes probabilities of 8,000 pieces.",
-      },
- whole: "all words seen", cut: "words hidden",
     },
     zh: {
       german: "你的德语句子", typo: "故意写错一个字母", clear: "清空", example: "例句", confidence: "置信度",
@@ -48,6 +46,7 @@
         "confidence": "置信度", ", below": "，低于",
       },
       load: size => `加载模型（${size} MB）`, loading: "正在加载模型……", failed: "模型没有加载成功。",
+      english: "这看起来是英语。模型读的是德语：点一个例句，或者写“Ein Hund schläft.”",
       ribbons: "模型写每个词时看了哪里",
       threads: "线表示模型写每个词时看了哪里：指向或点一个词，就只看它的线。下划线越长，模型对这个词越有把握；红色表示低于刻线。",
       beam: "束搜索：每一步留下的候选，最好的在最上面",
@@ -60,21 +59,19 @@
       topK: "top-k", topP: "top-p", draw: "接着往下抽", back: "退回一个词",
       unknown: words => `它不认识：${words}。`, all: "全部",
       hide: "不让解码器看到的词", tap: "点上面的一个词把它遮住：没有它，会写出什么？",
-      open: "算出每个方框里的数", layer: "层", head: "头", number: "第几个数",
+      open: "算出每个方框里的数", layer: "层", head: "头",
       of: line => `“${line}”，用的是上面的翻译器`, likely: "每个词元之后，最可能的下一个词元",
-      sides: ["编码器", "解码器"], matrices: {
-        x: "输入（已归一化）", query: "查询", key: "键", value: "值", weights: "权重", out: "输出",
+      whole: "所有的词都看得到", cut: "遮住几个词",
+      sides: ["编码器", "解码器"],
+      matrices: { x: "输入（已归一化）", query: "查询", key: "键", value: "值", weights: "权重", out: "输出" },
+      boxes: {
+        embed: ["嵌入", "每个词元在表里有一行，再乘以 √256。这里不加位置编码：这个翻译器旋转查询和键（6.3）。"],
+        self_attn: ["自注意力", "每个词元向它看得到的所有词元提问，权重的一行就是它从每个词元听到多少。输出加进残差流。"],
+        src_attn: ["交叉注意力", "译文向原文提问：查询来自已经写出的词元，键和值来自记忆。"],
+        feed_forward: ["前馈网络", "逐个词元计算的网络，这里带一个门（6.5）。输出加进残差流。"],
+        memory: ["记忆", "编码器最后一层留下的向量，已归一化：解码器对原文所知道的全部。"],
+        generator: ["生成器", "每一行与嵌入表相乘，softmax 得出 8,000 个词元的概率。"],
       },
-      boxes: { embed: "嵌入", self_attn: "自注意力", src_attn: "交叉注意力", feed_forward: "前馈网络", memory: "记忆", generator: "生成器" },
-      tells: {
-        embed: "每个词元在表里有一行，再乘以 √256。这里不加位置编码：这个翻译器旋转查询和键（6.3）。",
-        self_attn: "每个词元向它看得到的所有词元提问，权重的一行就是它从每个词元听到多少。输出加进残差流。",
-        src_attn: "译文向原文提问：查询来自已经写出的词元，键和值来自记忆。",
-        feed_forward: "逐个词元计算的网络，这里带一个门（6.5）。输出加进残差流。",
-        memory: "编码器最后一层留下的向量，已归一化：解码器对原文所知道的全部。",
-        generator: "每一行与嵌入表相乘，softmax 得出 8,000 个词元的概率。",
-      },
- whole: "所有的词都看得到", cut: "遮住几个词",
     },
   }[document.documentElement.lang.slice(0, 2)];
   const root = document.currentScript.src.replace(/live\.js.*/, "");
@@ -105,7 +102,7 @@
   });
 
   // The translator works in a worker, made of text, so that the page never waits for it.
-  const waiting = new Map(); // what is to be done with the answers to each question
+  const waiting = new Map(); // the newest question of each figure
   let asked = 0;
   const translator = once(async () => {
     await Promise.all([script("transformer.js"), script("live/translator.js")]);
@@ -116,21 +113,24 @@
       worker.postMessage({ held: LIVE.translator });
       delete LIVE.translator;
     });
-    worker.onmessage = ({ data: { number, done, report } }) => waiting.get(number)?.(report, done);
+    worker.onmessage = ({ data: { figure, number, done, report } }) => {
+      const question = waiting.get(figure);
+      if (question.number === number) question.hear(report, done);
+    };
     return worker;
   });
 
-  // Show each report on a line, and return the last; only the newest question gets it.
-  async function ask(line, options, show = () => {}) {
-    const question = ++asked, worker = await translator();
-    if (question !== asked) return new Promise(() => {});
-    waiting.clear();
+  // Show each report on a line, and return the last; only the newest question of a figure gets it.
+  async function ask({ dataset: { figure } }, line, options, show = () => {}) {
+    const question = { number: ++asked };
+    waiting.set(figure, question);
+    const worker = await translator();
     return new Promise(done => {
-      waiting.set(question, (report, last) => {
+      question.hear = (report, last) => {
         show(report, last);
         if (last) done(report);
-      });
-      worker.postMessage({ number: question, line, options });
+      };
+      if (waiting.get(figure) === question) worker.postMessage({ figure, number: question.number, line, options });
     });
   }
 
@@ -319,12 +319,12 @@
     place.scrollLeft = path.length ? 0 : place.scrollWidth;
   }
 
+  const inWords = doubt => Object.entries(WORDS.faults).reduce((all, [ours, theirs]) => all.replace(ours, theirs), doubt);
   function sureness(place, { confidence, doubt }, threshold) {
-    for (const [ours, theirs] of Object.entries(WORDS.faults)) doubt = doubt.replace(ours, theirs);
     place.classList.toggle("live-doubt", Boolean(doubt));
     place.style.setProperty("--sure", confidence);
     place.style.setProperty("--threshold", threshold);
-    place.lastChild.textContent = doubt ? WORDS.rely(doubt) : `${WORDS.confidence} ${confidence.toFixed(3)}`;
+    place.lastChild.textContent = doubt ? WORDS.rely(inWords(doubt)) : `${WORDS.confidence} ${confidence.toFixed(3)}`;
   }
   const gauge = () => element("div", { className: "live-sure" }, element("i"), element("span"));
 
@@ -378,7 +378,7 @@
     };
     const answer = line => {
       clearInterval(playing);
-      if (line.trim()) ask(line, {}, show);
+      if (line.trim()) ask(figure, line, {}, show);
     };
     const [trust, ...note] = figure.querySelectorAll(".live-note");
     figure.append(language, text, sure, trust, links, tree, element("p", { className: "live-note", textContent: WORDS.columns }), ...note);
@@ -391,7 +391,6 @@
     }).observe(links);
     show(examples[0], true);
   }
-
 
   const slider = (name, min, max, step, value, show, changed) => {
     const output = element("output", { textContent: show(value) });
@@ -448,8 +447,8 @@
     const answer = async line => {
       if (!line.trim()) return;
       greedy = undefined;
-      await ask(line, { beam: width.value(), alpha: alpha.value() }, each => { report = each; show(); });
-      greedy = await ask(line, { beam: 1, alpha: alpha.value() });
+      await ask(figure, line, { beam: width.value(), alpha: alpha.value() }, each => { report = each; show(); });
+      greedy = await ask(figure, line, { beam: 1, alpha: alpha.value() });
       show();
     };
     const given = [...figure.children];
@@ -506,10 +505,10 @@
       if (!line.trim()) return;
       if (line !== whole.line) {
         hidden.clear();
-        report = whole = await ask(line, {});
+        report = whole = await ask(figure, line, {});
         buttons();
       } else if (hidden.size) {
-        report = await ask(line, { hidden: [...pieces()].map(i => i + 1) }); // <s> is in front
+        report = await ask(figure, line, { hidden: [...pieces()].map(i => i + 1) }); // <s> is in front
       } else report = whole;
       show();
     };
@@ -539,16 +538,14 @@
       const { logits } = model.start(words), left = new Map(restrict(logits, t, k, p).map(each => [each.id, each.drawn]));
       const unknown = words.filter(word => !model.ids.has(word));
       said.textContent = unknown.length ? WORDS.unknown(unknown.join(", ")) : "";
-      const focused = [...bars.children].indexOf(document.activeElement);
-      bars.replaceChildren(...restrict(logits, t, 8).flatMap(each => {
+      refocused(bars, () => bars.replaceChildren(...restrict(logits, t, 8).flatMap(each => {
         const drawn = left.get(each.id) ?? 0, word = each.id === END ? WORDS.end : model.vocab[each.id];
         const button = element("button", { type: "button", textContent: word, disabled: each.id === END, onclick: () => put([...words, word]) });
         const bar = element("div", { className: drawn ? "" : "live-gone" }, element("i"), element("span", { textContent: drawn ? drawn.toFixed(3) : "–" }));
         bar.style.setProperty("--p", each.p);
         bar.style.setProperty("--drawn", drawn);
         return [button, bar];
-      }));
-      bars.children[focused]?.focus({ preventScroll: true });
+      })));
     };
     const draw = () => {
       if (!held) return;
@@ -575,12 +572,12 @@
   const attends = (rows, columns) => ({ x: rows, query: rows, key: columns, value: columns, weights: rows, out: rows });
   const BOXES = [
     { kind: "embed", side: 0, part: () => "src_embed", matrices: { out: 0 }, code: "Embeddings" },
-    { kind: "self_attn", side: 0, part: n => `encoder.layers.${n}.self_attn`, matrices: attends(0, 0), columns: 0, code: "attention" },
+    { kind: "self_attn", side: 0, part: n => `encoder.layers.${n}.self_attn`, matrices: attends(0, 0), code: "attention" },
     { kind: "feed_forward", side: 0, part: n => `encoder.layers.${n}.feed_forward`, matrices: { x: 0, out: 0 }, code: "SwiGLU" },
     { kind: "memory", side: 0, part: () => "encoder", matrices: { out: 0 }, code: "Encoder" },
     { kind: "embed", side: 1, part: () => "tgt_embed", matrices: { out: 1 }, code: "Embeddings" },
-    { kind: "self_attn", side: 1, part: n => `decoder.layers.${n}.self_attn`, matrices: attends(1, 1), columns: 1, code: "attention" },
-    { kind: "src_attn", side: 1, part: n => `decoder.layers.${n}.src_attn`, matrices: attends(1, 0), columns: 0, code: "attention" },
+    { kind: "self_attn", side: 1, part: n => `decoder.layers.${n}.self_attn`, matrices: attends(1, 1), code: "attention" },
+    { kind: "src_attn", side: 1, part: n => `decoder.layers.${n}.src_attn`, matrices: attends(1, 0), code: "attention" },
     { kind: "feed_forward", side: 1, part: n => `decoder.layers.${n}.feed_forward`, matrices: { x: 1, out: 1 }, code: "SwiGLU" },
     { kind: "generator", side: 1, part: () => "generator", matrices: { x: 1 }, code: "Generator" },
   ];
@@ -588,16 +585,16 @@
   const NAMED = { MultiHeadedAttention: [1, 5, 6], PositionwiseFeedForward: [2, 7], Embeddings: [0, 4], Generator: [8] };
 
   function inside(figure) {
-    let report, box = BOXES[1], layer = 0, head = 0, matrix = "weights";
+    let report, opened = BOXES[1], layer = 0, head = 0, matrix = "weights";
     const status = element("p", { className: "live-status" }), said = element("p", { className: "live-note" });
     const boxes = element("div", { className: "live-boxes" }), dials = element("div", { className: "live-dials" });
     const tells = element("p"), chain = element("div", { className: "live-chain" });
-    const table = element("table"), code = element("pre");
+    const table = element("table"), code = element("pre", { tabIndex: 0 });
     status.setAttribute("role", "status");
     const names = () => [["<s>", ...report.source, "</s>"], ["<s>", ...report.trace.written]].map(all => all.map(each => each.trim() || "␣"));
-    const press = (text, pressed, onclick, ...more) => Object.assign(element("button", { type: "button", onclick }, text, ...more), { ariaPressed: String(pressed) });
+    const press = (text, pressed, onclick, ...more) => element("button", { type: "button", onclick, ariaPressed: String(pressed) }, text, ...more);
     const rowsOf = name => {
-      const rows = report.trace[box.part(layer)][name];
+      const rows = report.trace[opened.part(layer)][name];
       return name === "weights" ? rows.map(heads => heads[head]) : rows;
     };
     // Blue is above zero, orange below; a head's own numbers are framed.
@@ -614,45 +611,48 @@
       canvas.style.width = columns ? `${22 * columns}px` : "256px";
       return canvas;
     }
-    function show() {
-      const all = names(), held = report.trace[box.part(layer)];
-      if (!(matrix in box.matrices)) matrix = "out" in box.matrices ? "out" : "x";
-      boxes.replaceChildren(...WORDS.sides.map((name, side) => element("div", {}, element("b", { textContent: name }),
-        ...BOXES.filter(each => each.side === side).map(each => press(WORDS.boxes[each.kind], each === box, () => { box = each; matrix = "weights"; show(); })))));
-      const layered = box.part(0) !== box.part(1), heads = held.weights?.[0].length;
+    const show = () => refocused(figure, renew);
+    function renew() {
+      const all = names(), { kind, part, matrices } = opened, [, does] = WORDS.boxes[kind];
+      if (!(matrix in matrices)) matrix = "out" in matrices ? "out" : "x";
+      boxes.replaceChildren(...WORDS.sides.map((name, side) => element("div", { role: "group", ariaLabel: name }, element("b", { textContent: name }),
+        ...BOXES.filter(each => each.side === side).map(each => press(WORDS.boxes[each.kind][0], each === opened, () => { opened = each; matrix = "weights"; show(); })))));
+      const layered = part(0) !== part(1), heads = report.trace[part(layer)].weights?.[0].length;
       const choose = (name, count, now, set) => element("div", { className: "live-choice", role: "group", ariaLabel: name }, `${name} `, ...Array.from({ length: count }, (_, n) => press(String(n + 1), n === now, () => { set(n); show(); })));
       dials.replaceChildren(...layered ? [choose(WORDS.layer, 3, layer, n => { layer = n; })] : [], ...heads ? [choose(WORDS.head, heads, head, n => { head = n; })] : []);
-      tells.textContent = WORDS.tells[box.kind];
-      chain.replaceChildren(...Object.keys(box.matrices).map(name => {
-        const rows = rowsOf(name), columns = name === "weights" ? all[box.columns].length : undefined;
+      tells.textContent = does;
+      const keys = all[matrices.key]; // what the columns of the weights belong to
+      chain.replaceChildren(...Object.keys(matrices).map(name => {
+        const rows = rowsOf(name), columns = name === "weights" ? keys.length : undefined;
         const shape = name === "weights" ? `(${heads}, ${rows.length}, ${columns})` : `(${rows.length}, ${rows[0].length})`;
         return press(element("span", { textContent: `${WORDS.matrices[name]} ${shape}` }), name === matrix, () => { matrix = name; show(); }, image(rows, columns));
       }));
       const rows = rowsOf(matrix), weights = matrix === "weights";
-      const columns = weights ? all[box.columns] : Array.from({ length: 8 }, (_, i) => i + 1).concat("…");
+      const columns = weights ? keys : Array.from({ length: 8 }, (_, i) => i + 1).concat("…");
       const from = !weights && /query|key|value/.test(matrix) && heads ? head * rows[0].length / heads : 0;
       const cells = row => weights ? columns.map((_, j) => row[j] === undefined ? "" : row[j].toFixed(2)) : [...Array.from(row.slice(from, from + 8), value => number(value, 2)), ""];
       table.replaceChildren(
         element("thead", {}, element("tr", {}, element("td"), ...columns.map(each => element("th", { textContent: weights || each === "…" ? each : from + each })))),
-        element("tbody", {}, ...rows.map((row, i) => element("tr", {}, element("th", { textContent: all[box.matrices[matrix]][i] }), ...cells(row).map(each => element("td", { textContent: each }))))));
-      if (box.kind === "generator") table.append(element("tbody", {}, element("tr", {}, element("td"), element("th", { colSpan: 9, textContent: WORDS.likely })),
+        element("tbody", {}, ...rows.map((row, i) => element("tr", {}, element("th", { textContent: all[matrices[matrix]][i] }), ...cells(row).map(each => element("td", { textContent: each }))))));
+      if (kind === "generator") table.append(element("tbody", {}, element("tr", {}, element("td"), element("th", { colSpan: 9, textContent: WORDS.likely })),
         ...report.trace.likely.map((words, i) => element("tr", {}, element("th", { textContent: all[1][i] }), element("td", { colSpan: 9, textContent: words.map(({ word, ended, p }) => `${ended ? WORDS.end : shown(word)} ${p.toFixed(2)}`).join("   ") })))));
-      code.textContent = LIVE.stored.code[box.code];
+      code.textContent = LIVE.stored.code[opened.code];
     }
     const load = async chosen => {
-      box = chosen ?? box;
+      opened = chosen ?? opened;
       const line = kept["live translate"]?.trim() || LIVE.stored.examples[0].line;
       if (report?.line === line) return show();
       status.textContent = WORDS.loading;
-      try {
-        const answer = await ask(line, { trace: true });
-        if (!answer.trace) { status.textContent = answer.doubt; return; }
-        report = answer;
-        status.textContent = "";
-        said.textContent = WORDS.of(line);
-        figure.replaceChildren(said, status, boxes, dials, tells, chain, element("div", { className: "table-wrapper" }, table), code);
-        show();
-      } catch { status.textContent = WORDS.failed; }
+      const answer = await ask(figure, line, { trace: true }).catch(() => {});
+      status.textContent = answer ? inWords(answer.doubt) : WORDS.failed;
+      if (!answer?.trace) return;
+      report = answer;
+      status.textContent = "";
+      said.textContent = WORDS.of(line);
+      refocused(figure, () => {
+        figure.replaceChildren(said, status, boxes, dials, tells, chain, element("div", { className: "table-wrapper", tabIndex: 0 }, table), code);
+        renew();
+      });
     };
     figure.replaceChildren(element("div", { className: "live-examples" }, element("button", { type: "button", textContent: WORDS.open, onclick: () => load() })), status);
     // A box of the drawing opens here.

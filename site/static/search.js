@@ -11,8 +11,6 @@ const pattern = term => {
 };
 const count = (text, term) => (text.match(pattern(term)) ?? []).length;
 
-// What others call what these pages have another word for.
-const HERE = { hallucination: "doubt", hallucinations: "doubt", hallucinate: "doubt" };
 const ALL = simple(SECTIONS.map(([, title, , text]) => `${title} ${text}`).join(" "));
 
 // A run of Chinese characters that no section has is split into the longest that they have.
@@ -30,7 +28,7 @@ function parts(term) {
 
 // A word that no section has is read as one that differs in a letter, the most frequent.
 function meant(term) {
-  if (term in HERE) return HERE[term];
+  if (term.startsWith("hallucinat")) return "doubt"; // what these pages call it
   if (term.length < 4 || !/^[a-z]+$/.test(term) || pattern(term).test(ALL)) return term;
   const spots = [...term].map((_, i) => [term.slice(0, i), term.slice(i)]);
   const near = spots.flatMap(([a, b]) => [`${a}[a-z]?${b.slice(1)}`, `${a}[a-z]${b}`, `${a}${b.replace(/^(.)(.)/, "$2$1")}`]);

@@ -11,6 +11,14 @@ const drawn = (tag, attributes = {}, ...children) => {
   return made;
 };
 
+// Buttons and lists of a figure are drawn anew, and the one with the focus keeps it.
+const refocused = (figure, draw) => {
+  const all = () => [...figure.querySelectorAll("button, select")];
+  const focused = document.activeElement, at = all().indexOf(focused);
+  draw();
+  if (!focused.isConnected) all()[at]?.focus({ preventScroll: true });
+};
+
 // Charts: a picture until the chart is scrolled to, then drawn in its place.
 const dark = () => {
   const theme = document.body.dataset.theme;
@@ -239,7 +247,7 @@ const fill = () => {
   else grow(figure, innerWidth - 8, innerHeight - 8, drawing ? 0 : 1);
 };
 function enlarge(figure) {
-  const frame = figure.parentElement, painted = figure.querySelector("canvas"); // it would be coarse
+  const frame = figure.parentElement, painted = figure.querySelector(".drawn canvas"); // it would be coarse
   const close = element("button", { textContent: "×", onclick: () => large.close() });
   close.setAttribute("aria-label", inEnglish ? "Close" : "关闭");
   const { marginBlock } = getComputedStyle(figure);
@@ -272,16 +280,11 @@ large.addEventListener("click", ({ target, clientX, clientY }) => {
   const now = svg.getBoundingClientRect();
   large.scrollTo((clientX - left) / width * now.width - large.clientWidth / 2, (clientY - top) / height * now.height - large.clientHeight / 2);
 });
-addEventListener("keydown", event => {
-  if (event.key !== "Escape" || !large.open) return;
-  event.stopImmediatePropagation(); // a lecture goes on
-  large.close();
-});
 document.body.append(large);
 for (const figure of document.querySelectorAll(".drawing, .chart, .live, .learn")) {
   const frame = element("div", { className: "frame" }), button = element("button", { type: "button", className: "enlarge" });
-  const says = figure.getAttribute("aria-label")?.slice(0, 80) ?? "";
-  button.setAttribute("aria-label", `${inEnglish ? "Enlarge" : "放大"} ${says}`.trim());
+  const says = figure.getAttribute("aria-label") ?? figure.closest("section").querySelector("h1, h2, h3").firstChild.textContent;
+  button.setAttribute("aria-label", `${inEnglish ? "Enlarge: " : "放大："}${says.slice(0, 80)}`);
   button.addEventListener("click", () => enlarge(figure));
   if (figure.matches(".drawing"))
     figure.querySelector("svg").addEventListener("click", event => {
@@ -338,7 +341,7 @@ const headings = [...document.querySelectorAll("article section > :is(h2, h3)")]
 if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
   const pill = document.createElement("nav");
   pill.id = "where";
-  pill.setAttribute("aria-label", document.documentElement.lang === "en" ? "Sections" : "各节");
+  pill.setAttribute("aria-label", inEnglish ? "Sections" : "各节");
   const [before, here, after] = ["‹", "", "›"].map(text =>
     element("a", { textContent: text }));
   pill.append(before, here, after);

@@ -636,27 +636,29 @@ function makeTransformer() {
     return { ...report, doubt: translator.doubt(report.confidence, fault) };
   }
 
-  // Answer a page from a worker. A newer question ends the search for an older one.
+  // Answer a page from a worker. A figure's newer question ends the search for its older one.
   function serve() {
-    let translator, newest = 0;
+    let translator;
+    const newest = {}; // the question of each figure
     const breath = new MessageChannel(); // lets a message in, sooner than setTimeout
+    breath.port1.start();
     const pause = () => new Promise(done => {
-      breath.port1.onmessage = done;
+      breath.port1.addEventListener("message", done, { once: true });
       breath.port2.postMessage(0);
     });
-    onmessage = async ({ data: { held, number, line, options } }) => {
+    onmessage = async ({ data: { held, figure, number, line, options } }) => {
       if (held) {
         translator = new Translator(held);
         postMessage({ ready: true });
         return;
       }
-      newest = number;
+      newest[figure] = number;
       for (const search = translate(translator, line, options); ;) {
         const { value: report, done } = search.next();
-        postMessage({ number, done, report });
+        postMessage({ figure, number, done, report });
         if (done) return;
         await pause();
-        if (number !== newest) return;
+        if (number !== newest[figure]) return;
       }
     };
   }
