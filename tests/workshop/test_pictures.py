@@ -117,12 +117,14 @@ def test_batches_are_padded_to_their_own_longest_row_and_do_not_overlap():
 def test_matched_ngrams_are_those_that_bleu_counts():
     """Expect a word that the reference has once to match once."""
     chart = chapter_3.ngram_chart("the cat the".split(), "on the cat".split())
-    bars = [bar for panel in chart.vconcat[1:] for bar in panel.data.to_dict("records")]
+    *_, there, names, marks = chart.layer
+    bars = marks.data.to_dict("records")
     hits = [bar["n-gram"] for bar in bars if bar["matched"] == "in the reference"]
     assert hits == ["the", "cat", "the cat"] and len(bars) == 3 + 2 + 1
-    panels = chart.to_dict()["vconcat"][1:]
-    counts = [panel["encoding"]["y"]["title"] for panel in panels]
-    assert counts == [f"n = {n}" for n in ("1: 2 of 3", "2: 1 of 2", "3: 0 of 1")]
+    counts = [f"n = {n}" for n in ("1: 2 of 3", "2: 1 of 2", "3: 0 of 1")]
+    assert list(names.data.words) == counts
+    pair = there.data[there.data["n-gram"] == "the cat"]
+    assert list(pair.word) == ["the", "cat"] and list(pair.place) == [1.5, 2.5]
 
 
 def test_the_ring_is_around_the_lowest_validation_loss():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from annotated_transformer import optional_import
+from transformer_workshop.pictures.controls import BLUE
 
 if TYPE_CHECKING:
     import altair
@@ -84,68 +85,82 @@ def learning_curves(history: Sequence[dict[str, float]]) -> altair.HConcatChart:
 
 def ngram_chart(
     translation: Sequence[str], reference: Sequence[str]
-) -> altair.VConcatChart:
+) -> altair.LayerChart:
     """Draw a translation's n-grams, in blue those that count as matches in BLEU.
 
-    Columns: n (a panel), from, to, lane, n-gram, matched. Each bar spans the words of
-    an n-gram; an n-gram matches at most as often as the reference has it.
+    Columns: n, from, to, top, end, n-gram, matched. Each bar spans the words of an
+    n-gram; an n-gram matches at most as often as the reference has it. A click on one
+    shows where its words stand in the reference, which is the last row.
     """
     alt, pd = optional_import("altair"), optional_import("pandas")
-    bars, titles = [], {}
+    bars, labels, found, top = [], [], [], 1.8
     for n in range(1, min(4, len(translation)) + 1):
-        runs = [tuple(translation[i : i + n]) for i in range(len(translation) - n + 1)]
-        left = Counter(zip(*(reference[i:] for i in range(n)), strict=False))
-        matched = []
-        for run in runs:
-            matched.append(left[run] > 0)
+        runs, theirs = (
+            [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+            for words in (translation, reference)
+        )
+        left, hits = Counter(theirs), 0
+        for i, run in enumerate(runs):
+            hits += (hit := left[run] > 0)
             left[run] -= 1
-        titles[n] = f"n = {n}: {sum(matched)} of {len(runs)}"
-        for i, (run, hit) in enumerate(zip(runs, matched, strict=True)):
             bars.append({
-                "panel": titles[n], "from": i + 0.08, "to": i + n - 0.08,
-                "lane": i % n, "end": i % n + 0.8, "n-gram": " ".join(run),
+                "n": n, "from": i + 0.08, "to": i + n - 0.08, "n-gram": " ".join(run),
+                "top": top + i % n, "end": top + i % n + 0.8,
                 "matched": "in the reference" if hit else "not in the reference",
             })  # fmt: skip
-    words = [{"place": i + 0.5, "word": word} for i, word in enumerate(translation)]
-    wide = alt.Scale(domain=[0, len(translation)], nice=False)
-    width = 46 * len(translation)
-    labels = (
-        alt.Chart(pd.DataFrame(words), width=width, height=18)
-        .mark_text()
-        .encode(alt.X("place:Q", scale=wide, axis=None), text="word")
-    )
-    table = pd.DataFrame(bars)
-    rows = [labels]
-    for n, title in titles.items():
-        rows.append(
-            alt.Chart(table[table.panel == title], width=width, height=13 * n)
-            .mark_rect()
-            .encode(
-                alt.X("from:Q", scale=wide, axis=None),
-                alt.X2("to"),
-                alt.Y("lane:Q", title=title)
-                .axis(
-                    labels=False,
-                    ticks=False,
-                    grid=False,
-                    domain=False,
-                    titleAngle=0,
-                    titleAlign="right",
-                    titleFontWeight="normal",
-                )
-                .scale(domain=[0, n], reverse=True),
-                alt.Y2("end"),
-                alt.Color("matched:N", title=None, sort=["in the reference"])
-                .scale(
-                    domain=["in the reference", "not in the reference"],
-                    range=["#0072b2", "#d0d0d0"],
-                )
-                .legend(orient="bottom"),
-                alt.Tooltip("n-gram"),
-            )
+        labels.append({"words": f"n = {n}: {hits} of {len(runs)}", "y": top + n / 2})
+        found += [
+            {"n-gram": " ".join(run), "place": at + i + 0.5, "word": word}
+            for at, run in enumerate(theirs)
+            if run in runs
+            for i, word in enumerate(run)
+        ]
+        top += n + 0.8
+
+    longest = max(len(translation), len(reference))
+    x = alt.Scale(domain=[0, longest], nice=False)
+    y = alt.Scale(domain=[0, top + 1.2], nice=False, reverse=True)
+    clicked = alt.selection_point("ngram", fields=["n-gram"], on="click", empty=False)
+
+    def line(words: list[dict[str, Any]], row: float, **mark: Any) -> altair.Chart:
+        chart = alt.Chart(pd.DataFrame(words)).transform_calculate(row=str(row))
+        return chart.mark_text(**mark).encode(
+            alt.X("place:Q", scale=x, axis=None),
+            alt.Y("row:Q", scale=y, axis=None),
+            text="word:N",
         )
-    title = "A wrong word breaks every n-gram that contains it"
-    return alt.vconcat(*rows, spacing=8, title=title).configure_view(stroke=None)
+
+    sentences = [
+        [{"place": i + 0.5, "word": word} for i, word in enumerate(words)]
+        for words in (translation, reference)
+    ]
+    there = line(found or [{"n-gram": ""}], top + 0.5, fontWeight="bold", color=BLUE)
+    names = alt.Chart(pd.DataFrame(labels)).mark_text(align="right")
+    bar = alt.Chart(pd.DataFrame(bars)).mark_rect(cursor="pointer", stroke="black")
+    colors = {"in the reference": BLUE, "not in the reference": "#d0d0d0"}
+    return alt.layer(
+        line(sentences[0], 0.7),
+        line(sentences[1], top + 0.5, color="#888888"),
+        there.transform_filter(clicked),
+        names.encode(x=alt.value(-8), y=alt.Y("y:Q", scale=y), text="words:N"),
+        bar.encode(
+            alt.X("from:Q", scale=x, axis=None),
+            alt.X2("to"),
+            alt.Y("top:Q", scale=y),
+            alt.Y2("end"),
+            alt.Color("matched:N", title=None, sort=list(colors))
+            .scale(domain=list(colors), range=list(colors.values()))
+            .legend(orient="bottom", symbolStrokeWidth=0),
+            alt.Tooltip("n-gram:N"),
+            strokeWidth=alt.condition(clicked, alt.value(2), alt.value(0)),
+        ).add_params(clicked),
+        width=46 * longest,
+        height=15 * (top + 1.2),
+        title=alt.Title(
+            "A wrong word breaks every n-gram that contains it",
+            subtitle="Click one, and see where the reference (last row) has it",
+        ),
+    ).configure_view(stroke=None)
 
 
 def repair_chart(runs: Sequence[dict[str, Any]]) -> altair.Chart:
