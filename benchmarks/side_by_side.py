@@ -3,7 +3,8 @@
     python benchmarks/side_by_side.py [--seeds 0 1 2 …] [--workers 2]
 
 The experiments of chapter 6, section 6.11: tiny GPTs on the captions with embeddings as
-they are, and multiplied by 8. A few minutes on two cores.
+they are, and multiplied by 8, each at the better of two rates. A few minutes on two
+cores.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from transformer_workshop.lab.experiments import experiment
 
 UPDATES = 100
 BRIEF = {"rows": 8}  # windows in a batch
+RATES = 0.012, 0.024  # a search that goes on may take 0.048, because of a single seed
 
 
 class SideBySide(Block):
@@ -73,6 +75,7 @@ def main() -> None:
             variants,
             "sentences",
             updates=UPDATES,
+            rates=RATES,
             seeds=given.seeds,
             workers=given.workers,
         )
