@@ -1039,6 +1039,7 @@ def test_a_tap_on_a_term_shows_its_meaning_and_stays(visit):
     here = page.url
     page.locator("a.term").first.tap()
     assert page.locator("#term-card").is_visible() and page.url == here
+    page.wait_for_load_state("networkidle")  # a chart's programs may be on their way
     page.locator("#term-card a").tap()
     page.wait_for_url("**/glossary.html#*")
 
@@ -1054,7 +1055,7 @@ def test_the_languages_lead_to_each_other(visit):
     assert "/zh/" not in page.url and page.url.endswith("glossary.html")
     page = visit("notebooks/90_keeping_a_run_safe")
     assert page.locator("a.language").count() == 0
-    page = visit("zh/notebooks/07_learning_from_a_verifier", 400)
+    page = visit("zh/notebooks/08_a_real_model", 400)
     link = page.locator("article a[href*='90_keeping_a_run_safe.html']").first
     english = "../../notebooks/90_keeping_a_run_safe.html"
     assert link.get_attribute("href").startswith(english)

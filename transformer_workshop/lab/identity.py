@@ -68,9 +68,16 @@ _REPOSITORY = [
     annotated_transformer.__file__,
     *map(str, sorted(_WORKSHOP.rglob("*.py"))),
 ]
-_SITES = {sysconfig.get_path(k) for k in ("stdlib", "platstdlib", "purelib", "platlib")}
 _PACKAGES = set(importlib.metadata.packages_distributions())  # that have a version
-_INSTALLED = tuple(str(p) + os.sep for s in _SITES for p in (s, Path(s).resolve()))
+
+
+def _folders(*kinds: str) -> tuple[str, ...]:
+    paths = {Path(sysconfig.get_path(kind)) for kind in kinds}
+    return tuple(str(p) + os.sep for path in paths for p in (path, path.resolve()))
+
+
+_PYTHONS = _folders("stdlib", "platstdlib")
+_INSTALLED = _PYTHONS + _folders("purelib", "platlib")
 
 
 @functools.cache
@@ -96,6 +103,8 @@ def _is_own_module(name: str) -> bool:
     if _is_own_file(path):
         return True
     site = max((p for p in _INSTALLED if path.startswith(p)), key=len, default="")
+    if site in _PYTHONS and top not in ("sitecustomize", "usercustomize"):
+        return False  # some systems add modules to Python's own
     folder = path.removeprefix(site).partition(os.sep)[0]  # vendored: that of its host
     return path not in _REPOSITORY and not {top, folder} & _PACKAGES
 
