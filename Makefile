@@ -34,7 +34,7 @@ $(READY):
 	echo "Couldn't choose the PyTorch for this machine, so here comes pip's (on Linux, with 4 GB of CUDA)."
 	$(call timed,$(PIP) -e ".[tools]" && $(call installed,ready))
 
-run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 10 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 20 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
 test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (half an hour on two cores)

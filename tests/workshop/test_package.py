@@ -161,6 +161,18 @@ def test_a_model_is_loaded_by_its_name_where_it_is_installed(installed, tmp_path
     assert "--" not in done.stdout
 
 
+def test_a_wheel_that_is_not_installed_says_why_it_has_no_model(wheel, tmp_path):
+    code = "from transformer_workshop.models.translator import load_translator as load"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; load('captions')"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(wheel)},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert f"From the zip file {Path(wheel).name}" in done.stderr
+
+
 def test_a_folder_comes_before_a_model_of_ours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert model_folder("captions") == ROOT / CAPTIONS_MODEL

@@ -66,7 +66,7 @@ def judge(answer):
     losses, moved, modes, _ = change(1)
     given = f"for a batch of {first.ntokens} answers"
     assert isinstance(losses, tuple) and len(losses[0]) == 1, (
-        f"{given} a list of one loss is needed. Hint: step 5, return the losses."
+        f"{given} a list of one loss is needed. Hint: return the losses."
         if isinstance(losses, tuple)
         else f"{given} a list of losses is needed, not {kind(losses)}."
     )

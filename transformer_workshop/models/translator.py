@@ -36,6 +36,7 @@ from annotated_transformer import (
     token_budget_batches,
 )
 from transformer_workshop.base.config import TrainingConfig, load_config
+from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import (
     load_state,
     load_tensors,
@@ -111,13 +112,17 @@ def _weights_in(folder: Path) -> Path:
         do += f", such as {', '.join(str(path.parent) for path in others)}"
     weights = {name: path / "model.safetensors" for name, path in our_models().items()}
     ours = [name for name, path in weights.items() if path.exists()]
-    do += f", or one that comes with the project: {', '.join(ours)}."
+    if ours:
+        do += f", or one that comes with the project: {', '.join(ours)}"
+    do += "."
     if len(folder.parts) == 1 and not folder.is_dir():
         for near in difflib.get_close_matches(folder.name.lower(), ours, 1):
             do = f"Did you mean {near}? {do}"
         if folder.name in REPOSITORY_MODELS:
             what = "isn't installed with the package"
             do = f"Clone the repository, and name its folder models/{folder.name}."
+    if (home := project_folder()).is_file():
+        do += f" (From the zip file {home.name}, none can be read: install it.)"
     if (folder / "model.bin").exists():
         what, do = "holds an exported model", "Load it with load_exported."
     raise DataError(folder, what, do)
