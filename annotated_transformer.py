@@ -108,7 +108,7 @@ def attention(
     """
     scores = query @ key.mT / math.sqrt(query.size(-1))  # (…, L, S)
     if mask is not None:
-        scores = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min)
+        scores = scores.masked_fill(mask == 0, -math.inf)
     weights = scores.softmax(dim=-1)
     if mask is not None:
         weights = weights.masked_fill(mask == 0, 0.0)
@@ -156,7 +156,7 @@ class MultiHeadedAttention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """Split vectors (B, L, d_model) into heads (B, h, L, d_k)."""
-        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.h, self.d_k).transpose(1, 2)
 
     def join(self, x: Tensor) -> Tensor:
         """Join heads (B, h, L, d_k) into vectors (B, L, d_model)."""
@@ -793,7 +793,8 @@ class LabelSmoothing(nn.Module):
         true_dist[:, self.padding_idx] = 0
         true_dist[target == self.padding_idx] = 0
         self.true_dist = true_dist
-        return F.kl_div(x.masked_fill(true_dist == 0, 0), true_dist, reduction="sum")
+        x = x.masked_fill(true_dist == 0, 0)  # 0 · log 0 would be NaN
+        return F.kl_div(x, true_dist, reduction="sum")
 
 
 # -----------------------------------------------------------------------------

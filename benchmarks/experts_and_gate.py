@@ -5,7 +5,8 @@
 Tiny GPTs on the captions, each at the better of two rates: a dense one, a mixture that
 computes as much per token, a dense one with as many weights as the mixture, and a
 mixture without its balance; a gate for attention, as many weights in a gate that reads
-nothing, and as many in the feed-forward network. Embeddings are multiplied by 8, as
+nothing, attention that starts half as large, as a fresh gate makes it, and as many
+weights in the feed-forward network. Embeddings are multiplied by 8, as
 section 6.11 found that small ones hide what a block does. Ten minutes of one core.
 Chapter 6 shows results/experts_and_gate.json.
 """
@@ -130,6 +131,14 @@ def blind(words: int) -> GPT:
     return model
 
 
+def halved(words: int) -> GPT:
+    """Return the dense model whose attention starts half as large, as behind a gate."""
+    model = gpt(words)
+    for block in model.blocks:
+        block.self_attn.linears[3].weight.data *= 0.5
+    return model
+
+
 def wider(words: int) -> GPT:
     return gpt(words, INNER + round(WIDTH / 3))  # three matrices for one
 
@@ -139,7 +148,9 @@ MIXTURES: Group = {
     "experts": experts, "dense": gpt, "dense, all weights": of_total_size,
     "experts, no balance": unbalanced,
 }  # fmt: skip
-GATES: Group = {"gate": gated, "dense": gpt, "blind gate": blind, "wider": wider}
+GATES: Group = {
+    "gate": gated, "dense": gpt, "blind gate": blind, "halved": halved, "wider": wider,
+}  # fmt: skip
 
 
 def main() -> None:
