@@ -198,7 +198,7 @@ msgstr ""
     ("name", "data", "first", "second"),
     [
         ("a.tmx", UNITS, ("de", ["a", "b", ""]), ("en", ["", "B", "C"])),
-        ("a.gz", gzip.compress(UNITS.encode()), ("1", ["a", "", ""]),
+        ("a.gz", gzip.compress(UNITS.encode(), mtime=0), ("1", ["a", "", ""]),
          ("EN-US", ["", "B", "C"])),
         ("a.xlf", XLIFF.format(TARGETS), ("de", ["a", "b", "neu"]),
          ("target", ["A", "", ""])),
@@ -292,7 +292,7 @@ PORTUGUESE = TMX.format(
         ),
         (
             "a.txt.gz",
-            gzip.compress(f"{'a' * 60} überrascht\n".encode("cp1252")),
+            gzip.compress(f"{'a' * 60} überrascht\n".encode("cp1252"), mtime=0),
             "'a+ überrascht' .* `gzip -dc .*/a.txt.gz . iconv .*/a.utf8.txt`",
         ),
         ("a.gz", LFS, "is a pointer of Git LFS.* `git lfs pull`"),
