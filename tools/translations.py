@@ -1,7 +1,7 @@
 """Keep the translations in step with the English, which never waits for them.
 
     python tools/translations.py           what `make notebooks` does at its end
-    python tools/translations.py --list    and say what there is to translate
+    python tools/translations.py --list    write nothing; say what there is to translate
     python tools/translations.py --open notebooks-zh/01_architecture.md
     python tools/translations.py --check   write nothing; say what isn't in step
 
@@ -555,7 +555,9 @@ def update(language: Language) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="say what to translate")
+    parser.add_argument(
+        "--list", action="store_true", help="write nothing; say what to translate"
+    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; say what isn't in step"
     )
@@ -575,7 +577,8 @@ def main() -> int:
             if arguments.check:
                 found += faults(language)
                 continue
-            update(language)
+            if arguments.open or not arguments.list:
+                update(language)
             todo = list(language.news())
             said = [*language.left_out(), *(todo if arguments.list else ())]
             print(*said, sep="\n", end="\n" * bool(said))
