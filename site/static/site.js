@@ -113,11 +113,13 @@ async function draw(chart) {
     spec.config.view.continuousWidth = room - 90;
   }
   let { view } = await embed();
-  const wide = place.querySelector("svg").width.baseVal.value;
-  if (fits && wide > room) {
+  const wide = () => place.querySelector("svg").width.baseVal.value;
+  if (fits && wide() > room) {
     view.finalize();
-    shrink(spec, wide - room, Math.max(0.5, (room - 70) / (wide - 70)));
+    shrink(spec, wide() - room, Math.max(0.5, (room - 70) / (wide() - 70)));
     ({ view } = await embed());
+    // What is a little too wide is drawn smaller; what is much too wide scrolls.
+    place.classList.toggle("smaller", !dragged && renderer === "svg" && wide() < 1.2 * room);
   }
   if (!clicked) place.querySelector("svg").setAttribute("aria-hidden", "true");
   controls(place).forEach((each, i) => {
