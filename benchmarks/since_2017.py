@@ -110,6 +110,7 @@ VARIANTS = {
     "without SwiGLU": variant(*but("SwiGLU")),
     "2017, stable phase": variant(schedule=stable),
     "all five, stable phase": variant(*PARTS, schedule=stable),
+    "2017, Muon": variant(optimizer="muon"),
     "all five, Muon": variant(*PARTS, optimizer="muon"),
     "all five, norm in cross-attention": variant(*PARTS, cross_norm=True),
 }

@@ -140,12 +140,14 @@ INTRODUCTION = {
         "别的词的向量里也许还留着它的信息。",
     },
     "inside": {
-        "en": "Click a box: it opens on your sentence, with the numbers that it "
-        "computes. The translator above has today's parts: positions that turn, and a "
-        "gate in the feed-forward network "
+        "en": "Click an embedding, an attention, a feed-forward network, or the "
+        "generator: it opens on your sentence, with the numbers that it computes. The "
+        "translator above has today's parts: positions that turn, a gate in the "
+        "feed-forward network, and a norm before each part instead of after it "
         '(<a href="notebooks/06_since_2017.html">chapter 6</a>).',
-        "zh": "点图里的方框，看它用你的句子算出什么数。上面的翻译器用的是现在的部件："
-        "旋转位置编码，带门的前馈网络"
+        "zh": "点图里的嵌入、注意力、前馈网络或生成器，看它用你的句子算出什么数。"
+        "上面的翻译器用的是现在的部件：旋转位置编码，带门的前馈网络，"
+        "归一化放在每个部件之前，而不是之后"
         '（<a href="notebooks/06_since_2017.html">第 6 章</a>）。',
     },
     "next": {

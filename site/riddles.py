@@ -73,17 +73,22 @@ def exams() -> dict[str, object]:
     return {"read": packed("read"), "write": packed("write"), "roles": roles}
 
 
-def measure(page) -> dict[str, object]:
-    """Return each model's shares of right answers: a row for each seed."""
+def measure(page) -> dict[str, dict[str, object]]:
+    """Return shares, a row for each seed: of all right; in the end, of each answer."""
     runs: dict[str, object] = {"every": EVERY}
+    answers: dict[str, object] = {}
     for exam, parts in PARTS.items():
         for part in parts:
-            runs[f"{exam} {part}"] = [
-                page.evaluate(MEASURE, [exam, part, seed, EVERY, UPDATES])
-                for seed in range(SEEDS)
-            ]
-            print(exam, part, [run[-1] for run in runs[f"{exam} {part}"]], flush=True)
-    return runs
+            name = f"{exam} {part}"
+            runs[name], answers[name] = zip(
+                *(
+                    page.evaluate(MEASURE, [exam, part, seed, EVERY, UPDATES])
+                    for seed in range(SEEDS)
+                ),
+                strict=True,
+            )
+            print(name, answers[name], flush=True)
+    return {"runs": runs, "answers": answers}
 
 
 MEASURE = """([exam, part, seed, every, updates]) => {
@@ -93,7 +98,7 @@ MEASURE = """([exam, part, seed, every, updates]) => {
         run.learn();
         if (run.step % every === 0) shares.push(run.test());
     }
-    return shares.map(share => +share.toFixed(3));
+    return [shares, run.exam().each].map(all => all.map(share => +share.toFixed(3)));
 }"""
 
 
@@ -138,7 +143,7 @@ def invitation(state: str, language: str, up: str) -> str:
 def main() -> None:
     sys.path.append(str(SITE.parent))
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
-    held = {**exams(), "runs": stored.get("runs", {"every": EVERY})}
+    held = exams() | {name: stored.get(name, {}) for name in ("runs", "answers")}
 
     def store() -> None:
         text = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
@@ -154,7 +159,7 @@ def main() -> None:
             page = browser.new_page()
             page.set_default_timeout(0)
             open_exams(page)
-            held["runs"] = measure(page)
+            held |= measure(page)
         store()
 
 

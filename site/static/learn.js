@@ -5,6 +5,8 @@
   const UPDATES = 300;
   const STEPS = { layers: [1, 2, 3, 4], width: [8, 16, 32], heads: [1, 2, 4], rate: [0.0005, 0.005, 0.05], seed: [0, 1, 2, 3, 4, 5, 6, 7] };
 
+  const CHOSEN = ["dog", "cat", "goat", "slow"]; // who stands in the sentence at first
+
   // The parts that one can take away, in each exam, and what is measured without it. A sentence
   // stands here only if eight seeds agree; tests/site/test_learner.py holds them to it.
   const EXAMS = {
@@ -12,18 +14,20 @@
       title: "Who chased, and who was “it”?",
       off: {
         positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
-        attention: ["attention", "Every word hears the same average of the sentence. It knows who is named, but hardly who is who."],
-        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With as many updates, none of eight seeds gets there."],
+        attention: ["attention", "Every word hears the same average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses."],
+        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. In seven of eight seeds, it says the animal that chased, both times."],
       },
     },
     write: {
       title: "Write it in German",
       off: {
-        mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, the loss falls to nearly nothing, and when it has to write, there is nothing to copy."],
+        mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, and the loss falls to nearly nothing. When it has to write, there is nothing to copy: it guesses the pronoun."],
         positions: ["positions", "A bag of words, once more: it guesses the pronoun."],
       },
     },
   };
+
+  const GUESSES = [["one in ten", 0.1], ["a third", 0.33], ["two thirds", 0.67], ["all", 1]];
 
   const percent = share => `${Math.round(100 * share)} %`;
 
@@ -49,22 +53,32 @@
   }
 
   // --- the address: what differs from the whole model, and nothing that can't be ---
+  const given = () => new URLSearchParams(location.hash.startsWith("#learn?") ? location.hash.slice(7) : "");
   function readAddress() {
-    const settings = { ...BASE }, given = new URLSearchParams(location.hash.startsWith("#learn?") ? location.hash.slice(7) : "");
-    if (given.get("exam") in EXAMS) settings.exam = given.get("exam");
-    for (const part of (given.get("without") ?? "").split(" ")) if (part in EXAMS[settings.exam].off) Object.assign(settings, without[part]);
-    for (const [key, allowed] of Object.entries(STEPS)) if (given.has(key) && allowed.includes(+given.get(key))) settings[key] = +given.get(key);
+    const settings = { ...BASE }, said = given();
+    if (said.get("exam") in EXAMS) settings.exam = said.get("exam");
+    for (const part of (said.get("without") ?? "").split(" ")) if (part in EXAMS[settings.exam].off) Object.assign(settings, without[part]);
+    for (const [key, allowed] of Object.entries(STEPS)) if (said.has(key) && allowed.includes(+said.get(key))) settings[key] = +said.get(key);
     return settings;
   }
   const isOff = (settings, part) => Object.entries(without[part]).every(([key, value]) => settings[key] === value);
   const missing = settings => Object.keys(EXAMS[settings.exam].off).filter(part => isOff(settings, part));
-  function address(settings) {
+  function address(settings, chosen, guess) {
     const said = new URLSearchParams();
     if (settings.exam !== "read") said.set("exam", settings.exam);
     if (missing(settings).length) said.set("without", missing(settings).join(" "));
     for (const key of Object.keys(STEPS)) if (settings[key] !== BASE[key]) said.set(key, settings[key]);
+    if (String(chosen) !== String(CHOSEN)) said.set("words", chosen.join(" "));
+    if (guess !== null) said.set("guess", guess);
     return `#learn?${said}`;
   }
+  // The words of the sentence, if they are ones that can be chosen, and the guess
+  function readWords() {
+    const words = given().get("words")?.split(" ") ?? [], animals = RIDDLES.read.choices;
+    const good = words.length === 4 && new Set(words).size === 4 && words.every((word, i) => (i < 3 ? animals : RIDDLES.roles.flat()).includes(word));
+    return good ? words : CHOSEN;
+  }
+  const readGuess = () => GUESSES.find(([, share]) => String(share) === given().get("guess"))?.[1] ?? null;
   // Seeds were measured for the whole model and for each part taken away alone.
   const measured = settings => {
     const off = missing(settings), plain = { ...BASE, exam: settings.exam, seed: settings.seed, ...(off.length === 1 ? without[off[0]] : {}) };
@@ -93,17 +107,19 @@
     const part = (tag, className) => element(tag, { className });
     const tabs = part("div", "learn-tabs"), ask = part("p", "learn-ask"), look = part("div", "learn-look"), says = part("p", "learn-says");
     const parts = part("div", "learn-parts"), guesses = part("div", "learn-guesses"), chart = part("div", "learn-chart");
-    const state = part("p", "learn-state"), record = part("p", "learn-state learn-record"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
-    const listing = part("pre", "learn-code");
+    const state = part("p", "learn-state"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
+    const listing = part("pre", "learn-code"), few = part("div", "learn-few");
     verdict.setAttribute("aria-live", "polite");
-    place.replaceChildren(tabs, parts, guesses, chart, state, record, verdict, bar, ask, look, says, more);
+    place.replaceChildren(tabs, parts, guesses, chart, state, verdict, bar, ask, look, says, few, more);
     more.append(element("summary", { textContent: "The code of this model, and its dials" }), listing);
     const dials = part("div", "learn-dials");
     more.append(dials);
 
     // --- the sentence that one chooses ---
     const open = () => RIDDLES.read.frame.flatMap((id, at) => (id < 0 ? [at] : []));
-    const chosen = { 1: "dog", 4: "cat", 7: "goat", 12: "hungry" };
+    let chosen;
+    const choose = words => { chosen = Object.fromEntries([1, 4, 7, 12].map((at, i) => [at, words[i]])); };
+    choose(readWords());
     const animals = RIDDLES.read.choices;
     const sentence = () => RIDDLES.read.frame.map((id, at) => (id < 0 ? chosen[at] : RIDDLES.read.words[id]));
     const roles = RIDDLES.roles; // the adjectives of the hunter, the hunted, the third
@@ -124,6 +140,7 @@
           if (twin) chosen[twin] = chosen[at]; // three different animals
           chosen[at] = select.value;
           refocused(place, drawAsk);
+          remember();
           tell({ sentence: ids() });
         };
         return [select, " "];
@@ -132,6 +149,10 @@
     const ids = () => sentence().map(word => task().words.indexOf(word));
 
     // --- the worker ---
+    const remember = () => {
+      const state = address(settings, Object.values(chosen), guess);
+      if (state !== "#learn?" || location.hash.startsWith("#learn?")) history.replaceState(null, "", state);
+    };
     const tell = message => worker?.postMessage(message);
     function start(train) {
       if (!worker) {
@@ -142,7 +163,7 @@
       if (now?.curve.length > 1) before = now;
       now = { settings: { ...settings }, curve: [], guess, trained: train };
       tell({ number: ++number, task: RIDDLES[settings.exam], settings, sentence: ids(), until: train ? UPDATES : 0 });
-      history.replaceState(null, "", address(settings));
+      remember();
       draw();
     }
     function heard(data) {
@@ -150,7 +171,7 @@
       if (now.curve.at(-1)?.[0] !== data.tested.step) now.curve.push([data.tested.step, data.tested.right]);
       if (data.losses.length) now.loss = data.losses.at(-1);
       now.done = now.trained && data.done;
-      refocused(place, () => { drawChart(); drawLook(); drawState(); });
+      refocused(place, () => { drawChart(); drawLook(); drawFew(); drawState(); });
     }
 
     // --- drawing ---
@@ -163,7 +184,7 @@
           start(false);
         },
       })));
-      parts.replaceChildren(element("span", { textContent: "Take a part away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
+      parts.replaceChildren(element("span", { textContent: "Its parts, of which you can take one away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
         type: "button", textContent: label, ariaPressed: String(!isOff(settings, name)), onclick() {
           const off = isOff(settings, name);
           for (const [key, value] of Object.entries(without[name])) settings[key] = off ? BASE[key] : value;
@@ -172,7 +193,7 @@
         },
       })));
       guesses.replaceChildren(element("span", { textContent: `Your guess: how many of the sentences that it never saw will be right after ${UPDATES} updates?` }),
-        ...[["one in ten", 0.1], ["a third", 0.33], ["two thirds", 0.67], ["all", 1]].map(([label, share]) => element("button", {
+        ...GUESSES.map(([label, share]) => element("button", {
           type: "button", textContent: label, ariaPressed: String(guess === share), onclick() {
             guess = share;
             start(true);
@@ -194,7 +215,7 @@
     }
 
     function drawChart() {
-      const W = Math.max(280, Math.min(chart.clientWidth || 640, 720)), H = 230, left = 42, right = 12, top = 12, low = 30;
+      const W = Math.max(280, Math.min(chart.clientWidth || 640, 720)), H = place.closest("#large, .presenting .frame") ? 330 : 230, left = 42, right = 12, top = 12, low = 30;
       const x = step => left + (W - left - right) * step / UPDATES, y = share => top + (H - top - low) * (1 - share);
       const line = curve => `M${curve.map(([step, share]) => `${x(step).toFixed(1)},${y(share).toFixed(1)}`).join("L")}`;
       const svg = drawn("svg", { viewBox: `0 0 ${W} ${H}`, width: W, height: H, role: "img" });
@@ -202,17 +223,15 @@
         drawn("text", { x: left - 6, y: y(share) + 5, "text-anchor": "end" }, percent(share)));
       svg.append(drawn("text", { x: W - right, y: H - 6, "text-anchor": "end" }, `${UPDATES} updates`), drawn("text", { x: left, y: H - 6 }, "0"));
       const name = measured(settings), stored = name && RUNS[name], whole = RUNS[`${settings.exam} whole`];
-      const band = (runs, kind = "") => {
-        if (!runs) return;
+      const band = (runs, kind) => {
         const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
         svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
       };
-      if (now?.done) {
-        if (stored !== whole) band(whole, "learn-whole");
-        band(stored);
-      }
+      const bands = !now?.done ? [] : [[whole, "learn-whole", "eight seeds, whole"], [stored, "", `eight seeds${stored === whole ? "" : ", like this one"}`]].slice(stored === whole ? 1 : 0).filter(([runs]) => runs);
+      bands.forEach(([runs, kind]) => band(runs, kind));
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
+      if (now && !now.trained) svg.append(drawn("text", { class: "learn-hint", x: (left + W - right) / 2, y: y(0.5) + 30, "text-anchor": "middle" }, "Guess, and it learns."));
       const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
       if (both) {
         const [step, share] = before.curve.at(-1);
@@ -224,9 +243,10 @@
           drawn("text", { class: "learn-now", x: x(step) - 8, y: y(share) + (share > 0.85 ? 24 : -12), "text-anchor": step > 40 ? "end" : "start" }, percent(share)));
       }
       svg.setAttribute("aria-label", now?.curve.length ? `Right, of sentences it never saw: ${percent(now.curve.at(-1)[1])} after ${now.curve.at(-1)[0]} updates.` : "Share of right answers, by updates.");
-      const run = (kind, { settings, curve }) => element("span", { className: kind }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}` : ""}`);
+      const run = (kind, { settings, curve }) => element("span", { className: kind }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}${curve.at(-1)[0] < UPDATES ? ` after ${curve.at(-1)[0]} updates` : ""}` : ""}`);
       chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg,
-        element("p", { className: "learn-runs" }, ...now ? [run("learn-now", now)] : [], ...both ? [" ", run("learn-before", before)] : []));
+        element("p", { className: "learn-runs" }, ...now ? [run("learn-now", now)] : [], ...both ? [" ", run("learn-before", before)] : [],
+          ...bands.flatMap(([, kind, says]) => [" ", element("span", { className: `learn-key ${kind}`, textContent: says })])));
     }
 
     function drawState() {
@@ -236,15 +256,26 @@
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
       const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);
-      record.textContent = least < Infinity ? `Your fewest numbers with all right: ${least.toLocaleString("en")}${right && least === last.count ? ", this model" : ""}.` : "";
-      verdict.textContent = !now?.done ? "" : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
-        : name ? "Everything is right, or nearly. Now take a part away." : "This model has no measured seeds: what you see is one run.";
+      verdict.textContent = !now?.done ? "The test is on animals that it has never met together."
+        : last.step < UPDATES ? `Stopped after ${last.step} updates. A guess begins anew.`
+        : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
+        : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight measured seeds got there.") : "This model has no measured seeds: what you see is one run.";
       bar.replaceChildren(...[
         now?.trained && !now.done && ["Stop", () => { tell({ until: 0 }); }],
         now?.done && ["Again, with another seed", () => { settings.seed = (settings.seed + 1) % 8; start(true); }],
         (off.length > 0 || !measured(settings)) && ["The whole model", () => { settings = { ...BASE, exam: settings.exam, seed: settings.seed }; guess = null; start(false); }],
         now?.done && ["Copy a link to this", async event => { await navigator.clipboard.writeText(location.href); event.target.textContent = "Copied"; }],
-      ].filter(Boolean).map(([textContent, onclick]) => element("button", { type: "button", textContent, onclick })));
+      ].filter(Boolean).map(([textContent, onclick]) => element("button", { type: "button", textContent, onclick })),
+      ...least < Infinity ? [element("span", { className: "learn-record", textContent: `All right with the fewest numbers, here: ${least.toLocaleString("en")}. Fewer? The dials are below.` })] : []);
+    }
+
+    // Some sentences of the test, and what it says
+    function drawFew() {
+      const { words, choices } = task(), reads = settings.exam === "read", names = reads ? choices : words;
+      few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.map(({ ids, answers, said }) => {
+        const marked = said.map((id, i) => element("strong", { className: id === answers[i] ? "learn-right" : "learn-wrong", textContent: names[id] }));
+        return element("li", {}, `${ids.map(id => words[id]).join(" ")}: `, ...reads ? ["the ", marked[0], " chased, it was the ", marked[1]] : ["weil ", ...marked.flatMap(each => [each, " "])]);
+      })));
     }
 
     // The sentence, what it answers, and where the asking word looks, in the last layer
@@ -257,14 +288,14 @@
         for (let h = 0; h < heads; h++) sum += weights[(h * asks.length + at) * length + j] / heads;
         return sum;
       });
-      const rows = narrow ? [words.slice(0, 8), words.slice(8)] : [words], svgH = 100 * rows.length;
+      const rows = narrow ? [words.slice(0, 8), words.slice(8)] : [words], svgH = 112 * rows.length;
       const svg = drawn("svg", { viewBox: `0 0 ${W} ${svgH}`, width: W, height: svgH, role: "img", "aria-label": `Weights of “${words[asking] ?? "weil"}”: ${words.map((word, j) => `${word} ${mean[j].toFixed(2)}`).join(", ")}` });
       let n = 0;
       rows.forEach((row, r) => {
         const widths = row.map(word => word.length * 8.2 + 6), gap = Math.max(0, (W - widths.reduce((a, b) => a + b)) / row.length);
         let x = 0;
         row.forEach((word, i) => {
-          const j = n++, center = x + widths[i] / 2, base = 100 * r + 78, high = Math.sqrt(mean[j]) * 52;
+          const j = n++, center = x + widths[i] / 2, base = 112 * r + 90, high = Math.sqrt(mean[j]) * 52;
           if (mean[j] > 0.005) svg.append(drawn("rect", { class: "learn-weight", x: center - 9, y: base - 18 - high, width: 18, height: high, rx: 3 }));
           if (mean[j] > 0.045) svg.append(drawn("text", { class: "learn-share", x: center, y: base - 22 - high, "text-anchor": "middle" }, mean[j].toFixed(2).replace(/^0/, "")));
           svg.append(drawn("text", { x: center, y: base, "text-anchor": "middle", class: j === asking ? "learn-asking" : "" }, word));
@@ -283,8 +314,9 @@
     addEventListener("hashchange", () => {
       if (!location.hash.startsWith("#learn?")) return;
       settings = readAddress();
-      guess = null;
-      start(false);
+      choose(readWords());
+      guess = readGuess();
+      start(guess !== null);
     });
     new ResizeObserver(() => { drawChart(); if (now?.last) drawLook(); }).observe(place);
     draw();
@@ -292,7 +324,8 @@
     new IntersectionObserver((seen, watcher) => {
       if (!seen.some(each => each.isIntersecting)) return;
       watcher.disconnect();
-      start(false);
+      guess = readGuess();
+      start(guess !== null);
     }).observe(place);
   }
   for (const place of document.querySelectorAll(".learn")) figure(place);

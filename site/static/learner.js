@@ -401,10 +401,15 @@ function makeLearner() {
         update(weights, settings.rate, run.step);
         return model.loss.value;
       },
-      // The share of held-out sentences of which everything is right.
-      test() {
-        const { said } = answer(held);
-        return held.filter(({ answers }, b) => answers.every((a, q) => a === said[b][q])).length / held.length;
+      // The share of held-out sentences of which everything is right
+      test: () => run.exam().right,
+      // and each single answer, and what it says to some, from one end of the list to the other.
+      exam(some = 0) {
+        const { said } = answer(held), share = test => held.filter(test).length / held.length;
+        const right = share(({ answers }, b) => answers.every((a, q) => a === said[b][q]));
+        const each = held[0].answers.map((_, q) => share(({ answers }, b) => answers[q] === said[b][q]));
+        const few = Array.from({ length: some }, (_, i) => Math.floor((i + 0.5) * held.length / some));
+        return { right, each, few: few.map(b => ({ ...held[b], said: said[b] })) };
       },
       count: () => Object.values(weights).reduce((sum, { data }) => sum + data.length, 0),
     };
@@ -425,6 +430,7 @@ function makeLearner() {
   }
 
   // --- In a worker: learn for a moment, report, listen, go on ---------------------------
+  const FEW = 4; // of the sentences in the test, whose answers are shown
   function serve() {
     let run, task, until = 0, clock = 0, tested, number, sentence;
     const report = losses => {
@@ -438,7 +444,7 @@ function makeLearner() {
       const mine = run, losses = [], start = performance.now();
       while (run.step < until && performance.now() - start < 60) losses.push(run.learn());
       clock += performance.now() - start;
-      if (run.step >= until || run.step - tested.step >= 20) tested = { step: run.step, right: run.test() };
+      if (run.step >= until || run.step - tested.step >= 20) tested = { step: run.step, ...run.exam(FEW) };
       report(losses);
       if (run.step < until) setTimeout(() => mine === run && go());
     };
@@ -449,7 +455,7 @@ function makeLearner() {
         run = makeRun(data.settings, task);
         number = data.number;
         until = clock = 0;
-        tested = { step: 0, right: run.test() };
+        tested = { step: 0, ...run.exam(FEW) };
       }
       if (!run) return;
       const resting = run.step >= until;

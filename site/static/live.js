@@ -322,7 +322,7 @@
   const inWords = doubt => Object.entries(WORDS.faults).reduce((all, [ours, theirs]) => all.replace(ours, theirs), doubt);
   function sureness(place, { confidence, doubt }, threshold) {
     place.classList.toggle("live-doubt", Boolean(doubt));
-    place.style.setProperty("--sure", confidence);
+    place.style.setProperty("--sure", confidence || 0); // a refusal has none
     place.style.setProperty("--threshold", threshold);
     place.lastChild.textContent = doubt ? WORDS.rely(inWords(doubt)) : `${WORDS.confidence} ${confidence.toFixed(3)}`;
   }
@@ -616,16 +616,16 @@
       const all = names(), { kind, part, matrices } = opened, [, does] = WORDS.boxes[kind];
       if (!(matrix in matrices)) matrix = "out" in matrices ? "out" : "x";
       boxes.replaceChildren(...WORDS.sides.map((name, side) => element("div", { role: "group", ariaLabel: name }, element("b", { textContent: name }),
-        ...BOXES.filter(each => each.side === side).map(each => press(WORDS.boxes[each.kind][0], each === opened, () => { opened = each; matrix = "weights"; show(); })))));
+        ...BOXES.filter(each => each.side === side).map(each => press(WORDS.boxes[each.kind][0], each === opened, () => { opened = each; matrix = "weights"; load(); })))));
       const layered = part(0) !== part(1), heads = report.trace[part(layer)].weights?.[0].length;
-      const choose = (name, count, now, set) => element("div", { className: "live-choice", role: "group", ariaLabel: name }, `${name} `, ...Array.from({ length: count }, (_, n) => press(String(n + 1), n === now, () => { set(n); show(); })));
+      const choose = (name, count, now, set) => element("div", { className: "live-choice", role: "group", ariaLabel: name }, `${name} `, ...Array.from({ length: count }, (_, n) => press(String(n + 1), n === now, () => { set(n); load(); })));
       dials.replaceChildren(...layered ? [choose(WORDS.layer, 3, layer, n => { layer = n; })] : [], ...heads ? [choose(WORDS.head, heads, head, n => { head = n; })] : []);
       tells.textContent = does;
       const keys = all[matrices.key]; // what the columns of the weights belong to
       chain.replaceChildren(...Object.keys(matrices).map(name => {
         const rows = rowsOf(name), columns = name === "weights" ? keys.length : undefined;
         const shape = name === "weights" ? `(${heads}, ${rows.length}, ${columns})` : `(${rows.length}, ${rows[0].length})`;
-        return press(element("span", { textContent: `${WORDS.matrices[name]} ${shape}` }), name === matrix, () => { matrix = name; show(); }, image(rows, columns));
+        return press(element("span", { textContent: `${WORDS.matrices[name]} ${shape}` }), name === matrix, () => { matrix = name; load(); }, image(rows, columns));
       }));
       const rows = rowsOf(matrix), weights = matrix === "weights";
       const columns = weights ? keys : Array.from({ length: 8 }, (_, i) => i + 1).concat("…");

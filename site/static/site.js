@@ -481,6 +481,7 @@ const lecture = document.querySelector(".lecture");
 if (lecture) {
   const root = document.documentElement;
   const slides = [...document.querySelectorAll("article section section")];
+  slides.forEach((slide, n) => { slide.dataset.place = `${n + 1} / ${slides.length}`; });
   let at = 0;
   const turn = to => {
     at = Math.max(0, Math.min(to, slides.length - 1));
@@ -514,7 +515,7 @@ if (lecture) {
   const keys = {
     ArrowRight: () => turn(at + 1), PageDown: () => turn(at + 1), " ": () => turn(at + 1),
     ArrowLeft: () => turn(at - 1), PageUp: () => turn(at - 1),
-    n: () => root.classList.toggle("with-notes"), Escape: leave,
+    n: () => { root.classList.toggle("with-notes"); widen(); }, Escape: leave,
   };
   addEventListener("keydown", event => {
     const moves = event.target.closest?.("input, select, textarea, [role=button]"); // a figure's own keys

@@ -76,13 +76,18 @@ def experiment(
     "captions" and "multi30k" the functions get the numbers of source and target tokens,
     for "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64,
     d_ff=128, h=4, groups=4)``) the number of words. Options are those of the task's
-    training (help(transformer_workshop.lab.tasks.Translation.train)); an option
-    ``train`` replaces it by a function of task, model, rate, updates and seed that
-    yields losses. It can also change a field of the task that isn't an option, such as
-    the smoothing::
+    training, such as {"rows": 8} for "sentences" (in transformer_workshop.lab.tasks:
+    help(Translation.train), help(Continuation.train)); an option ``train`` replaces it
+    by a function of task, model, rate, updates and seed that yields losses. It can also
+    change a field of the task that isn't an option, such as the smoothing::
 
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)
+
+    To change a part of a fresh model, put another in its place: ``block.feed_forward``
+    of each of a GPT's ``blocks``, or, for what attention computes,
+    ``block.self_attn.attention_function``, a function of query, key, value, mask and
+    dropout that returns the outputs and the weights, as ``attention`` does.
 
     task: one of these names, or a Task: a smaller one, such as
     ``dataclasses.replace(TASKS["captions"], batch_tokens=300)`` with the TASKS of
@@ -97,7 +102,8 @@ def experiment(
     search that has learned nothing after half of its updates ends there and counts with
     what it has; those that are compared never end early. The best rates of small models
     are often higher: rates=(0.012, 0.024, 0.048) may save time, and you are told if the
-    best is at an end.
+    best is at an end. One seed chooses: where seeds differ more than rates do, the
+    choice is partly luck, and ``rates`` with a single one is the fairer comparison.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
