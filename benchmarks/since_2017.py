@@ -1,13 +1,13 @@
 """Measure what each of today's parts buys, every variant at its own best learning rate.
 
-    python benchmarks/since_2017.py [--workers 2] [--part trainings costs]
+    python benchmarks/since_2017.py [--workers 2] [--part trainings muon costs]
 
 Trains a small translator on Multi30k: the block of 2017, each of chapter 6's parts
-alone, all five, all but one, all five with a stable phase and with Muon. Each goes
-through `experiment`, which searches its rate and takes eight seeds; the block of 2017
-and all five are also compared at two rates. What has been computed is kept in
-runs/experiments/. `costs` times an update of each variant, on an otherwise idle
-machine. Chapter 6 shows results/since_2017.json.
+alone, all five, all but one, and both blocks with a stable phase and with Muon. Each
+goes through `experiment`, which searches its rate and takes eight seeds; the block of
+2017 and all five are also compared at two rates, and with Muon from three seeds. What
+has been computed is kept in runs/experiments/. `costs` times an update of each variant,
+on an otherwise idle machine. Chapter 6 shows results/since_2017.json.
 """
 
 import argparse
@@ -116,6 +116,24 @@ VARIANTS = {
 }
 
 
+def muon(workers: int) -> dict[str, Any]:
+    """Return what Muon reaches with each block, at the best rate of both."""
+    found = experiment(
+        {name: VARIANTS[name] for name in ("2017, Muon", "all five, Muon")},
+        "multi30k",
+        updates=UPDATES,
+        rates=[0.012],
+        seeds=3,
+        workers=workers,
+    )
+    losses = {row["variant"]: found.losses(row["variant"]) for row in found.rows}
+    return {
+        "rate": 0.012,
+        "nats": {name: [round(loss, 3) for loss in of] for name, of in losses.items()},
+        "in words": found.in_words,
+    }
+
+
 def costs() -> dict[str, float]:
     """Return the CPU milliseconds of an update: medians, variants taking turns."""
     torch.set_num_threads(1)
@@ -177,7 +195,7 @@ def trainings(workers: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("trainings", "costs")
+    parts = ("trainings", "muon", "costs")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
     parser.add_argument("--workers", type=int, default=2)
     out = project_folder() / "results" / "since_2017.json"
@@ -187,6 +205,8 @@ def main() -> None:
     summary |= describe_environment()
     if "trainings" in given.part:
         summary |= trainings(given.workers)
+    if "muon" in given.part:
+        summary["muon"] = muon(given.workers)
     if "costs" in given.part:
         summary["milliseconds_per_update"] = costs()
     write_json(given.out, summary)
