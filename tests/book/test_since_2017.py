@@ -837,7 +837,7 @@ def test_none_and_all_of_the_parts_are_the_two_blocks(benchmark, name):
 
 
 def test_each_variant_has_its_parts(benchmark):
-    assert len(benchmark.VARIANTS) == 16
+    assert len(benchmark.VARIANTS) == 17
     for build, _ in benchmark.VARIANTS.values():
         model = build(12, 12)
         attn, found = model.decoder.layers[0].self_attn, kinds(model)
