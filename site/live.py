@@ -140,9 +140,9 @@ INTRODUCTION = {
         "别的词的向量里也许还留着它的信息。",
     },
     "inside": {
-        "en": "Click an embedding, an attention, a feed-forward network, or the "
-        "generator: it opens on your sentence, with the numbers that it computes. The "
-        "translator above has today's parts: positions that turn, a gate in the "
+        "en": "Click an embedding, an attention layer, a feed-forward network, or "
+        "the generator: it opens on your sentence, with the numbers that it computes. "
+        "The translator above has today's parts: positions that turn, a gate in the "
         "feed-forward network, and a norm before each part instead of after it "
         '(<a href="notebooks/06_since_2017.html">chapter 6</a>).',
         "zh": "点图里的嵌入、注意力、前馈网络或生成器，看它用你的句子算出什么数。"

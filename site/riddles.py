@@ -80,13 +80,12 @@ def measure(page) -> dict[str, dict[str, object]]:
     for exam, parts in PARTS.items():
         for part in parts:
             name = f"{exam} {part}"
-            runs[name], answers[name] = zip(
-                *(
-                    page.evaluate(MEASURE, [exam, part, seed, EVERY, UPDATES])
-                    for seed in range(SEEDS)
-                ),
-                strict=True,
-            )
+            seeds = [
+                page.evaluate(MEASURE, [exam, part, seed, EVERY, UPDATES])
+                for seed in range(SEEDS)
+            ]
+            runs[name] = [shares for shares, _ in seeds]
+            answers[name] = [each for _, each in seeds]
             print(name, answers[name], flush=True)
     return {"runs": runs, "answers": answers}
 

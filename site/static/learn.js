@@ -15,7 +15,7 @@
       off: {
         positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
         attention: ["attention", "Every word hears the same average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses."],
-        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. In seven of eight seeds, it says the animal that chased, both times."],
+        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With most seeds, it names the animal that chased both times."],
       },
     },
     write: {
@@ -184,7 +184,7 @@
           start(false);
         },
       })));
-      parts.replaceChildren(element("span", { textContent: "Its parts, of which you can take one away:" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
+      parts.replaceChildren(element("span", { textContent: "Its parts (click one to take it away):" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
         type: "button", textContent: label, ariaPressed: String(!isOff(settings, name)), onclick() {
           const off = isOff(settings, name);
           for (const [key, value] of Object.entries(without[name])) settings[key] = off ? BASE[key] : value;
@@ -227,7 +227,9 @@
         const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
         svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
       };
-      const bands = !now?.done ? [] : [[whole, "learn-whole", "eight seeds, whole"], [stored, "", `eight seeds${stored === whole ? "" : ", like this one"}`]].slice(stored === whole ? 1 : 0).filter(([runs]) => runs);
+      const bands = [];
+      if (now?.done && stored !== whole) bands.push([whole, "learn-whole", "eight seeds, whole"]);
+      if (now?.done && stored) bands.push([stored, "", stored === whole ? "eight seeds" : "eight seeds, like this one"]);
       bands.forEach(([runs, kind]) => band(runs, kind));
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
@@ -256,8 +258,8 @@
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
       const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);
-      verdict.textContent = !now?.done ? "The test is on animals that it has never met together."
-        : last.step < UPDATES ? `Stopped after ${last.step} updates. A guess begins anew.`
+      verdict.textContent = !now?.done ? "It is tested on animals that it has never met together."
+        : last.step < UPDATES ? `Stopped after ${last.step} updates. Guess again, and it starts over.`
         : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
         : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight measured seeds got there.") : "This model has no measured seeds: what you see is one run.";
       bar.replaceChildren(...[
@@ -266,14 +268,16 @@
         (off.length > 0 || !measured(settings)) && ["The whole model", () => { settings = { ...BASE, exam: settings.exam, seed: settings.seed }; guess = null; start(false); }],
         now?.done && ["Copy a link to this", async event => { await navigator.clipboard.writeText(location.href); event.target.textContent = "Copied"; }],
       ].filter(Boolean).map(([textContent, onclick]) => element("button", { type: "button", textContent, onclick })),
-      ...least < Infinity ? [element("span", { className: "learn-record", textContent: `All right with the fewest numbers, here: ${least.toLocaleString("en")}. Fewer? The dials are below.` })] : []);
+      ...least < Infinity ? [element("span", { className: "learn-record", textContent: `Your record: all right with ${least.toLocaleString("en")} numbers. The dials below make it smaller.` })] : []);
     }
+
+    const mark = (textContent, wrong) => element("strong", { className: wrong ? "learn-wrong" : "learn-right", textContent });
 
     // Some sentences of the test, and what it says
     function drawFew() {
       const { words, choices } = task(), reads = settings.exam === "read", names = reads ? choices : words;
       few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.map(({ ids, answers, said }) => {
-        const marked = said.map((id, i) => element("strong", { className: id === answers[i] ? "learn-right" : "learn-wrong", textContent: names[id] }));
+        const marked = said.map((id, i) => mark(names[id], id !== answers[i]));
         return element("li", {}, `${ids.map(id => words[id]).join(" ")}: `, ...reads ? ["the ", marked[0], " chased, it was the ", marked[1]] : ["weil ", ...marked.flatMap(each => [each, " "])]);
       })));
     }
@@ -304,7 +308,7 @@
       });
       look.replaceChildren(element("b", { textContent: settings.exam === "read" ? "Where “it” looks, in the last layer" : "Where it looks before it writes the pronoun" }), svg);
       const names = settings.exam === "read" ? said.map(id => task().choices[id]) : said.map(id => task().words[id]);
-      const marked = (name, i) => element("strong", { className: right && name !== right[i] ? "learn-wrong" : "learn-right", textContent: name });
+      const marked = (name, i) => mark(name, right && name !== right[i]);
       says.replaceChildren(...(settings.exam === "read"
         ? ["It says: the ", marked(names[0], 0), " chased, and it was the ", marked(names[1], 1), "."]
         : ["It writes: weil ", ...names.flatMap((name, i) => [marked(name, i), " "])]),
