@@ -52,7 +52,7 @@ notebooks: $(READY)  ## after you edit a chapter: write the module and the stale
 llm: $(READY)  ## fetch the language model of chapter 8 (93 MB, once, into your cache)
 	@$(BIN)/python -m transformer_workshop.base.smollm
 
-exercise: $(READY)  ## begin a new exercise, as in N=1.10 NAME=two_words; says what to fill in
+exercise: $(READY)  ## begin a new exercise, as in N=8.4 NAME=two_words; says what to fill in
 	@$(BIN)/python tools/exercises.py --new "$(N)" "$(NAME)"
 
 lab: $(READY)  ## open your copy of the chapters, in my/ (IN=zh: Chinese; RENEW=1: new copies; LAB=options)

@@ -1,11 +1,11 @@
 """Compare a block whose parts read the same vectors: results/side_by_side.json.
 
-    python benchmarks/side_by_side.py [--seeds 0 1 2 …] [--workers 2]
+    python benchmarks/side_by_side.py [--workers 2]
 
 The experiments of chapter 6, section 6.11: tiny GPTs on the captions with embeddings as
-they are, and multiplied by 8; and the chapter's GPT, whose embeddings are normalized
-or multiplied by 50, which makes them as large at the beginning. Each at the better of
-two rates, from eight seeds and from four. Half an hour on two cores.
+they are, and multiplied by 8, each at the better of two rates; and the chapter's GPT,
+at each of two rates, with embeddings that are normalized, or multiplied by 50, which
+makes them as large at the beginning. Half an hour on two cores.
 """
 
 import argparse
@@ -23,8 +23,6 @@ from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.lab.experiments import experiment
 
 BRIEF = {"rows": 8}  # windows in a batch
-RATES = 0.012, 0.024  # a search that goes on may take 0.048, because of a single seed
-RATES_OF_WHOLE = 0.006, 0.012  # of four from 0.003 to 0.024, these were the best
 
 
 class SideBySide(Block):
@@ -73,21 +71,20 @@ def multiplied(words: int) -> GPT:
     return model
 
 
-PAIR = {"updates": 100, "rates": RATES}
+# Of each comparison, how its models are trained. (A search that goes on may take 0.048
+# for the tiny ones, because of a single seed.)
+SHORT = {"updates": 100, "rates": (0.012, 0.024), "seeds": 8}
+LARGER = {"GPT": whole, "normalized": normalized, "times 50": multiplied}
+WHOLE = {"updates": 600, "seeds": 4}
 COMPARED: list[tuple[dict[str, Any], dict[str, int], dict[str, Any]]] = [
-    ({"GPT": tiny, "side by side": side_by_side}, BRIEF, PAIR),
-    ({"scaled": scaled, "scaled, side by side": scaled_side_by_side}, BRIEF, PAIR),
-    (
-        {"GPT": whole, "normalized": normalized, "times 50": multiplied},
-        {},
-        {"updates": 600, "rates": RATES_OF_WHOLE},
-    ),
+    ({"GPT": tiny, "side by side": side_by_side}, BRIEF, SHORT),
+    ({"scaled": scaled, "scaled, side by side": scaled_side_by_side}, BRIEF, SHORT),
+    *((LARGER, {}, {**WHOLE, "rates": (rate,)}) for rate in (0.006, 0.012)),
 ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=range(8))
     parser.add_argument("--workers", type=int)
     file = project_folder() / "results" / "side_by_side.json"
     parser.add_argument("--out", type=Path, default=file)
@@ -95,18 +92,11 @@ def main() -> None:
     torch.set_num_threads(1)
     summary: dict[str, Any] = describe_environment()
     summary["comparisons"] = []
-    for models, options, usual in COMPARED:
-        seeds = list(given.seeds)[: 4 if usual["updates"] > 100 else None]
-        found = experiment(
-            {name: (build, options) for name, build in models.items()},
-            "sentences",
-            **usual,
-            seeds=seeds,
-            workers=given.workers,
-        )
+    for models, options, training in COMPARED:
+        variants = {name: (build, options) for name, build in models.items()}
+        found = experiment(variants, "sentences", workers=given.workers, **training)
         row = {
-            "updates": usual["updates"],
-            "seeds": seeds,
+            **training,
             "rows": found.rows,
             "losses": {name: found.losses(name) for name in models},
             "in words": found.in_words,

@@ -1,13 +1,13 @@
 """Measure what each of today's parts buys, every variant at its own best learning rate.
 
-    python benchmarks/since_2017.py [--workers 2] [--part trainings muon costs]
+    python benchmarks/since_2017.py [--workers 2] [--part search compare costs]
 
 Trains a small translator on Multi30k: the block of 2017, each of chapter 6's parts
-alone, all five, all but one, and both blocks with a stable phase and with Muon. Each
-goes through `experiment`, which searches its rate and takes eight seeds; the block of
-2017 and all five are also compared at two rates, and with Muon from three seeds. What
-has been computed is kept in runs/experiments/. `costs` times an update of each variant,
-on an otherwise idle machine. Chapter 6 shows results/since_2017.json.
+alone, all five, all but one, and both blocks with a stable phase and with Muon.
+`search` tries several rates of each, from one seed. `compare` trains them from eight
+others, at rates that were found so, and compares by seed. What has been computed is
+kept in runs/experiments/. `costs` times an update of each variant, on an otherwise
+idle machine. Chapter 6 shows results/since_2017.json.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json, write_json
 from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.lab.experiments import experiment
+from transformer_workshop.lab.statistics import compare_pairs
 from transformer_workshop.lab.tasks import TASKS
 from transformer_workshop.models.architectures import NormalizedCrossAttention
 from transformer_workshop.models.speed import keep_freed_memory
 from transformer_workshop.training.loop import stable_rate
 
 UPDATES = 600
-BLOCKS, RATES = ("2017", "all five"), (0.003, 0.006)  # that are compared at each rate
 TURNS, TIMED_UPDATES = 10, 4
 
 PARTS = ("RMSNorm", "no biases", "rotary positions", "query-key norm", "SwiGLU")
@@ -116,22 +116,53 @@ VARIANTS = {
 }
 
 
-def muon(workers: int) -> dict[str, Any]:
-    """Return what Muon reaches with each block, at the best rate of both."""
-    found = experiment(
-        {name: VARIANTS[name] for name in ("2017, Muon", "all five, Muon")},
-        "multi30k",
-        updates=UPDATES,
-        rates=[0.012],
-        seeds=3,
-        workers=workers,
-    )
-    losses = {row["variant"]: found.losses(row["variant"]) for row in found.rows}
-    return {
-        "rate": 0.012,
-        "nats": {name: [round(loss, 3) for loss in of] for name, of in losses.items()},
-        "in words": found.in_words,
-    }
+WAYS = {  # of training the two blocks: a variant, and its rate
+    "2017": ("2017", 0.003),
+    "twice the rate alone": ("2017", 0.006),
+    "today's block alone": ("all five", 0.003),
+    "block and rate": ("all five", 0.006),
+    "2017, stable phase": ("2017, stable phase", 0.003),
+    "block, rate, stable": ("all five, stable phase", 0.006),
+    "2017, Muon": ("2017, Muon", 0.012),
+    "block, Muon": ("all five, Muon", 0.012),
+}
+ADDED = {part: (part, 0.003) for part in PARTS}
+LEFT_OUT = {name: (name, 0.006) for name in VARIANTS if name.startswith("with")}
+LEFT_OUT["norm everywhere"] = "all five, norm in cross-attention", 0.006
+COMPARED = {
+    "ways": [(way, "2017") for way in WAYS if way != "2017"],
+    "leads": [
+        ("block and rate", "2017"),
+        ("block, rate, stable", "2017, stable phase"),
+        ("block, Muon", "2017, Muon"),
+    ],
+    "added": [(part, "2017") for part in ADDED],
+    "left out": [(name, "block and rate") for name in LEFT_OUT],
+}
+
+
+def compare(workers: int) -> dict[str, Any]:
+    """Train from the same eight seeds at rates that were found, and compare by seed."""
+    losses = {}
+    for label, (name, rate) in (WAYS | ADDED | LEFT_OUT).items():
+        found = experiment(
+            {name: VARIANTS[name]},
+            "multi30k",
+            updates=UPDATES,
+            rates=[rate],
+            workers=workers,
+        )
+        losses[label] = found.losses(name)
+    comparisons = {}
+    for family, pairs in COMPARED.items():
+        rows = []
+        for ours, base in pairs:
+            both = zip(losses[ours], losses[base], strict=True)
+            mean = compare_pairs([one - other for one, other in both], len(pairs))
+            difference = {"difference": mean.difference, "half": mean.half}
+            rows.append({"of": ours, "against": base, **difference})
+        comparisons[family] = rows
+    return {"nats": losses, "comparisons": comparisons}
 
 
 def costs() -> dict[str, float]:
@@ -143,7 +174,7 @@ def costs() -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in VARIANTS}
     for turn in range(TURNS):
         for name, (_, options) in VARIANTS.items():
-            updates = task.train(models[name], RATES[0], UPDATES, turn, **options)
+            updates = task.train(models[name], 0.003, UPDATES, turn, **options)
             next(updates)  # prepares
             started = time.process_time()
             for _ in range(TIMED_UPDATES):
@@ -153,17 +184,9 @@ def costs() -> dict[str, float]:
     return {name: round(statistics.median(rows), 1) for name, rows in times.items()}
 
 
-def trainings(workers: int) -> dict[str, Any]:
-    """Train what hasn't been trained yet, and return what chapter 6 shows."""
-    whole = experiment(VARIANTS, "multi30k", updates=UPDATES, workers=workers)
-    blocks = {name: VARIANTS[name] for name in BLOCKS}
-    at_rate = {
-        rate: experiment(
-            blocks, "multi30k", updates=UPDATES, rates=[rate], workers=workers
-        )
-        for rate in RATES
-    }
-    half = max(found.half for found in whole.comparisons.values())
+def search(workers: int) -> dict[str, Any]:
+    """Return the loss of every variant at several rates, from a seed of the search."""
+    found = experiment(VARIANTS, "multi30k", updates=UPDATES, workers=workers)
     return {
         "split": "valid", "updates": UPDATES, "precision": "float32",
         "reference": dataclasses.asdict(REFERENCE),
@@ -172,30 +195,17 @@ def trainings(workers: int) -> dict[str, Any]:
                 "name": row["variant"], "parameters": row["parameters"],
                 "by_rate": {
                     f"{rate:g}": round(nats, 3)
-                    for rate, nats in whole.searched(row["variant"]).items()
+                    for rate, nats in found.searched(row["variant"]).items()
                 },
-                "rate": row["rate"],
-                "nats": [round(nats, 3) for nats in whole.losses(row["variant"])],
-                "mean": round(row[whole.unit], 2),
             }
-            for row in whole.rows
+            for row in found.rows
         ],
-        "blocks_at_both_rates": {
-            name: {
-                f"{rate:g}": [round(nats, 3) for nats in found.losses(name)]
-                for rate, found in at_rate.items()
-            }
-            for name in BLOCKS
-        },
-        "seeds": {
-            "half_interval_of_a_difference": round(half, 2),  # the widest
-        },
     }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("trainings", "muon", "costs")
+    parts = ("search", "compare", "costs")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
     parser.add_argument("--workers", type=int, default=2)
     out = project_folder() / "results" / "since_2017.json"
@@ -203,10 +213,10 @@ def main() -> None:
     given = parser.parse_args()
     summary = read_json(given.out) if given.out.exists() else {}
     summary |= describe_environment()
-    if "trainings" in given.part:
-        summary |= trainings(given.workers)
-    if "muon" in given.part:
-        summary["muon"] = muon(given.workers)
+    if "search" in given.part:
+        summary |= search(given.workers)
+    if "compare" in given.part:
+        summary |= compare(given.workers)
     if "costs" in given.part:
         summary["milliseconds_per_update"] = costs()
     write_json(given.out, summary)

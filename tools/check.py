@@ -24,6 +24,7 @@ from chapters import (
     ROOT,
     Refused,
     cell_name,
+    lacks,
     name,
     pair,
     read,
@@ -85,7 +86,7 @@ def _pairing(source: Path, notebook: NotebookNode) -> Iterator[str]:
     for number, (ours, theirs) in enumerate(cells, 1):
         if not (ours and theirs and _identity(ours) == _identity(theirs)):
             where = cell_name(source, number, (ours or theirs).source)
-            yield f"{where}: .md and .ipynb differ; {RERUN} to follow the .md"
+            yield f"{where}: .md and .ipynb differ; edit the .md, and {RERUN}"
             return
 
 
@@ -112,7 +113,8 @@ def _freshness(source: Path, notebook: NotebookNode) -> Iterator[str]:
     try:
         today = digests(source)
         if {what: notebook.metadata.get(what) for what in today} != today:
-            yield f"{name(source)}: the code, the module or data changed; {RERUN}"
+            need = f"; it needs {missing}" if (missing := lacks(source)) else ""
+            yield f"{name(source)}: the code, the module or data changed; {RERUN}{need}"
     except Refused as refusal:
         yield str(refusal)
 
@@ -127,7 +129,8 @@ def _module() -> Iterator[str]:
     lines = (on_disk().splitlines(), expected.splitlines())
     titles = ("on disk", "from the chapters")
     if changes := list(difflib.unified_diff(*lines, *titles, lineterm="")):
-        yield "\n".join([f"{MODULE.name} differs; {RERUN}", *changes])
+        what = f"{MODULE.name} isn't what the chapters export; edit these, and {RERUN}"
+        yield "\n".join([what, *changes])
 
 
 def _program(*command: str) -> list[str]:

@@ -1,7 +1,7 @@
 """The exercises: what chapters say of them, and the files of their checks.
 
 python tools/exercises.py                          (`make notebooks` does the same)
-python tools/exercises.py --new 1.10 some_words    (`make exercise N=1.10 NAME=…`)
+python tools/exercises.py --new 8.4 some_words    (`make exercise N=8.4 NAME=…`)
 
 The first writes what follows from the two: the list that ends each chapter, the one in
 TEACHING.md, and the tables of contents.py. The second begins an exercise, and says what
@@ -270,7 +270,12 @@ def begin(number: str, name: str) -> list[str]:
     if not first or not (chapter := numbered.get(int(first[1]))):
         raise Refused(f"{number!r} is no number of an exercise, such as 1.10")
     if number in known:
-        raise Refused(f"there is an exercise {number}; choose the next free number")
+        last = max(
+            int(n.partition(".")[2]) for n in known if n.startswith(f"{first[1]}.")
+        )
+        raise Refused(
+            f"there is an exercise {number}; the next is {first[1]}.{last + 1}"
+        )
     text = chapter.read_text(encoding="utf-8")
     above, listed, _ = text.partition(f"\n| {LISTED} |")
     if not listed:

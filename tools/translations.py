@@ -2,6 +2,7 @@
 
     python tools/translations.py           what `make notebooks` does at its end
     python tools/translations.py --list    write nothing; say what there is to translate
+    python tools/translations.py --same notebooks-zh/01_architecture.md
     python tools/translations.py --open notebooks-zh/01_architecture.md
     python tools/translations.py --check   write nothing; say what isn't in step
 
@@ -17,7 +18,8 @@ and figures are put into the language. A cell of prose is found again by its mar
 wherever it went. Where the English has changed since, the translation stays, and both a
 note for readers and the mark say so: <!-- en: 1a2b3c4d, now 5e6f7a8b -->. Where there
 is no translation, the English stands in. The list shows, word by word, how the English
-of a stale cell has changed, as far as git's history here goes back.
+of a stale cell has changed, as far as git's history here goes back. Where it means
+what it meant, `--same` says so for a page.
 
 A page is no patchwork: where the English of more than a third of it has changed or is
 gone, it stays as it was, code and outputs included, and says so at its top, until most
@@ -36,10 +38,11 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import jupytext
@@ -345,6 +348,13 @@ class Language:
             if page.path in self.whole:
                 self.anchors[page.english] = page.by_number()
 
+    def hold(self, pages: Collection[Path]) -> None:
+        """Take what pages say for a translation of today's English."""
+        for page in self.pages.values():
+            for _, source, ours in page.prose() if page.path in pages else ():
+                if ours:
+                    ours.old = digest(source)
+
     def _figures(self) -> dict[Path, str]:
         """Return the figures that the pages show, with their words in the language."""
         texts = [cell.source for page in self.pages.values() for cell in page.theirs]
@@ -505,9 +515,8 @@ class Language:
                     yield f"{where}: not translated yet"
                 elif ours and ours.old != now:
                     before = history(page.english).get(ours.old)
-                    yield f"{where}: stale; up to date, its mark is <!-- en: {now} -->"
-                    if before:
-                        yield f"    {changes(before, source)}"
+                    told = f"{where}: stale; up to date, its mark is <!-- en: {now} -->"
+                    yield told + (f"\n    {changes(before, source)}" if before else "")
                 elif ours:
                     two = (self.relinked(x, page, source) for x in (source, ours.text))
                     yield from (f"{where}: {fault}" for fault in differences(*two))
@@ -561,12 +570,16 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; say what isn't in step"
     )
+    pages: dict[str, Any] = {
+        "nargs": "+", "metavar": "PAGE", "default": [],
+        "type": lambda path: Path(path).resolve(),
+    }  # fmt: skip
+    parser.add_argument(
+        "--same", **pages, help="say that a page translates today's English as it is"
+    )
     parser.add_argument(
         "--open",
-        nargs="+",
-        type=lambda path: Path(path).resolve(),
-        default=[],
-        metavar="PAGE",
+        **pages,
         help="put the new English of a page that has stayed as it was into it",
     )
     arguments = parser.parse_args()
@@ -574,11 +587,14 @@ def main() -> int:
     try:
         for folder in folders():
             language = Language(folder, opened=arguments.open)
+            language.hold(arguments.same)
             if arguments.check:
                 found += faults(language)
                 continue
-            if arguments.open or not arguments.list:
+            if arguments.open or arguments.same or not arguments.list:
                 update(language)
+            else:
+                language.files()  # notes the words that are missing
             todo = list(language.news())
             said = [*language.left_out(), *(todo if arguments.list else ())]
             print(*said, sep="\n", end="\n" * bool(said))

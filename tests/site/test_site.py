@@ -55,7 +55,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     """Build the site in a copy of the tree."""
-    pytest.importorskip("myst_nb", reason="make .venv/site installs it")
+    pytest.importorskip("myst_nb", reason="make site installs it")
     root = tmp_path_factory.mktemp("tree")
     folders = "site notebooks notebooks-zh images tools transformer_workshop teaching"
     models = "models/multi30k-2026 models/captions-gpt"
@@ -98,7 +98,7 @@ def test_a_site_without_solutions_has_none(site):
 
 
 def test_solutions_are_shown_from_their_day_on():
-    build = pytest.importorskip("build", reason="make .venv/site installs it")
+    build = pytest.importorskip("build", reason="make site installs it")
     today = datetime.date.today()
     assert build.solutions_shown(today.isoformat())
     assert not build.solutions_shown(str(today + datetime.timedelta(days=1)))

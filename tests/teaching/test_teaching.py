@@ -153,7 +153,7 @@ def test_an_optional_exercise_is_chosen_by_its_number_only():
     def chosen(*named):
         return [each.number for each in homework.chosen_exercises(*named)]
 
-    assert chosen("1", "") == [f"1.{n}" for n in range(1, 10)]
+    assert {"1.9", "1.10"} & set(chosen("1", "")) == {"1.9"}
     assert chosen("7", "1.9") == ["1.9", "7.1", "7.2", "7.3"]
 
 

@@ -122,7 +122,7 @@ def test_the_page_holds_the_charts_as_they_are(own_part):
 @pytest.fixture(scope="module")
 def browser():
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="make .venv/site installs it"
+        "playwright.sync_api", reason="make site installs it"
     )
     if not CHROMIUM:
         pytest.skip("chromium is not installed (Debian: apt-get install chromium)")

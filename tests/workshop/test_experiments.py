@@ -171,7 +171,9 @@ def test_what_a_worker_cannot_read_stops_the_experiment(monkeypatch):
     Variant("b", Line(), straight, {}).check_identity()  # it wasn't known at home
 
 
-def test_what_was_trained_is_said_and_not_trained_again(run, tmp_path, capsys):
+def test_what_was_trained_is_said_and_not_trained_again(
+    run, tmp_path, capsys, monkeypatch
+):
     def reused():
         return [line for line in capsys.readouterr().err.splitlines() if "unch" in line]
 
@@ -191,11 +193,19 @@ def test_what_was_trained_is_said_and_not_trained_again(run, tmp_path, capsys):
     more = run({"a": straight}, seeds=4)
     assert more.losses("a")[:3] == first.losses("a") and len(times()) == 4
     reused()
-    other = run({"a": bounded})  # another model of this name
-    assert other.losses("a") != first.losses("a") and reused() == []
-    assert run({"a": (straight, {"slower": 2.0})}).losses("a") != first.losses("a")
     assert run({"a": straight}, updates=41).losses("a") != first.losses("a")
-    assert reused() == []
+    assert "anew" not in capsys.readouterr().err
+    changed = "a: trained anew; {} was another on "
+    code = changed.format("its code, a value that it uses, or the task")
+    for other in (bounded, (straight, {"slower": 2.0})):  # of this name
+        assert run({"a": other}).losses("a") != first.losses("a")
+        said = capsys.readouterr().err
+        assert code in said and "unchanged" not in said
+    functional = changed.format("a package, this repository, or a setting of PyTorch")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.backends.mkldnn, "enabled", False)
+        run({"a": straight})
+    assert functional in capsys.readouterr().err
     assert run({"a": straight}).rows == first.rows  # the first ones are still there
     assert len(reused()) == 1
     assert {name: times()[name] for name in before} == before

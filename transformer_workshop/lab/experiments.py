@@ -11,6 +11,7 @@ import statistics
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -109,8 +110,9 @@ def experiment(
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
     folder: keeps the results [runs/experiments]. A training isn't repeated if all that
     it depends on is the same: code, values that it uses, settings, versions, and the
-    variant's name. What is reused is said. Where this can't be told, it is repeated,
-    and said as well. Another folder begins anew.
+    variant's name. What is reused is said, and of a name that is trained anew, what
+    has changed. Where this can't be told, it is repeated, and said as well. Another
+    folder begins anew.
 
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
@@ -396,11 +398,11 @@ class _Search:
     # --- what is in the folder ---
 
     def file_of(self, name: str, trial: Trial) -> Path:
-        kind = re.sub(r"\W+", "_", name)[:40]
         identity = self.variants[name].identity or self.unknown
         whole = repr((name, identity, sorted(asdict(trial).items())))
         digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
-        return self.folder / f"{kind}-{trial.rate:g}-{trial.seed}-{digest}.json"
+        parts = _in_files(name), f"{trial.rate:g}", str(trial.seed), digest
+        return self.folder / f"{'-'.join(parts)}.json"
 
     def stored(self, name: str, trial: Trial) -> Record | None:
         """Return the record of a training that was made before, if there is one."""
@@ -429,6 +431,28 @@ class _Search:
             for day, count in sorted(dates.items()):
                 trainings = f"{count} training{'s' if count > 1 else ''}"
                 log(f"{name}: {trainings} of {_day(day)}, unchanged")
+            if not dates and (why := self._changed(name)):
+                log(f"{name}: trained anew; {why}")
+
+    def _changed(self, name: str) -> str:
+        """Say why the last trainings of this name can't be reused, if there are any."""
+        asked = asdict(self.missing(name)[0])
+        found: dict[str, set[str]] = defaultdict(set)  # what was trained on a day
+        for path in self.folder.glob(f"{_in_files(name)}-*.json"):
+            with suppress(DataError, KeyError, TypeError):
+                record = read_json(path)
+                same = all(record[key] == asked[key] for key in ("updates", "device"))
+                if record["variant"] == name and same and record["identity"]:
+                    found[record["date"]].add(record["identity"].partition("-")[0])
+        ours = self.variants[name].identity
+        if not found or not ours:
+            return ""
+        day = max(found)
+        if ours.partition("-")[0] in found[day]:
+            what = "its code, a value that it uses, or the task was another"
+        else:
+            what = "a package, this repository, or a setting of PyTorch was another"
+        return f"{what} on {_day(day)}"
 
     def _known(self, name: str) -> Iterator[Record]:
         """Yield the records that a search would make, as far as they are there."""
@@ -447,6 +471,11 @@ class _Search:
 
 def _named(record: Record) -> str:
     return f"{record['variant']}, rate {record['rate']:g}, seed {record['seed']}"
+
+
+def _in_files(name: str) -> str:
+    """Return how the files of a variant begin; others may begin like it."""
+    return re.sub(r"\W+", "_", name)[:40]
 
 
 def _duration(seconds: float) -> str:

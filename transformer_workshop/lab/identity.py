@@ -48,13 +48,15 @@ class Uncertain(Exception):
 def identity_of(*things: object) -> str:
     """Return a digest of code and values; equal ones promise equal results.
 
-    It is the same after a restart, and after an edit of comments, docstrings, or of
-    where a line stands. Random numbers that nobody seeded, and the order in which a set
-    is iterated, are outside the promise. Raises Uncertain if anything can't be read.
+    It has two parts, with a hyphen between: of what all computations depend on, and of
+    what was given. It is the same after a restart, and after an edit of comments,
+    docstrings, or of where a line stands. Random numbers that nobody seeded, and the
+    order in which a set is iterated, are outside the promise. Raises Uncertain if
+    anything can't be read.
     """
-    program = _At("the program", _surroundings())
+    parts = _At("the program", _surroundings()), _At("what was given", things)
     try:
-        return _digest([program, _At("what was given", things)])
+        return "-".join(map(_digest, parts))
     except Uncertain:
         raise
     except Exception as error:  # it is nested too deeply, or imports what isn't there

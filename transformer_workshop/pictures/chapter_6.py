@@ -51,20 +51,16 @@ def parts_chart(measured: dict[str, Any]) -> altair.Chart:
     Each with the 95 % interval of a difference.
     """
     alt = optional_import("altair")
-    mean = {row["name"]: row["mean"] for row in measured["variants"]}
-    half = measured["seeds"]["half_interval_of_a_difference"]
-    added, left_out = "added to the block of 2017", "left out of today's block"
-    parts = {  # as variants are named: with this part alone, and without it
-        "rotary positions": "without rotary positions",
-        "query-key norm": "without query-key norm",
-        "SwiGLU": "without SwiGLU",
-        "RMSNorm": "without RMSNorm",
-        "no biases": "with biases",
-    }
+    without = {"no biases": "with biases"}  # as variants are named
+    worth = {row["of"]: row for row in measured["comparisons"]["added"]}
+    missed = {row["of"]: row for row in measured["comparisons"]["left out"]}
     rows = []
-    for part, without in parts.items():
-        gain, loss = mean["2017"] - mean[part], mean[without] - mean["all five"]
-        for how, nats in ((added, gain), (left_out, loss)):
+    for part, added in sorted(worth.items(), key=lambda of: of[1]["difference"]):
+        left_out = missed[without.get(part, f"without {part}")]
+        for how, nats, half in (
+            ("added to the block of 2017", -added["difference"], added["half"]),
+            ("left out of today's block", left_out["difference"], left_out["half"]),
+        ):
             row = {"part": part.replace("-", "–"), "how": how, "nats": nats}
             rows.append({**row, "low": nats - half, "high": nats + half})
     each = alt.Chart().encode(
