@@ -96,6 +96,7 @@ async def execute(
         "PYTHONPATH": str(ROOT),
         "PYTHONSTARTUP": "",
         "TQDM_DISABLE": "1",  # progress isn't an output
+        "PYTHONWARNINGS": "ignore:IProgress not found",  # nor is what shows it
     }
     running = notebook.cells[0]
 

@@ -326,7 +326,7 @@ def test_the_check_writes_nothing(built):
         (ONE, "at once", "now", ["01_first, cell 3 (It is used now.)", "differ"]),
         (TWO, '"summary"', '"nbval-skip"', ["02_second, cell 5", "differ"]),
         (ONE, "help\n```", "help\n```\n\n```python\n5\n```", ["cell 5", "differ"]),
-        (MODULE, "x * _SCALE", "x + x", [f"{MODULE} differs"]),
+        (MODULE, "x * _SCALE", "x + x", [f"{MODULE} isn't what the chapters export"]),
         (CHECK_FILE, "def judge(", "def judge(:", ["twice.py:6: "]),
         (ONE, "```console", "```bash", ["cell 5 (%%bash)", "```console"]),
         (ONE, "print(double(3))", "!ls", ["cell 4 (!ls)", "this would run"]),
