@@ -268,14 +268,11 @@ def begin(number: str, name: str) -> list[str]:
     first = re.fullmatch(r"(\d+)\.\d+", number)
     numbered = {int(path.name[:2]): path for path in chapters()}
     if not first or not (chapter := numbered.get(int(first[1]))):
-        raise Refused(f"{number!r} is no number of an exercise, such as 1.10")
+        raise Refused(f"{number!r} is no number of an exercise, such as 8.4")
     if number in known:
-        last = max(
-            int(n.partition(".")[2]) for n in known if n.startswith(f"{first[1]}.")
-        )
-        raise Refused(
-            f"there is an exercise {number}; the next is {first[1]}.{last + 1}"
-        )
+        pairs = [n.split(".") for n in known]
+        last = max(int(n) for of, n in pairs if of == first[1])
+        raise Refused(f"there is an exercise {number}; choose {first[1]}.{last + 1}")
     text = chapter.read_text(encoding="utf-8")
     above, listed, _ = text.partition(f"\n| {LISTED} |")
     if not listed:

@@ -194,6 +194,7 @@ def test_what_was_trained_is_said_and_not_trained_again(
     assert more.losses("a")[:3] == first.losses("a") and len(times()) == 4
     reused()
     assert run({"a": straight}, updates=41).losses("a") != first.losses("a")
+    assert run({"a": straight}, rates=(0.1,)).losses("a") != first.losses("a")
     assert "anew" not in capsys.readouterr().err
     changed = "a: trained anew; {} was another on "
     code = changed.format("its code, a value that it uses, or the task")

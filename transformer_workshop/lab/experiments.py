@@ -437,18 +437,18 @@ class _Search:
     def _changed(self, name: str) -> str:
         """Say why the last trainings of this name can't be reused, if there are any."""
         asked = asdict(self.missing(name)[0])
-        found: dict[str, set[str]] = defaultdict(set)  # what was trained on a day
+        found: dict[str, set[str]] = defaultdict(set)  # by date, identities
         for path in self.folder.glob(f"{_in_files(name)}-*.json"):
             with suppress(DataError, KeyError, TypeError):
                 record = read_json(path)
                 same = all(record[key] == asked[key] for key in ("updates", "device"))
                 if record["variant"] == name and same and record["identity"]:
-                    found[record["date"]].add(record["identity"].partition("-")[0])
+                    found[record["date"]].add(record["identity"])
         ours = self.variants[name].identity
-        if not found or not ours:
-            return ""
-        day = max(found)
-        if ours.partition("-")[0] in found[day]:
+        if not ours or not found or ours in set().union(*found.values()):
+            return ""  # nothing has changed; it is asked for other rates or seeds
+        day, program = max(found), ours.partition("-")[0]
+        if any(theirs.startswith(f"{program}-") for theirs in found[day]):
             what = "its code, a value that it uses, or the task was another"
         else:
             what = "a package, this repository, or a setting of PyTorch was another"
