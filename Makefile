@@ -34,10 +34,10 @@ $(READY):
 	echo "Couldn't choose the PyTorch for this machine, so here comes pip's (on Linux, with 4 GB of CUDA)."
 	$(call timed,$(PIP) -e ".[tools]" && $(call installed,ready))
 
-run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (about 20 minutes)
+run: $(READY)  ## execute all chapters into build/notebooks and sum up what they show (7 to 20 minutes)
 	$(call timed,$(BIN)/python tools/run_notebooks.py --into build/notebooks)
 
-test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (half an hour on two cores)
+test: $(SITE)  ## run check and all tests, and compare every notebook with its outputs (10 to 30 minutes on two cores)
 	$(call timed,$(BIN)/python tools/check.py && $(PYTEST) $(NBVAL) tests notebooks)
 
 check: $(READY)  ## verify in seconds that chapters, notebooks, and module agree; writes nothing
