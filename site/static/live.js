@@ -176,7 +176,8 @@
       input.focus();
     } });
     clear.setAttribute("aria-label", WORDS.clear);
-    figure.prepend(input, clear, status);
+    if (!figure.contains(input)) figure.prepend(input); // moved, it would lose the focus
+    input.after(clear, status);
     if (examples) {
       const choices = element("div", { className: "live-examples" }, ...examples.map(each =>
         element("button", { type: "button", onclick() {

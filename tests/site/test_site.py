@@ -764,7 +764,9 @@ def test_a_sentence_is_there_when_one_comes_back(visit):
     assert not page.evaluate("'makeTransformer' in window")  # the answer is kept, too
 
 
-def test_over_a_network_a_phone_asks_before_it_loads(site, browser):
+def test_over_a_slow_network_one_types_first_and_is_asked_before_it_loads(
+    site, browser
+):
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_):
             pass
@@ -774,10 +776,18 @@ def test_over_a_network_a_phone_asks_before_it_loads(site, browser):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
-    page.locator(".live input").press_sequentially(" Ja")
+    late = []
+    page.route("**/live.js", lambda route: late.append(route))
+    with page.expect_request("**/live.js"):
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+    sentence = page.locator(".live input")
+    sentence.press_sequentially(" J")
+    late.pop().continue_()
+    page.get_by_role("button", name="Clear").wait_for()
+    page.keyboard.type("a")  # the box still has the focus
+    assert " Ja" in sentence.input_value()
     page.get_by_role("button", name="Load the model (6 MB)").click()
-    page.locator(".live input").fill("Zwei Hunde spielen im Schnee.")
+    sentence.fill("Zwei Hunde spielen im Schnee.")
     done = "document.querySelector('.live-text').textContent.startsWith('Two dogs')"
     page.wait_for_function(done)
     context.close()
