@@ -18,6 +18,7 @@ import links
 import make_student
 import nbformat
 import pytest
+import run_notebooks
 
 from transformer_workshop.exercises import checking
 
@@ -603,6 +604,29 @@ def test_running_again_changes_nothing_and_force_makes_the_same_anew(tree):
     (tree / "notebooks/02_second.ipynb").unlink()
     assert len(executed(run(tree, "--force"))) == 3
     assert contents(tree) == before
+
+
+def chart(value: float, name: str, title: str = "loss") -> dict:
+    """Return a chart's output, with a name that Altair would give its data."""
+    data = f"data-{name * 32}"
+    values = {"datasets": {data: [{title: value, "n": 3}]}, "data": {"name": data}}
+    return {"data": {run_notebooks.CHART: values, "image/png": name}, "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    "new, same",
+    [
+        (chart(0.1234567, "a"), True),
+        (chart(0.1234569, "b"), True),
+        (chart(0.1239, "b"), False),
+        (chart(0.1234567, "a", "nats"), False),
+    ],
+)
+def test_what_rounding_alone_changes_in_a_chart_stays_as_it_was(new, same):
+    old, printed = chart(0.1234567, "a"), {"name": "stdout", "text": "0.1234567"}
+    assert run_notebooks.alike([printed, new], [printed, old]) is same
+    assert not run_notebooks.alike([new], [printed, old])
+    assert not run_notebooks.alike([printed | {"text": "0.1234569"}], [printed])
 
 
 @pytest.mark.parametrize(
