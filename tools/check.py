@@ -45,6 +45,7 @@ def faults() -> Iterator[str]:
         programs = [
             pool.submit(_program, "-m", "mypy", "--no-error-summary"),
             pool.submit(_program, "tools/translations.py", "--check"),
+            pool.submit(_program, "-m", "codespell_lib", "."),
             pool.submit(
                 _program, "-m", "ruff", "check", "--quiet", "--output-format=concise"
             ),
@@ -147,8 +148,8 @@ def main() -> int:
         print(fault)
     seconds = time.perf_counter() - start
     verdict = f"{len(lines)} faults" if lines else "in order"
-    print(f"{len(sources())} notebooks, the module, translations, lint and types: "
-          f"{verdict}, {seconds:.0f} s")  # fmt: skip
+    what = "the module, translations, lint, types, and spelling"
+    print(f"{len(sources())} notebooks, {what}: {verdict}, {seconds:.0f} s")
     return 1 if lines else 0
 
 

@@ -201,7 +201,7 @@ def tool(tree: Path, name: str, *arguments: str, lint=False) -> SimpleNamespace:
     """Run one of the tree's own tools; return its status, stdout, and stderr.
 
     It runs in this process, since a new one would first spend a second on imports, and
-    without ruff and mypy, which take another, unless asked.
+    without ruff and its like, which take another, unless asked.
     """
     stdout, stderr = StringIO(), StringIO()
     tools = [path.stem for path in (tree / "tools").glob("*.py")]
@@ -362,10 +362,11 @@ def test_an_edited_notebook_is_noticed(tree, change, words):
     refused(tree, *words)
 
 
-def test_what_ruff_and_mypy_find_is_said(tree):
+def test_what_ruff_mypy_and_codespell_find_is_said(tree):
     """Use `Path`, which is there in the notebook, but not in the module."""
     edit(tree / TWO, "math.pi", "len(Path('x').name)")
     edit(tree / TWO, "return double(", "return 'a' + double(")
+    edit(tree / ONE, "It is used at once.", "It is used at teh end.")
     tool(tree, "export_module")
     edit_cell(tree, lambda cell: cell.update(source="print(treble(3))"))
     edit(tree / "tools/links.py", "import re\n", "import re, json\n")
@@ -375,6 +376,7 @@ def test_what_ruff_and_mypy_find_is_said(tree):
         (f"{MODULE}:", "[operator]"),
         ("notebooks/01_first.ipynb:cell 4:1:7: F821",),
         ("tools/links.py:", "`json`"),
+        (f"{ONE}:", "teh ==> the"),
     ):
         lines = done.stdout.splitlines()
         assert any(all(word in line for word in words) for line in lines), done.stdout
