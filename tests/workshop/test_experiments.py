@@ -368,6 +368,19 @@ def test_what_cannot_be_tried_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_was_checked_is_said_and_a_variant_that_begins_as_another_is_named(
+    run, capfd
+):
+    run({"straight": straight, "bounded": bounded, "again": halved})
+    said = capfd.readouterr().err
+    warning = "again: its first losses are exactly those of straight. If they should"
+    passed = "Checked (3): weights are fresh, and a seed gives the same losses again\n"
+    assert said.index(warning) < said.index(passed)
+    assert "bounded: its first" not in said and "later word" not in said
+    run({"straight": straight, "bounded": bounded, "again": halved})
+    assert "Checked" not in capfd.readouterr().err  # nothing is left to train
+
+
 def test_all_mistakes_show_before_anything_is_trained(run, tmp_path):
     with pytest.raises(ValueError) as caught:
         run({"good": straight, "bad": lambda: straight(1), "worse": shared})
@@ -871,7 +884,8 @@ def test_a_gpu_trains_the_same():
         ]
         on_cpu, on_gpu = (one["losses"] for one in found)
         assert on_gpu == pytest.approx(on_cpu, rel=0.02) and found[1]["megabytes"] > 0
-        assert trials.check(variant, Trial(0.01, 0, 5, "cuda", False)) == ""
+        checked = trials.check(variant, Trial(0.01, 0, 5, "cuda", False))
+        assert checked.problem == ""
 
 
 def test_the_chart_draws_intervals_and_names_variants_at_their_last_rate():

@@ -27,9 +27,10 @@ from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import log, read_json, write_json
 from transformer_workshop.lab.identity import Uncertain, identity_of
 from transformer_workshop.lab.record import SEARCH_SEED, Experiment
-from transformer_workshop.lab.tasks import TASKS, Task
+from transformer_workshop.lab.tasks import TASKS, Continuation, Task, Translation
 from transformer_workshop.lab.trials import (
     Builder,
+    Checked,
     Record,
     Trial,
     Variant,
@@ -116,7 +117,8 @@ def experiment(
 
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
-    and a translator or GPT must not look ahead. After the first training, the time that
+    and a translator or GPT must not look ahead; a variant that begins exactly as
+    another one does is named. After the first training, the time that
     is left is shown. If you interrupt it, what is complete is printed; the same call
     goes on from there.
 
@@ -238,7 +240,7 @@ def _variant_of(name: str, row: Any, task: Task) -> Variant:
 
 # --- what is still to do ---
 
-Key = tuple  # of a job: the variant's name, and its trial; a check has the name alone
+Key = tuple  # of a job: the variant's name, its trial, and "check" if it is one
 
 
 class _Search:
@@ -262,7 +264,7 @@ class _Search:
             name: {} for name in self.variants
         }
         self.found = Experiment(variants[0].task.unit, seeds, self.results, updates)
-        self.problems: dict[str, str] = {}  # of each variant that was checked
+        self.checked: dict[str, tuple[Trial, Checked]] = {}
         self.unknown = uuid.uuid4().hex  # in the place of identities that aren't known
         self._reuse()
 
@@ -309,28 +311,42 @@ class _Search:
 
     def wanted(self) -> dict[Key, tuple]:
         """Return what workers should do: first the checks, then the trainings."""
-        missing = {name: self.missing(name) for name in self.variants}
-        unchecked = [n for n in missing if missing[n] and n not in self.problems]
         jobs: dict[Key, tuple] = {}
-        if unchecked:
-            for name in unchecked:
-                trial = missing[name][0]
-                jobs[(name,)] = self.variants[name], trial, True
+        if unchecked := self._unchecked():
+            for name, trial in unchecked.items():
+                jobs[(name, trial, "check")] = self.variants[name], trial, True
             return jobs
-        if problems := {name: what for name, what in self.problems.items() if what}:
+        if problems := self._problems():
             sentences = [f"{name}: {what}." for name, what in problems.items()]
             raise ValueError("\n".join(["Nothing was trained.", *sentences]))
-        for name, trials in missing.items():
-            for trial in trials:
+        for name in self.variants:
+            for trial in self.missing(name):
                 jobs[name, trial] = self.variants[name], trial, False
         return jobs
 
+    def _problems(self) -> dict[str, str]:
+        """Return what is wrong with variants that were checked."""
+        rows = self.checked.items()
+        return {name: row.problem for name, (_, row) in rows if row.problem}
+
+    def _unchecked(self) -> dict[str, Trial]:
+        """Return the variants that are to be trained and weren't checked, and how."""
+        missing = {name: self.missing(name) for name in self.variants}
+        return {
+            name: trials[0]
+            for name, trials in missing.items()
+            if trials and name not in self.checked
+        }
+
     def keep(self, key: Key, result: Any) -> str | None:
         """Keep what a worker returned; return a line about a training."""
-        if len(key) == 1:
-            self.problems[key[0]] = result
+        name, trial, *is_check = key
+        if is_check:
+            self._tell_twins(name, trial, result)
+            self.checked[name] = trial, result
+            if not self._unchecked() and not self._problems():
+                tell(self._passed())
             return None
-        name, trial = key
         self.seconds.append(result["seconds"])
         self.results[name].setdefault(trial.rate, {})[trial.seed] = result
         if result["ended"] != "failed":
@@ -342,6 +358,26 @@ class _Search:
         elif result["ended"]:
             said = result["ended"]  # an exception is told at the end
         return f"{_named(result)}: {said}"
+
+    def _tell_twins(self, name: str, trial: Trial, result: Checked) -> None:
+        """Warn of a variant that begins as another one does."""
+        for other, known in self.checked.items():
+            if result.found and known == (trial, result):
+                log(
+                    f"{name}: its first losses are exactly those of {other}. If they"
+                    " should differ, interrupt this: what was changed takes no part"
+                )
+                return
+
+    def _passed(self) -> str:
+        """Say what the checks have found in order."""
+        task = next(iter(self.variants.values())).task
+        passed = "weights are fresh, and a seed gives the same losses again"
+        if isinstance(task, Translation | Continuation):
+            passed += "; no output sees a later word"
+        elif hasattr(task, "check"):
+            passed += "; the task's own check finds nothing"
+        return f"Checked ({len(self.checked)}): {passed}"
 
     # --- how long it takes ---
 

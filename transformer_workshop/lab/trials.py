@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -162,16 +162,24 @@ def _measure(task: Task, model: nn.Module) -> dict[str, float]:
 # --- before the training ---
 
 
-def check(variant: Variant, trial: Trial) -> str:
-    """Return what is wrong with a variant, after a few updates; "" if nothing is.
+class Checked(NamedTuple):
+    """What the first updates of a variant have shown."""
+
+    problem: str  # what is wrong, and what to do; "" if nothing is
+    found: tuple[float, ...] = ()  # their losses, and what was measured then
+
+
+def check(variant: Variant, trial: Trial) -> Checked:
+    """Train a variant for a few updates, twice, and say what is wrong with it.
 
     Raises NotTheSame.
     """
     variant.check_identity()
     try:
-        model, *found = _beginning(variant, trial)
+        model, losses, measured = _beginning(variant, trial)
         again, *found_again = _beginning(variant, trial)
         _check_that_weights_are_fresh(model, again)
+        found = [losses, measured]
         if not _same(found, found_again, exactly=trial.device == "cpu"):
             raise Refused(
                 f"the same seed gave other losses when it was trained again: {found}"
@@ -186,12 +194,11 @@ def check(variant: Variant, trial: Trial) -> str:
             except ValueError as error:
                 raise Refused(str(error)) from None
     except Refused as refusal:
-        return str(refusal)
+        return Checked(str(refusal))
     except Exception as error:
-        return (
-            f"a first training of {CHECKED_UPDATES} updates raised {described(error)}"
-        )
-    return ""
+        what = f"a first training of {CHECKED_UPDATES} updates raised"
+        return Checked(f"{what} {described(error)}")
+    return Checked("", (*losses, *measured.values()))
 
 
 def _beginning(
