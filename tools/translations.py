@@ -598,7 +598,8 @@ def main() -> int:
             todo = list(language.news())
             said = [*language.left_out(), *(todo if arguments.list else ())]
             print(*said, sep="\n", end="\n" * bool(said))
-            print(f"{folder.name}: {len(language.pages)} pages, {len(todo)} to-dos")
+            left = f"{len(todo)} to-do{'s' * (len(todo) != 1)}"
+            print(f"{folder.name}: {len(language.pages)} pages, {left}")
     except Unexecuted as refusal:
         if not arguments.check:  # check.py says it of the English
             found.append(str(refusal))
