@@ -4,9 +4,10 @@
 
 Two rewards that are hacked ("runs"), and a race ("race"): imitating kept samples, or
 kept new ones, against rewards, all with as many samples and updates. Each model is
-drawn from at all TEMPERATURES. Rate, leash, and temperature of each way are chosen
-beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new sentences.
-Takes some 75 CPU minutes. Each training is kept in runs/reinforce/, so that the program
+drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way are
+chosen beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new
+sentences. "parts" are the two filters of kept samples, in one round and in four.
+Takes some 40 CPU minutes. Each training is kept in runs/reinforce/, so that the program
 goes on where it was stopped, and that with ``--only`` several processes can share the
 seeds; results/reinforce.json has all that are there. ``measure`` of
 transformer_workshop/lab/verifier.py says what the figures mean.
@@ -51,9 +52,10 @@ KEPT = FOLDER / "runs" / "reinforce"
 GROUP, UPDATES, RATE = 80, 40, 7e-4
 BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
+ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100,)  # seeds of which nothing is reported
 RATES = (1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
-TEMPERATURES = (0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
@@ -139,9 +141,9 @@ FIRST = "first model"
 HACKED = ("possible", "shared")
 SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     FIRST: [{}],
-    "kept": [{"rate": rate, "rounds": 1} for rate in RATES],
-    "kept new": [{"rate": rate, "rounds": n} for n in (1, 4) for rate in RATES],
-    "shared": [{"rate": rate, "beta": BETA} for rate in RATES],
+    "kept": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
+    "kept new": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
+    "shared": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
     "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
 
@@ -240,33 +242,49 @@ def tuning(seeds: Iterable[int]) -> list[dict[str, Any]]:
     ]
 
 
+def best(
+    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+) -> dict[str, float]:
+    """Return the settings and temperature with the most new sentences."""
+
+    def new(settings: dict[str, float]) -> float:
+        learned = {key: settings[key] for key in settings if key != "temperature"}
+        return mean(
+            row["at"][str(settings["temperature"])]["new"]
+            for row in rows
+            if row["way"] == way and learned.items() <= row.items()
+        )
+
+    tried = [
+        {**settings, "temperature": temperature}
+        for settings in choices
+        for temperature in TEMPERATURES
+    ]
+    return max(tried, key=new)
+
+
 def chosen(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return each way's settings and temperature with the most new sentences."""
-    best = {}
-    for way, choices in SETTINGS.items():
-
-        def new(settings: dict[str, float], way: str = way) -> float:
-            learned = {key: settings[key] for key in settings if key != "temperature"}
-            return mean(
-                row["at"][str(settings["temperature"])]["new"]
-                for row in rows
-                if row["way"] == way and learned.items() <= row.items()
-            )
-
-        tried = [
-            {**settings, "temperature": temperature}
-            for settings in choices
-            for temperature in TEMPERATURES
-        ]
-        best[way] = max(tried, key=new)
-    return best
+    """Return each way's best settings and temperature."""
+    return {way: best(rows, way, choices) for way, choices in SETTINGS.items()}
 
 
-def race(seeds: Iterable[int], best: dict[str, dict[str, float]]) -> list[dict]:
+def parts(seeds: Iterable[int], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return trainings with both filters, in one round and in four."""
+    found = []
+    for way in ("kept", "kept new"):
+        for rounds in ROUNDS:
+            choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
+            settings = best(rows, way, choices)
+            raced = race(seeds, {way: settings})
+            found.append({"way": way, **settings, "runs": raced})
+    return found
+
+
+def race(seeds: Iterable[int], ways: dict[str, dict[str, float]]) -> list[dict]:
     """Return a row for each seed and way, with the settings that were chosen."""
     rows = []
     for seed in seeds:
-        for way, settings in best.items():
+        for way, settings in ways.items():
             learned = {key: settings[key] for key in settings if key != "temperature"}
             name = f"race {way} {seed} {json.dumps(learned)}"
             rows.append(once(name, entered, way, seed, learned))
@@ -293,10 +311,11 @@ def main() -> None:
         tuning([given.only])
         return
     tuned = tuning(TUNED_ON)
-    best = chosen(tuned)
-    log(json.dumps(best))
+    settings_of = chosen(tuned)
+    log(json.dumps(settings_of))
     seeds = given.seeds if given.only is None else [given.only]
-    raced = race(seeds, best)
+    raced = race(seeds, settings_of)
+    filters = parts(seeds, tuned)
     runs = [
         once(f"hack {way} {seed}", hacked, way, seed)
         for way in HACKED
@@ -309,7 +328,7 @@ def main() -> None:
     summary["counted"] = COUNTED  # possible samples, for patterns and verbs
     summary["the grammar itself"] = of_the_grammar()
     summary["tuned on"] = TUNED_ON
-    summary["chosen"] = best
+    summary["chosen"], summary["parts"] = settings_of, filters
     write_json(given.out, {**summary, "tuning": tuned, "race": raced, "runs": runs})
 
 

@@ -2,8 +2,8 @@
 
 A kernel runs this file first if it is its PYTHONSTARTUP. DISTURBED=shaken multiplies
 each weight by 1 + 1e-6 times a normal number when its optimizer is built, as rounding
-on another processor might; DISTURBED=3 adds 3,000 to every seed given to torch and to
-random.
+on another processor might; DISTURBED=3 adds 3,000 to every seed given to torch, to its
+generators, and to random.
 """
 
 
@@ -31,6 +31,12 @@ def _disturb() -> None:
         seed_torch, seed_random = torch.manual_seed, random.seed
         torch.manual_seed = lambda seed: seed_torch(seed + shift)
         random.seed = lambda seed: seed_random(seed + shift)
+
+        class Generator(torch.Generator):
+            def manual_seed(self, seed):
+                return super().manual_seed(seed + shift)
+
+        torch.Generator = Generator
 
 
 _disturb()

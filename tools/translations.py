@@ -586,7 +586,7 @@ def main() -> int:
     found: list[str] = []
     try:
         for folder in folders():
-            language = Language(folder, opened=arguments.open)
+            language = Language(folder, opened=[*arguments.open, *arguments.same])
             language.hold(arguments.same)
             if arguments.check:
                 found += faults(language)

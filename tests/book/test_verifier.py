@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from statistics import mean
 
 import pytest
 import torch
@@ -392,8 +393,14 @@ def drawn_at(way: str, temperature: str, what: str) -> list[float]:
     return [run["at"][temperature][what] for run in STORED["race"] if run["way"] == way]
 
 
+def of_7_2(temperature: str, what: str) -> list[float]:
+    """Return a measure of the trainings on all kept samples at once, as in 7.2."""
+    [part] = [p for p in STORED["parts"] if (p["way"], p["rounds"]) == ("kept", 1)]
+    return [run["at"][temperature][what] for run in part["runs"]]
+
+
 MEASURED = {
-    "samples of the model trained on kept": drawn_at("kept", "1.0", "possible"),
+    "samples of the model trained on kept": of_7_2("1.0", "possible"),
     "mean reward of the last group": last_group("possible"),
     "different sentences of the model": values("possible", "distinct"),
     "different new sentences": values("shared", "new"),
@@ -444,15 +451,13 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
             assert len(set(run["samples"])) <= 3
             assert run["possible"] > 95 and run["distinct"] < 10 and run["new"] < 10
             assert run["patterns"] <= 2 and run["verbs"] <= 4
-    for possible in drawn_at("kept", "1.0", "possible"):
+    for possible in of_7_2("1.0", "possible"):
         assert 40 < possible < 60  # "about half"
     first = "first model"
     for what in ("possible", "new"):  # section 7.2
-        assert min(drawn_at(first, "0.5", what)) > max(drawn_at("kept", "1.0", what))
-    assert min(drawn_at("kept", "0.5", "possible")) > max(
-        drawn_at(first, "0.5", "possible")
-    )
-    furthest = max(drawn_at("kept", "1.0", "KL"))
+        assert min(drawn_at(first, "0.5", what)) > max(of_7_2("1.0", what))
+    assert min(of_7_2("0.5", "possible")) > max(drawn_at(first, "0.5", "possible"))
+    furthest = max(of_7_2("1.0", "KL"))
     assert all(far > 2 * furthest for far in values("possible", "KL"))
     assert min(values("shared", "new")) > 1.5 * max(drawn_at(first, "1.0", "new"))
     assert (
@@ -466,8 +471,38 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
     assert min(at_best("kept new", "patterns")) > max(at_best("paid once", "patterns"))
     losses = [at_best(way, "held-out loss") for way in (first, *strict[::-1])]
     assert all(max(a) < min(b) for a, b in itertools.pairwise(losses))
-    tries = {way: at_best(way, "patterns in") for way in new}
-    for way in new.keys() - {first}:
-        for k, ahead in (("1", way), ("100", first), ("300", first)):
-            means = {w: sum(row[k] for row in tries[w]) for w in (way, first)}
-            assert max(means, key=lambda w: means[w]) == ahead
+    points = {
+        (part["way"], part["rounds"]): mean(
+            run["at"][str(part["temperature"])]["new"] for run in part["runs"]
+        )
+        for part in STORED["parts"]
+    }
+    for rounds in (1, 4):  # "over ten points"
+        assert points["kept new", rounds] - points["kept", rounds] > 10
+    for way in ("kept", "kept new"):  # "about five"
+        assert 3.5 < points[way, 4] - points[way, 1] < 6.5
+    ahead = {
+        k: {way for way in new if covered(way, k) > covered(first, k)}
+        for k in ("1", "10", "100", "300")
+    }
+    assert ahead["1"] == new.keys() - {first} and ahead["10"] == {"kept", "kept new"}
+    assert not ahead["100"] | ahead["300"]
+    cooler = STORED["chosen"]["paid once"]["temperature"]
+    assert cooler < STORED["chosen"]["kept new"]["temperature"]
+    for way in ("kept", "shared"):
+        assert STORED["chosen"][way]["rate"] == max(benchmark.RATES)
+    for settings in STORED["chosen"].values():  # no best one is at an end
+        assert 0.3 < settings["temperature"] < 1.2
+
+
+def covered(way: str, k: str) -> float:
+    """Return the patterns in k samples, at the temperature that tuning found best."""
+    settings = STORED["chosen"][way]
+    [tuned] = [
+        run["at"]
+        for run in STORED["tuning"]
+        if run["way"] == way
+        and all(run.get(what, value) == value for what, value in settings.items())
+    ]
+    best = max(tuned, key=lambda t: tuned[t]["patterns in"][k])
+    return mean(drawn[k] for drawn in drawn_at(way, best, "patterns in"))
