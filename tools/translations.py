@@ -38,7 +38,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -323,9 +323,18 @@ def differences(source: str, text: str) -> Iterator[str]:
 
 
 class Language:
-    """All pages of one language, brought in line with the English in memory."""
+    """All pages of one language, brought in line with the English in memory.
 
-    def __init__(self, folder: Path, root: Path = ROOT, opened: Sequence[Path] = ()):
+    The pages ``same`` are taken for translations of today's English.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        root: Path = ROOT,
+        opened: Sequence[Path] = (),
+        same: Sequence[Path] = (),
+    ):
         self.folder, self.root = folder, root
         text = (folder / "messages.toml").read_text(encoding="utf-8")
         self.messages = tomllib.loads(text)
@@ -340,6 +349,10 @@ class Language:
                 where = f"{folder.name}/{name}"
                 raise Refused(f"{where}: no English page has this name; rename it")
             self.pages[english] = aligned(path, english, self.words)
+        for page in self.pages.values():
+            for _, source, ours in page.prose() if page.path in same else ():
+                if ours:
+                    ours.old = digest(source)
         pages = [p for p in self.pages.values() if p.path not in opened]
         self.whole = {page.path for page in pages if page.rewritten()}
         self.figures = self._figures()
@@ -347,13 +360,6 @@ class Language:
         for page in self.pages.values():
             if page.path in self.whole:
                 self.anchors[page.english] = page.by_number()
-
-    def hold(self, pages: Collection[Path]) -> None:
-        """Take what pages say for a translation of today's English."""
-        for page in self.pages.values():
-            for _, source, ours in page.prose() if page.path in pages else ():
-                if ours:
-                    ours.old = digest(source)
 
     def _figures(self) -> dict[Path, str]:
         """Return the figures that the pages show, with their words in the language."""
@@ -586,8 +592,7 @@ def main() -> int:
     found: list[str] = []
     try:
         for folder in folders():
-            language = Language(folder, opened=[*arguments.open, *arguments.same])
-            language.hold(arguments.same)
+            language = Language(folder, opened=arguments.open, same=arguments.same)
             if arguments.check:
                 found += faults(language)
                 continue

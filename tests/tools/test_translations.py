@@ -216,11 +216,14 @@ def test_a_translation_that_still_holds_is_said_to(book):
     book.edit("A sum", "The sum")
     book.edit("A string", "A text", "glossary.md")
     assert book.update() == ["stale", "stale"]
-    language = book.language()
-    language.hold([book.german / "01_one.md"])
-    update(language)
+    update(Language(book.german, book.root, same=[book.german / "01_one.md"]))
     assert book.update() == ["stale"]
     assert "VERALTET" not in book.text() and "VERALTET" in book.text("glossary.md")
+    for old in ("Hello", "The sum", "The end"):  # so much that it counts as rewritten
+        book.edit(old, "Other words, and " + old)
+    assert book.update() == ["its E", "stale"]
+    update(Language(book.german, book.root, same=[book.german / "01_one.md"]))
+    assert book.update() == ["stale"] and "VON FRÜHER" not in book.text()
 
 
 def test_a_page_whose_english_was_rewritten_is_as_it_was_and_says_so(book):
