@@ -105,7 +105,7 @@ def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
     share = alt.Y("share:Q", title="share of samples").axis(format="%")
     band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
     lines = base.mark_line(point=True).encode(share.scale(domain=(0, 1)))
-    title = "New and possible sentences peak at a temperature of 0.5"
+    title = "New sentences peak near a temperature of 0.5"
     return (band + lines).properties(title=title)
 
 
