@@ -186,6 +186,12 @@ def test_multi30k_survives_tokenizing(words):
 # vocabulary
 
 
+def test_a_word_that_occurs_once_is_unknown():
+    assert at.Vocabulary.build("to be or not to be".split())("be or".split()) == [
+        len(at.SPECIALS), at.UNK,
+    ]  # fmt: skip
+
+
 def test_asking_for_an_unknown_word_does_not_insert_it():
     vocab = at.Vocabulary([*at.SPECIALS, "dog"])
     assert vocab(["dog", "cat", "cat"]) == [4, UNK, UNK]

@@ -24,6 +24,7 @@ from small_runs import (
     train,
     train_until,
 )
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import annotated_transformer as at
 from annotated_transformer import END, PAD, START
@@ -332,6 +333,22 @@ def test_heads_and_cells_can_be_cut_in_a_gpt():
         x, _ = module.attention_function(*torch.randn(3, 2, 4, 7, 4).double())
         assert torch.equal(x[:, 2], x[:1, 2, :1].expand(2, 7, 4))
     torch.testing.assert_close(model(ids), whole)
+
+
+def test_a_large_gradient_is_clipped_to_a_norm_of_1():
+    stream, norms = torch.arange(6).repeat(40), []
+    model = at.GPT(6, 1, 16, 32, h=2, groups=1)
+    with torch.no_grad():
+        model.embed.weight *= 100  # of the table that writes, too
+
+    def note(*_):
+        gradients = [p.grad.flatten() for p in model.parameters()]
+        norms.append(torch.cat(gradients).norm().item())
+
+    hook = register_optimizer_step_pre_hook(note)
+    list(at.train_gpt(model, stream, 5, rows=8, length=12))
+    hook.remove()
+    assert norms == pytest.approx([1.0] * 5, rel=1e-3)
 
 
 def test_training_learns_what_repeats_and_repeats_itself():
