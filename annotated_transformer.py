@@ -70,7 +70,7 @@ _NAMES = [
     "GPT", "token_stream", "random_windows", "train_gpt", "restrict",
     "draw_token", "generate",
     # 07_learning_from_a_verifier
-    "sentence_log_p", "policy_loss", "reinforce",
+    "token_log_p", "sentence_log_p", "policy_loss", "reinforce",
 ]
 # fmt: on
 
@@ -2196,11 +2196,11 @@ def generate(model: GPT, ids: Tensor, max_len: int, end: int, **dials: Any) -> T
 # 7.2 Keep what is right
 
 
-def sentence_log_p(model: GPT, ids: Tensor) -> Tensor:
-    """Return the log-probability (B) that a model gives each row of ids (B, L).
+def token_log_p(model: GPT, ids: Tensor) -> Tensor:
+    """Return the log-probability (B, L - 1) of each token of ids (B, L) but the first.
 
     A row begins with END, which isn't predicted, and ends with the next END; what
-    ``generate`` repeats after that doesn't count.
+    ``generate`` repeats after that gets 0.
     """
     read, written = ids[:, :-1], ids[:, 1:]
     logits = model(read)  # (B, L - 1, vocab)
@@ -2209,7 +2209,12 @@ def sentence_log_p(model: GPT, ids: Tensor) -> Tensor:
     log_p = log_p.gather(-1, written.unsqueeze(-1)).squeeze(-1)
     is_end = (written == END).int()
     ended_before = is_end.cumsum(dim=-1) - is_end  # 0 up to the first END
-    return log_p.masked_fill(ended_before > 0, 0.0).sum(dim=-1)
+    return log_p.masked_fill(ended_before > 0, 0.0)
+
+
+def sentence_log_p(model: GPT, ids: Tensor) -> Tensor:
+    """Return the log-probability (B) that a model gives each row of ids (B, L)."""
+    return token_log_p(model, ids).sum(dim=-1)
 
 
 # 7.3 Learning from the wrong ones, too

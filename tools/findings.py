@@ -170,7 +170,8 @@ def main() -> None:
         replace(RESULTS, text + "\n")
         for what, entry in found.items():
             low, high = min(entry["values"]), max(entry["values"])
-            print(f"   {low:8.3f} to {high:8.3f}   {what}")
+            different = len(set(entry["values"]))  # 1: does it depend on the seed?
+            print(f"   {low:8.3f} to {high:8.3f}   {different:2} different   {what}")
 
 
 if __name__ == "__main__":

@@ -373,7 +373,7 @@ def test_what_was_checked_is_said_and_a_variant_that_begins_as_another_is_named(
 ):
     run({"straight": straight, "bounded": bounded, "again": halved})
     said = capfd.readouterr().err
-    warning = "again: its first losses are exactly those of straight. If they should"
+    warning = "again: its first losses are exactly those of straight. Unless it is"
     passed = "Checked (3): weights are fresh, and a seed gives the same losses again\n"
     assert said.index(warning) < said.index(passed)
     assert "bounded: its first" not in said and "later word" not in said

@@ -118,9 +118,9 @@ def experiment(
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
     and a translator or GPT must not look ahead; a variant that begins exactly as
-    another one does is named. After the first training, the time that
-    is left is shown. If you interrupt it, what is complete is printed; the same call
-    goes on from there.
+    another one does is named. After the first training, the time that is left is
+    shown. If you interrupt it, what is complete is printed; the same call goes on from
+    there.
 
     A rate at which a variant diverges only counts as its worst. If a variant raises an
     exception at any rate or seed, it isn't trained further or compared, and is reported
@@ -364,8 +364,9 @@ class _Search:
         for other, known in self.checked.items():
             if result.found and known == (trial, result):
                 log(
-                    f"{name}: its first losses are exactly those of {other}. If they"
-                    " should differ, interrupt this: what was changed takes no part"
+                    f"{name}: its first losses are exactly those of {other}. Unless it"
+                    " is to differ only later, as with another schedule, interrupt"
+                    " this: what was changed takes no part"
                 )
                 return
 
