@@ -537,6 +537,16 @@ def test_an_exception_is_told_with_its_variant_and_others_go_on(run, tmp_path, c
     assert run(turned).in_words.startswith(f"a and b can't be compared: b {told}")
 
 
+def test_the_frame_does_not_depend_on_which_training_ended_first(run):
+    result = run({"a": straight, "b": bounded}, rates=(0.2, 0.1))
+    before = result.frame
+    for by_rate in result.results.values():
+        for rate in reversed([*by_rate]):
+            by_rate[rate] = dict(reversed(by_rate.pop(rate).items()))
+    assert result.frame.equals(before)
+    assert before["rate"].iloc[0] == 0.1 and before["seed"].iloc[0] == 0
+
+
 def diverges_once(task, model, rate, updates, seed):
     losses = Line().train(model, rate, updates, seed)
     yield from (math.nan if seed == 1 and i == 5 else x for i, x in enumerate(losses))

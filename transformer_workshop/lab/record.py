@@ -113,8 +113,9 @@ class Experiment:
         return found
 
     def _trainings(self, name: str) -> list[Record]:
-        by_rate = self.results[name].values()
-        return [record for by_seed in by_rate for record in by_seed.values()]
+        """Return a variant's trainings by rate and seed."""
+        by_rate = sorted(self.results[name].items())
+        return [by_seed[seed] for _, by_seed in by_rate for seed in sorted(by_seed)]
 
     # --- tables ---
 
