@@ -3,6 +3,7 @@
 import ast
 import functools
 import importlib
+import importlib.metadata
 import math
 import os
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
@@ -502,6 +504,54 @@ def test_a_method_and_a_builtin_that_were_patched_are_seen(monkeypatch):
     finally:
         torch.set_default_dtype(torch.float32)
     assert identity_of(linked) == before[2]
+
+
+def with_special(x):
+    return scipy.stats.trim_mean(x, 0.1)
+
+
+@pytest.fixture
+def packages(monkeypatch):
+    """Return a function that changes the version of a package, as an upgrade does."""
+
+    def upgrade(name):
+        real = importlib.metadata.distribution
+
+        def distribution(asked):
+            found = real(asked)
+            if found.metadata["Name"] == name:
+                found = types.SimpleNamespace(version="99", requires=found.requires)
+            return found
+
+        identity._versions.cache_clear(), identity._versions_of.cache_clear()
+        unseen = functools.partial(distribution)  # a plain function would be a patch
+        monkeypatch.setattr(importlib.metadata, "distribution", unseen)
+
+    yield upgrade
+    monkeypatch.undo()
+    identity._versions.cache_clear(), identity._versions_of.cache_clear()
+
+
+@pytest.mark.parametrize("name, changed", [
+    ("scipy", [False, True]),  # one of the two uses it
+    ("numpy", [True, True]), ("torch", [True, True]),
+    ("sympy", [True, True]),  # torch requires it
+    ("jupyterlab", [False, False]), ("altair", [False, False]),
+])  # fmt: skip
+def test_packages_count_if_they_are_used_patched(packages, name, changed):
+    before = identity_of(with_gelu), identity_of(with_special)
+    packages(name)
+    after = identity_of(with_gelu), identity_of(with_special)
+    assert [a != b for a, b in zip(before, after)] == changed
+
+
+@pytest.mark.parametrize("extras, expected", [
+    (False, ["a", "e.f"]), (True, ["a", "b[", "e.f"]),
+])  # fmt: skip
+def test_what_a_package_requires(extras, expected):
+    lines = ["a>=2", "b [c] <3; extra == 'd'", 'e.f(>1); python_version < "4"']
+    package = types.SimpleNamespace(requires=lines)
+    assert identity._required(package, extras) == expected
 
 
 def test_packages_within_packages_are_no_patches():

@@ -486,9 +486,9 @@ class _Search:
             return ""  # nothing has changed; it is asked for other rates or seeds
         day, program = max(found), ours.partition("-")[0]
         if any(theirs.startswith(f"{program}-") for theirs in found[day]):
-            what = "its code, a value that it uses, or the task was another"
+            what = "its code, a value or package that it uses, or the task was another"
         else:
-            what = "a package, this repository, or a setting of PyTorch was another"
+            what = "PyTorch or a setting of it, or this repository, was another"
         return f"{what} on {_day(day)}"
 
     def _known(self, name: str) -> Iterator[Record]:
