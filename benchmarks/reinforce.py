@@ -6,8 +6,13 @@ Two rewards that are hacked ("runs"), and a race ("race"): imitating kept sample
 kept new ones, against rewards, all with as many samples and updates. Each model is
 drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way are
 chosen beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new
-sentences. "parts" are the two filters of kept samples, in one round and in four.
-Takes some 40 CPU minutes. Each training is kept in runs/reinforce/, so that the program
+sentences. "parts" are the two filters of kept samples, in one round and in four. Others
+are run in the same way: "controls" (more training on the captions, on unfiltered
+samples, and on samples drawn at the temperature COOL), "few samples" (a few groups,
+each used once or several times, without and with ratio and clip) and "baseline" (the
+reward with and without the group's mean). "drawn and filtered" is how many different
+new sentences the first model's own samples have, at its best temperature.
+Takes some 80 CPU minutes. Each training is kept in runs/reinforce/, so that the program
 goes on where it was stopped, and that with ``--only`` several processes can share the
 seeds; results/reinforce.json has all that are there. ``measure`` of
 transformer_workshop/lab/verifier.py says what the figures mean.
@@ -15,7 +20,9 @@ transformer_workshop/lab/verifier.py says what the figures mean.
 
 import argparse
 import contextlib
+import itertools
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -33,6 +40,7 @@ from annotated_transformer import END
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import log, read_json, write_json
 from transformer_workshop.base.machine import describe_environment
+from transformer_workshop.lab.tasks import english_captions
 from transformer_workshop.lab.verifier import (
     COUNTED,
     LONGEST,
@@ -53,8 +61,9 @@ GROUP, UPDATES, RATE = 80, 40, 7e-4
 BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
-TUNED_ON = (100,)  # seeds of which nothing is reported
-RATES = (1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
+TUNED_ON = (100, 101, 102)  # seeds of which nothing is reported
+RATES = (1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
+FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
@@ -105,20 +114,37 @@ def keep(
     rows: dict[str, Tensor],
     model: at.GPT,
     groups: int,
-    only_new: bool,
+    passes: Callable[[str], bool],
     draw: torch.Generator,
+    temperature: float,
 ) -> None:
-    """Add the possible sentences among a model's own samples to ``rows``, each once."""
+    """Add what passes of a model's own samples to ``rows``, each sentence once."""
     prompt = torch.full((GROUP, 1), END)
+    dials: dict[str, Any] = {"draw": draw, "temperature": temperature}
     for _ in range(groups):
-        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
+        ids = at.generate(model, prompt, LONGEST, END, **dials)
         for line, row in zip(as_text(ids), ids, strict=True):
-            if parse(line) and not (only_new and line in known_captions()):
+            if passes(line):
                 rows[line] = row
 
 
-def imitate(model: at.GPT, only_new: bool, seed: int, rate: float, rounds: int) -> None:
-    """Train on own samples that are kept, with as many of them and as many updates.
+FILTERS: dict[str, Callable[[str], bool]] = {
+    "unfiltered": lambda line: True,
+    "kept": lambda line: parse(line) is not None,
+    "kept new": lambda line: parse(line) is not None and line not in known_captions(),
+}
+
+
+def imitate(
+    model: at.GPT,
+    passes: Callable[[str], bool],
+    seed: int,
+    rate: float,
+    rounds: int,
+    groups: int = UPDATES,
+    temperature: float = 1.0,
+) -> None:
+    """Train on own samples that are kept; ``groups`` of them are drawn in all.
 
     In a first round, the model draws from what it is; in a later one, from what it has
     become. What was kept stays.
@@ -128,10 +154,72 @@ def imitate(model: at.GPT, only_new: bool, seed: int, rate: float, rounds: int) 
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
         if update % (UPDATES // rounds) == 0:
-            keep(rows, model, UPDATES // rounds, only_new, draw)
+            keep(rows, model, groups // rounds, passes, draw, temperature)
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         at.policy_loss(model, ids, torch.ones(len(ids))).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def clipped_loss(
+    model: at.GPT, ids: Tensor, advantages: Tensor, old: Tensor, clip: float
+) -> Tensor:
+    """Return PPO's loss (equation 7) of rows whose log p was ``old`` when drawn.
+
+    With an infinite ``clip``, a token counts as much as its ratio p / p_old says.
+    """
+    ratio = (at.token_log_p(model, ids) - old).exp()
+    gain = ratio * advantages.unsqueeze(-1)
+    clipped = ratio.clamp(1 - clip, 1 + clip) * advantages.unsqueeze(-1)
+    return -torch.min(gain, clipped).sum(dim=-1).mean()
+
+
+def train_on_captions(model: at.GPT, seed: int, rate: float) -> None:
+    """Go on with the captions of the training set, for as many updates and rows."""
+    draw = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    ends = (english_captions()[0] == END).nonzero().flatten().tolist()
+    rows = [english_captions()[0][a : b + 1] for a, b in itertools.pairwise(ends)]
+    for _ in range(UPDATES):
+        picked = torch.randint(len(rows), (GROUP,), generator=draw).tolist()
+        ids = torch.nn.utils.rnn.pad_sequence([rows[i] for i in picked], True, END)
+        at.policy_loss(model, ids, torch.ones(GROUP)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def use_again(model: at.GPT, seed: int, rate: float, clip: float | None) -> None:
+    """Use each of a FEW groups for USES updates; None: as if they were fresh."""
+    draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    reward = paid_once()
+    for _ in range(FEW):
+        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
+        rewards = reward(ids)
+        advantages = rewards - rewards.mean()
+        with torch.no_grad():
+            old = at.token_log_p(model, ids)
+        for _ in range(USES):
+            if clip is None:
+                loss = at.policy_loss(model, ids, advantages)
+            else:
+                loss = clipped_loss(model, ids, advantages, old, clip)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def without_mean(model: at.GPT, seed: int, rate: float) -> None:
+    """Reinforce with the shared reward itself: ``reinforce`` with b = 0."""
+    draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
+    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    for _ in range(UPDATES):
+        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
+        at.policy_loss(model, ids, shared(ids)).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -146,6 +234,27 @@ SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     "shared": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
     "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
+AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
+LOW = (RATES[0] / 4, RATES[0] / 2, *RATES[:3])  # for several updates with one group
+COOL = 0.5  # the first model's best temperature
+SMALLER = {  # races, each with its ways
+    "controls": {
+        "captions": [{"rate": rate} for rate in RATES],
+        "unfiltered": [{"rate": rate} for rate in RATES],
+        "kept new, cool": [
+            {"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES
+        ],
+    },
+    "few samples": {
+        "once": [{"rate": rate} for rate in (*RATES[2:], 2 * RATES[-1])],
+        **{way: [{"rate": rate} for rate in LOW] for way in AGAIN},
+        "kept new, few": [{"rate": rate} for rate in LOW],
+    },
+    "baseline": {
+        "shared": [{"rate": rate, "beta": 0.0} for rate in RATES],
+        "without the mean": [{"rate": rate} for rate in RATES],
+    },
+}
 
 
 def trained(
@@ -154,11 +263,21 @@ def trained(
     """Return a model trained in one way, and what was in each update's group."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
-    if way in ("kept", "kept new"):
-        imitate(model, way == "kept new", seed, rate, rounds)
+    if way in FILTERS:
+        imitate(model, FILTERS[way], seed, rate, rounds)
+    elif way == "kept new, cool":
+        imitate(model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL)
+    elif way == "kept new, few":
+        imitate(model, FILTERS["kept new"], seed, rate, rounds=FEW, groups=FEW)
+    elif way == "captions":
+        train_on_captions(model, seed, rate)
+    elif way in AGAIN:
+        use_again(model, seed, rate, AGAIN[way])
+    elif way == "without the mean":
+        without_mean(model, seed, rate)
     elif way != FIRST:
         reward: Reward = possible if way == "possible" else shared
-        if way == "paid once":
+        if way in ("paid once", "once"):
             reward = paid_once()
         if beta:
             reward = on_a_leash(reward, model, first, beta)
@@ -170,7 +289,8 @@ def trained(
             )
             return reward(ids)
 
-        for _ in at.reinforce(model, noted, UPDATES, group=GROUP, rate=rate, seed=seed):
+        number = FEW if way == "once" else UPDATES
+        for _ in at.reinforce(model, noted, number, group=GROUP, rate=rate, seed=seed):
             pass
     return model, groups
 
@@ -232,12 +352,15 @@ def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[st
     return read_json(path)
 
 
-def tuning(seeds: Iterable[int]) -> list[dict[str, Any]]:
+Ways = dict[str, list[dict[str, float]]]
+
+
+def tuning(seeds: Iterable[int], ways: Ways) -> list[dict[str, Any]]:
     """Return a row for each way, seed, and setting that may be chosen."""
     return [
         once(f"race {way} {seed} {json.dumps(settings)}", entered, way, seed, settings)
         for seed in seeds
-        for way, choices in SETTINGS.items()
+        for way, choices in ways.items()
         for settings in choices
     ]
 
@@ -263,9 +386,9 @@ def best(
     return max(tried, key=new)
 
 
-def chosen(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def chosen(rows: list[dict[str, Any]], ways: Ways) -> dict[str, dict[str, float]]:
     """Return each way's best settings and temperature."""
-    return {way: best(rows, way, choices) for way, choices in SETTINGS.items()}
+    return {way: best(rows, way, choices) for way, choices in ways.items()}
 
 
 def parts(seeds: Iterable[int], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -291,6 +414,14 @@ def race(seeds: Iterable[int], ways: dict[str, dict[str, float]]) -> list[dict]:
     return rows
 
 
+def filtered(seed: int, temperature: float) -> int:
+    """Return how many new sentences the first model writes in a race's samples."""
+    rows: dict[str, Tensor] = {}
+    draw = torch.Generator().manual_seed(seed)
+    keep(rows, captions_gpt(), UPDATES, FILTERS["kept new"], draw, temperature)
+    return len(rows)
+
+
 def of_the_grammar() -> dict[str, int]:
     """Return the patterns and verbs in COUNTED of the grammar's own sentences."""
     chance, lines = grammar.Chooser(1), []
@@ -308,13 +439,20 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.only in TUNED_ON:
-        tuning([given.only])
+        for ways in (SETTINGS, *SMALLER.values()):
+            tuning([given.only], ways)
         return
-    tuned = tuning(TUNED_ON)
-    settings_of = chosen(tuned)
+    tuned = tuning(TUNED_ON, SETTINGS)
+    settings_of = chosen(tuned, SETTINGS)
     log(json.dumps(settings_of))
     seeds = given.seeds if given.only is None else [given.only]
     raced = race(seeds, settings_of)
+    smaller = {}
+    for name, ways in SMALLER.items():
+        rows = tuning(TUNED_ON, ways)
+        picked = chosen(rows, ways)
+        log(json.dumps(picked))
+        smaller[name] = {"chosen": picked, "race": race(seeds, picked), "tuning": rows}
     filters = parts(seeds, tuned)
     runs = [
         once(f"hack {way} {seed}", hacked, way, seed)
@@ -323,13 +461,18 @@ def main() -> None:
     ]
     if given.only is not None:
         return
+    dial = settings_of[FIRST]["temperature"]
+    alone = {seed: filtered(seed, dial) for seed in seeds}
     settings = {"group": GROUP, "updates": UPDATES, "rate": RATE}
     summary = {**describe_environment(), **settings, "samples": SAMPLES}
     summary["counted"] = COUNTED  # possible samples, for patterns and verbs
     summary["the grammar itself"] = of_the_grammar()
+    summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
     summary["tuned on"] = TUNED_ON
     summary["chosen"], summary["parts"] = settings_of, filters
-    write_json(given.out, {**summary, "tuning": tuned, "race": raced, "runs": runs})
+    summary["drawn and filtered"] = alone
+    rows = {"tuning": tuned, "race": raced, "runs": runs}
+    write_json(given.out, {**summary, **rows, **smaller})
 
 
 if __name__ == "__main__":
