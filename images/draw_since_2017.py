@@ -184,7 +184,7 @@ EVENTS = (  # year, section, name, first author or company, the part it changes
     (2022, FILE, "FlashAttention", "Dao", "attention"),
     (2023, SECTION["GroupedQueryAttention"], "Grouped-query attention", "Ainslie",
      "attention"),
-    (2023, MODELS, "Attention sinks", "Xiao", "attention"),
+    (2023, DEEPER, "Attention sinks", "Xiao", "attention"),
     (2024, AFTER, "Llama 3", "Grattafiori", "whole model"),
     (2024, MODELS, "Latent attention", "DeepSeek-AI", "attention"),
     (2024, DEEPER, "Muon", "Jordan", "training"),
@@ -194,9 +194,9 @@ EVENTS = (  # year, section, name, first author or company, the part it changes
     (2025, MODELS, "Gated attention", "Qiu", "attention"),
     (2025, FILE, "Qwen3", "Yang", "whole model"),
     (2025, DEEPER, "Kimi K2", "Kimi Team", "whole model"),
-    (2025, MODELS, "gpt-oss", "OpenAI", "whole model"),
-    (2026, MODELS, "Qwen3.5", "Qwen Team", "whole model"),
-    (2026, MODELS, "DeepSeek-V4", "DeepSeek-AI", "whole model"),
+    (2025, DEEPER, "gpt-oss", "OpenAI", "whole model"),
+    (2026, DEEPER, "Qwen3.5", "Qwen Team", "whole model"),
+    (2026, DEEPER, "DeepSeek-V4", "DeepSeek-AI", "whole model"),
 )  # fmt: skip
 PARTS = {  # what changes, and its color
     "whole model": FILL["plain"],

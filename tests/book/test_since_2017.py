@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import pickle
+import re
 from contextlib import nullcontext
 from fractions import Fraction
 
@@ -971,3 +972,17 @@ def test_controls_have_the_sizes_that_they_are_to_have(parts):
     assert abs(sizes["wider"] - sizes["gate"]) < 0.02 * (sizes["gate"] - sizes["dense"])
     one, two = (at.count_parameters(at.SwiGLU(64, width)) for width in (128, 64))
     assert one == parts.CHOSEN * two  # as much work for a token
+
+
+def test_the_table_of_parts_says_what_was_measured():
+    """What each part gains alone, and among the others; 0 where that can't be told."""
+    text = (ROOT / "notebooks/06_since_2017.md").read_text(encoding="utf-8")
+    said = re.findall(r"^\| \*\*(.+?)\*\* \| .+? \| (\S+) / (\S+) \|", text, re.M)
+    compared = read_json(ROOT / "results/since_2017.json")["comparisons"]
+    added, left_out = compared["added"], compared["left out"]
+    assert [part.replace("–", "-") for part, *_ in said] == [r["of"] for r in added]
+    for (_, alone, among), with_it, without in zip(said, added, left_out):
+        for word, row, sign in ((alone, with_it, -1), (among, without, 1)):
+            gained = sign * row["difference"]
+            told_apart = abs(gained) > row["half"]
+            assert word == (f"{gained:.1f}".replace("-", "−") if told_apart else "0")
