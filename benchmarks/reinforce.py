@@ -62,7 +62,7 @@ BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100, 101, 102)  # seeds of which nothing is reported
-RATES = (1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
+RATES = (8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
@@ -235,7 +235,7 @@ SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
 AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
-LOW = (RATES[0] / 4, RATES[0] / 2, *RATES[:3])  # for several updates with one group
+LOW = (RATES[0] / 2, *RATES[:4])  # for several updates with one group
 COOL = 0.5  # the first model's best temperature
 SMALLER = {  # races, each with its ways
     "controls": {
@@ -246,7 +246,7 @@ SMALLER = {  # races, each with its ways
         ],
     },
     "few samples": {
-        "once": [{"rate": rate} for rate in (*RATES[2:], 2 * RATES[-1])],
+        "once": [{"rate": rate} for rate in (*RATES[3:], 2 * RATES[-1])],
         **{way: [{"rate": rate} for rate in LOW] for way in AGAIN},
         "kept new, few": [{"rate": rate} for rate in LOW],
     },

@@ -197,12 +197,12 @@ def test_what_was_trained_is_said_and_not_trained_again(
     assert run({"a": straight}, rates=(0.1,)).losses("a") != first.losses("a")
     assert "anew" not in capsys.readouterr().err
     changed = "a: trained anew; {} was another on "
-    code = changed.format("its code, a value or package that it uses, or the task")
+    code = changed.format("its code, a value that it uses, or the task")
     for other in (bounded, (straight, {"slower": 2.0})):  # of this name
         assert run({"a": other}).losses("a") != first.losses("a")
         said = capsys.readouterr().err
         assert code in said and "unchanged" not in said
-    functional = changed.format("PyTorch or a setting of it, or this repository,")
+    functional = changed.format("a package, this repository, or a setting of PyTorch")
     with monkeypatch.context() as patch:
         patch.setattr(torch.backends.mkldnn, "enabled", False)
         run({"a": straight})

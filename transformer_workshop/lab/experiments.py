@@ -110,10 +110,10 @@ def experiment(
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
     folder: keeps the results [runs/experiments]. A training isn't repeated if all that
-    it depends on is the same: code, values that it uses, settings, versions, and the
-    variant's name. What is reused is said, and of a name that is trained anew, what
-    has changed. Where this can't be told, it is repeated, and said as well. Another
-    folder begins anew.
+    it depends on is the same: code, values that it uses, settings, all installed
+    packages, and the variant's name. What is reused is said, and of a name that is
+    trained anew, what has changed. Where this can't be told, it is repeated, and said
+    as well. Another folder begins anew.
 
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
@@ -486,9 +486,9 @@ class _Search:
             return ""  # nothing has changed; it is asked for other rates or seeds
         day, program = max(found), ours.partition("-")[0]
         if any(theirs.startswith(f"{program}-") for theirs in found[day]):
-            what = "its code, a value or package that it uses, or the task was another"
+            what = "its code, a value that it uses, or the task was another"
         else:
-            what = "PyTorch or a setting of it, or this repository, was another"
+            what = "a package, this repository, or a setting of PyTorch was another"
         return f"{what} on {_day(day)}"
 
     def _known(self, name: str) -> Iterator[Record]:

@@ -3,8 +3,9 @@
 Code and values are read as they are in memory, because that is what runs: a file may
 have been edited since. A function is its instructions, the values that it captures, and
 the globals that it names, wherever they lead. Installed packages, which nobody edits,
-count by their versions, those that are used and those that these require; the textbook
-and the workshop count by their files.
+count by version and by the list of their files; the textbook and the workshop count by
+their files. All packages count: many use others only if they are there, name them by a
+string, or change others when they are imported, so which ones matter can't be told.
 
 What can't be read for certain raises Uncertain, and is trained again. That costs
 minutes. An old result for new code would cost the truth.
@@ -71,7 +72,7 @@ _REPOSITORY = [
     annotated_transformer.__file__,
     *map(str, sorted(_WORKSHOP.rglob("*.py"))),
 ]
-_PACKAGES = importlib.metadata.packages_distributions()  # by module, those that have it
+_PACKAGES = set(importlib.metadata.packages_distributions())  # that have a version
 
 
 def _folders(*kinds: str) -> tuple[str, ...]:
@@ -100,6 +101,9 @@ def _is_own_module(name: str) -> bool:
         return True
     if top in sys.stdlib_module_names:
         return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if isinstance(file, str) and _is_own_file(file):  # shares a package's name
+        return True
     module = sys.modules.get(top)
     places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     path = next(filter(None, places), "")
@@ -109,7 +113,7 @@ def _is_own_module(name: str) -> bool:
     if site in _PYTHONS and top not in ("sitecustomize", "usercustomize"):
         return False  # some systems add modules to Python's own
     folder = path.removeprefix(site).partition(os.sep)[0]  # vendored: that of its host
-    return path not in _REPOSITORY and not {top, folder} & _PACKAGES.keys()
+    return path not in _REPOSITORY and not {top, folder} & _PACKAGES
 
 
 def _is_own(thing: Any) -> bool:
@@ -136,54 +140,20 @@ def _installed_name(thing: Any) -> tuple[str, str] | None:
 
 
 @functools.cache
-def _versions_of(*packages: str) -> str:
-    """Return packages, and all that they require, with their versions.
-
-    A package is given as another would require it, perhaps as ``name[extra]``. Of one
-    with extras, all of these count if they are there.
-    """
-    versions: dict[str, str] = {}
-    left = list(packages)
-    while left:
-        required = left.pop()
-        if required not in versions:
-            versions[required] = ""
-            name, _, extras = required.partition("[")
-            with suppress(importlib.metadata.PackageNotFoundError):
-                package = importlib.metadata.distribution(name)
-                versions[required] = package.version
-                left += _required(package, bool(extras))
-    return str(sorted(versions.items()))
-
-
-def _required(package: importlib.metadata.Distribution, with_extras: bool) -> list[str]:
-    """Return what a package requires, without versions and conditions."""
-    lines = package.requires or []
-    wanted = [x for x in lines if with_extras or not re.search(r";.*\bextra\b", x)]
-    return [re.findall(r"[\w.-]+ *\[?", line)[0].replace(" ", "") for line in wanted]
-
-
-def _every_package() -> list[str]:
-    return [package.metadata["Name"] for package in importlib.metadata.distributions()]
-
-
-@functools.cache
 def _versions() -> list[object]:
-    """Return Python, this repository with what it requires, and the data it has."""
-    try:
-        ours = importlib.metadata.distribution("annotated-transformer")
-        needed = _required(ours, with_extras=False)
-    except importlib.metadata.PackageNotFoundError:  # it isn't installed
-        needed = _every_package()
-    if importlib.metadata.entry_points(group="torch.backends"):
-        needed = _every_package()  # PyTorch imports some by itself
+    """Return Python, all packages, this repository, and the data that comes with it."""
+    packages: list[list[str]] = []
     digest = hashlib.sha256()
     for path in _REPOSITORY:
         digest.update(Path(path).read_bytes())
     for name in ("train.de", "train.en", "valid.de", "valid.en"):
         with suppress(DataError):  # installed without its data
             digest.update(data_file("captions", name).read_bytes())
-    return [sys.version, _versions_of(*needed), digest.hexdigest()]
+    for package in importlib.metadata.distributions():
+        # pip writes the hash of each file, so another build of one version differs
+        digest_of_files = hashlib.sha256((package.read_text("RECORD") or "").encode())
+        packages.append([package.name, package.version, digest_of_files.hexdigest()])
+    return [sys.version, sorted(packages), digest.hexdigest()]
 
 
 def _surroundings() -> list[object]:
@@ -229,8 +199,8 @@ def _is_patch(thing: Any) -> bool:
 
 _CHANGING = (
     "time", "uuid", "secrets", "os", "posix", "nt", "io", "_io", "glob", "shutil",
-    "socket", "subprocess", "importlib", "torch.ops", "builtins.eval", "builtins.exec",
-    "builtins.compile", "builtins.globals", "builtins.__import__", "builtins.input",
+    "socket", "subprocess", "importlib", "ctypes", "torch.ops", "builtins.eval",
+    "builtins.exec", "builtins.compile", "builtins.globals", "builtins.__import__", "builtins.input",
 )  # fmt: skip
 _CHANGING_ATTRIBUTES = {
     "open", "read_text", "read_bytes", "from_pretrained", "now", "today", "utcnow",
@@ -245,8 +215,8 @@ _DRAW: list[Any] = [random.random, np.random.rand]
 _SHARED_GENERATORS = [function.__self__ for function in _DRAW]
 
 
-def _certain(module: str, name: str = "") -> list[str]:
-    """Return a word for what a package has under a name, and its versions.
+def _certain(module: str, name: str = "") -> str:
+    """Return a word for what a package has under a name.
 
     Raises _Unreadable if that may give something else at each call.
     """
@@ -254,10 +224,7 @@ def _certain(module: str, name: str = "") -> list[str]:
     changes = any(f"{word}.".startswith(f"{known}.") for known in _CHANGING)
     if changes or _READS_FILES.match(name.rpartition(".")[2]):
         raise _Unreadable(f"{word}, and what that gives may change")
-    top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        return [word]
-    return [word, _versions_of(*_PACKAGES.get(top) or _every_package())]
+    return word
 
 
 # --- reading ---
@@ -329,9 +296,9 @@ def _parts(thing: Any) -> Iterable[Any]:
     if isinstance(thing, types.ModuleType):
         if _is_own_module(thing.__name__):
             raise _Unreadable("a module, of which it isn't known what is used")
-        return _certain(thing.__name__)
+        return [_certain(thing.__name__)]
     if name := _installed_name(thing):
-        return _certain(*name)
+        return [_certain(*name)]
     if isinstance(thing, type):
         return _of_class(thing)
     if isinstance(thing, Tensor):
@@ -361,7 +328,7 @@ def _of_object(thing: Any) -> list[Any]:
     name = state.rpartition(".")[2]  # torch.float32 is known by its name
     if _is_own_module(module) or getattr(sys.modules[module], name, None) is not thing:
         raise _Unreadable(f"a {kind.__name__}, whose state can't be read")
-    return _certain(module, name)
+    return [_certain(module, name)]
 
 
 _NOT_COMPARED = {
@@ -372,6 +339,10 @@ _NOT_COMPARED = {
 
 
 def _of_class(thing: type) -> Iterator[Any]:
+    compiled = types.MethodDescriptorType | types.WrapperDescriptorType
+    for value in vars(thing).values():
+        if isinstance(value, compiled) and value.__objclass__ is thing:
+            raise _Unreadable(f"{thing.__name__}, a compiled class without a module")
     yield from (thing.__name__, type(thing), thing.__bases__)
     for key, value in sorted(vars(thing).items()):
         if key not in _NOT_COMPARED:
