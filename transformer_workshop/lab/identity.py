@@ -200,7 +200,8 @@ def _is_patch(thing: Any) -> bool:
 _CHANGING = (
     "time", "uuid", "secrets", "os", "posix", "nt", "io", "_io", "glob", "shutil",
     "socket", "subprocess", "importlib", "ctypes", "torch.ops", "builtins.eval",
-    "builtins.exec", "builtins.compile", "builtins.globals", "builtins.__import__", "builtins.input",
+    "builtins.exec", "builtins.compile", "builtins.globals", "builtins.__import__",
+    "builtins.input",
 )  # fmt: skip
 _CHANGING_ATTRIBUTES = {
     "open", "read_text", "read_bytes", "from_pretrained", "now", "today", "utcnow",
