@@ -452,6 +452,8 @@ def main() -> None:
         rows = tuning(TUNED_ON, ways)
         picked = chosen(rows, ways)
         log(json.dumps(picked))
+        for row in rows:  # what was chosen by is enough of these
+            row["at"] = {t: {"new": found["new"]} for t, found in row["at"].items()}
         smaller[name] = {"chosen": picked, "race": race(seeds, picked), "tuning": rows}
     filters = parts(seeds, tuned)
     runs = [
