@@ -127,11 +127,11 @@ def patching_chart(
 # Where the words of a circuit stand, and the numbers beside its connections.
 _WORDS = {"noun": (1, 0), "mit": (0, 1), "other words": (2, 1), "man": (1, 2)}
 _CONNECTIONS = {
-    "noun → mit": (0.22, 0.4),
-    "noun → other words": (1.78, 0.4),
-    "noun → man": (1.16, 1),
-    "mit → man": (0.22, 1.6),
-    "other words → man": (1.78, 1.6),
+    "noun → mit": (0.12, 0.4),
+    "noun → other words": (1.88, 0.4),
+    "noun → man": (1.3, 1),
+    "mit → man": (0.12, 1.6),
+    "other words → man": (1.88, 1.6),
 }
 
 
@@ -158,7 +158,8 @@ def circuit_chart(
         right = 2.8 * number  # the models side by side
         words.append({"word": name, "x": right + 1, "y": 2.4, "bold": True})
         for word, (x, y) in _WORDS.items():
-            words.append({"word": word, "x": right + x, "y": y, "bold": False})
+            said = word.replace("other words", "others")  # there is little room
+            words.append({"word": said, "x": right + x, "y": y, "bold": False})
         for what, (aside, height) in _CONNECTIONS.items():
             (x, y), (x2, y2) = (_WORDS[word] for word in what.split(" → "))
             lost = distance(name) - distance(name, what)
