@@ -63,12 +63,13 @@ def only(sections: list[str], cells: list[nbformat.NotebookNode]) -> list:
 
 
 def imports(code: str) -> str:
-    """Return the statements of a cell that import."""
+    """Return the statements of a cell that import, or say where to import from."""
     kinds = ast.Import, ast.ImportFrom
-    statements = ast.parse(code).body
+    statements = [(each, ast.unparse(each)) for each in ast.parse(code).body]
     return "\n".join(
-        ast.unparse(each) for each in statements if isinstance(each, kinds)
-    )
+        text for each, text in statements
+        if isinstance(each, kinds) or text.startswith("sys.path")
+    )  # fmt: skip
 
 
 def until_the_last_finding(source: Path, sections: list[str]) -> nbformat.NotebookNode:
