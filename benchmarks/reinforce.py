@@ -61,7 +61,7 @@ GROUP, UPDATES, RATE = 80, 40, 7e-4
 BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
-TUNED_ON = (100, 101, 102)  # seeds of which nothing is reported
+TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
 RATES = (8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
@@ -135,6 +135,19 @@ FILTERS: dict[str, Callable[[str], bool]] = {
 }
 
 
+def optimizer_of(model: at.GPT, rate: float) -> torch.optim.Optimizer:
+    """Return the optimizer of ``reinforce``."""
+    return torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+
+
+def step(model: at.GPT, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Make an update, as ``reinforce`` does."""
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def imitate(
     model: at.GPT,
     passes: Callable[[str], bool],
@@ -150,17 +163,14 @@ def imitate(
     become. What was kept stays.
     """
     draw = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    optimizer = optimizer_of(model, rate)
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
         if update % (UPDATES // rounds) == 0:
             keep(rows, model, groups // rounds, passes, draw, temperature)
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
-        at.policy_loss(model, ids, torch.ones(len(ids))).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
 
 
 def clipped_loss(
@@ -179,50 +189,41 @@ def clipped_loss(
 def train_on_captions(model: at.GPT, seed: int, rate: float) -> None:
     """Go on with the captions of the training set, for as many updates and rows."""
     draw = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
+    optimizer = optimizer_of(model, rate)
     ends = (english_captions()[0] == END).nonzero().flatten().tolist()
     rows = [english_captions()[0][a : b + 1] for a, b in itertools.pairwise(ends)]
     for _ in range(UPDATES):
         picked = torch.randint(len(rows), (GROUP,), generator=draw).tolist()
         ids = torch.nn.utils.rnn.pad_sequence([rows[i] for i in picked], True, END)
-        at.policy_loss(model, ids, torch.ones(GROUP)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        step(model, optimizer, at.policy_loss(model, ids, torch.ones(GROUP)))
 
 
-def use_again(model: at.GPT, seed: int, rate: float, clip: float | None) -> None:
-    """Use each of a FEW groups for USES updates; None: as if they were fresh."""
+def use(
+    model: at.GPT,
+    seed: int,
+    rate: float,
+    reward: Reward,
+    *,
+    groups: int = UPDATES,
+    uses: int = 1,
+    clip: float | None = None,
+    less_the_mean: bool = True,
+) -> None:
+    """Use each group for several updates; without a clip, as if it were fresh."""
     draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
-    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
-    reward = paid_once()
-    for _ in range(FEW):
+    optimizer = optimizer_of(model, rate)
+    for _ in range(groups):
         ids = at.generate(model, prompt, LONGEST, END, draw=draw)
         rewards = reward(ids)
-        advantages = rewards - rewards.mean()
+        advantages = rewards - rewards.mean() if less_the_mean else rewards
         with torch.no_grad():
             old = at.token_log_p(model, ids)
-        for _ in range(USES):
+        for _ in range(uses):
             if clip is None:
                 loss = at.policy_loss(model, ids, advantages)
             else:
                 loss = clipped_loss(model, ids, advantages, old, clip)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-
-
-def without_mean(model: at.GPT, seed: int, rate: float) -> None:
-    """Reinforce with the shared reward itself: ``reinforce`` with b = 0."""
-    draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
-    optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=0.0)
-    for _ in range(UPDATES):
-        ids = at.generate(model, prompt, LONGEST, END, draw=draw)
-        at.policy_loss(model, ids, shared(ids)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+            step(model, optimizer, loss)
 
 
 FIRST = "first model"
@@ -272,9 +273,10 @@ def trained(
     elif way == "captions":
         train_on_captions(model, seed, rate)
     elif way in AGAIN:
-        use_again(model, seed, rate, AGAIN[way])
+        few = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
+        use(model, seed, rate, paid_once(), **few)
     elif way == "without the mean":
-        without_mean(model, seed, rate)
+        use(model, seed, rate, shared, less_the_mean=False)
     elif way != FIRST:
         reward: Reward = possible if way == "possible" else shared
         if way in ("paid once", "once"):

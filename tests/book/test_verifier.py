@@ -511,6 +511,31 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
         assert settings.get("rate", inner[0]) in inner
 
 
+def test_what_every_training_with_a_reward_did():
+    first = {run["seed"]: run["at"]["1.0"] for run in of_way("first model")}
+    few, baseline = STORED["few samples"]["race"], STORED["baseline"]["race"]
+    rows = [run for run in [*STORED["race"], *few, *baseline] if is_paid(run["way"])]
+    rows = [(run["seed"], run["at"]["1.0"]) for run in rows]
+    rows += [(run["seed"], run) for run in STORED["runs"]]
+    assert len(rows) == 50
+    for seed, row in rows:
+        assert row["possible"] > first[seed]["possible"]
+        assert row["patterns"] < first[seed]["patterns"]
+        assert row["held-out loss"] > first[seed]["held-out loss"]
+    less = [row["distinct"] < first[seed]["distinct"] for seed, row in rows]
+    assert mean(less) > 0.9  # "nearly all"
+
+
+def of_way(way: str) -> list[dict]:
+    """Return the race's trainings of one way."""
+    return [run for run in STORED["race"] if run["way"] == way]
+
+
+def is_paid(way: str) -> bool:
+    """Return whether models of a way are paid, and don't imitate."""
+    return way in {"shared", "paid once", "once", "without the mean", *benchmark.AGAIN}
+
+
 def test_what_the_chapter_says_of_the_controls():
     first = mean(at_best("first model", "new"))
     found = {way: of_race("controls", way) for way in STORED["controls"]["chosen"]}

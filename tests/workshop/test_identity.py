@@ -16,6 +16,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+import safetensors
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
@@ -532,6 +533,15 @@ def test_every_package_counts_patched(installed):
     assert installed("1.1", "a.py,sha256=2,9") == digests[-1]
 
 
+def test_a_module_that_shares_the_name_of_a_package_is_read(tmp_path, monkeypatch):
+    """Part of a namespace may be installed, and another part be somebody's own."""
+    own = types.ModuleType("numpy.somebodys")
+    own.__file__ = str(tmp_path / "somebodys.py")
+    monkeypatch.setitem(sys.modules, own.__name__, own)
+    assert identity._is_own_module(own.__name__)
+    assert not identity._is_own_module("numpy")
+
+
 def test_packages_within_packages_are_no_patches():
     """setuptools brings copies of others, which lie in a folder of its own."""
     pytest.importorskip("setuptools")
@@ -569,6 +579,7 @@ UNCERTAIN = {
     "load": lambda: lambda: torch.load("a"),
     "clock": lambda: time_of,
     "library": lambda: lambda: ctypes.CDLL("a.so"),
+    "compiled": lambda: holds(safetensors.safe_open),  # its module is "builtins"
     "shared": lambda: lambda: random.random() + random.gauss(0, 1),
     "numpy's": lambda: lambda: np.random.rand(),
     "graph": lambda: holds(torch.ones(1, requires_grad=True) * 2),
