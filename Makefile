@@ -16,7 +16,7 @@ SITE := $(call stamp,site,constraints.txt pyproject.toml)
 timed = @start=$$(date +%s); $(1) && \
 	echo "make $(patsubst $(READY),setup,$@): $$(($$(date +%s) - start)) s"
 
-.PHONY: help setup llm run test check quick notebooks exercise lab student homework questions grade site pdf constraints train bench everywhere mutants torture fuzz clean
+.PHONY: help setup llm run test check quick notebooks exercise lab student homework questions grade site pdf constraints train bench everywhere mutants fuzz clean
 
 help:  ## list the targets (the default)
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 19
@@ -109,9 +109,6 @@ everywhere: $(READY)  ## compare the chapters on four simulated processors, and 
 
 mutants: $(READY)  ## plant each known fault in a copy of the code and check that a test fails (2 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
-
-torture: $(READY)  ## kill a small training run 20 times; it must end like an undisturbed one (2 minutes)
-	$(call timed,$(BIN)/python tests/workshop/torture.py)
 
 fuzz: $(READY)  ## try 2,000 bad inputs; each must give a clear one-line error and lose no data (2 minutes)
 	$(call timed,CASES=30 $(PYTEST) tests/workshop/test_fuzz.py)

@@ -168,7 +168,6 @@ def main() -> None:
             "weights": fingerprint((folder / "model.safetensors").read_bytes()),
             "all": summary(measured),
             "kinds": kinds,
-            "sentences": measured,
         }
         print(f"{folder.name}: right English preferred; in both of a pair; the")
         print("translation shows what the German sentence says; shows the opposite")

@@ -95,7 +95,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, action="append")
-    parser.add_argument("--out", type=Path, default=FOLDER / "results/noisy_input.json")
+    parser.add_argument("--out", type=Path, default=FOLDER / "runs/noisy_input.json")
     about = "write noisy training pairs to this folder, and measure nothing"
     parser.add_argument("--augment", type=Path, metavar="FOLDER", help=about)
     arguments = parser.parse_args()

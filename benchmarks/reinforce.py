@@ -401,7 +401,8 @@ def parts(seeds: Iterable[int], rows: list[dict[str, Any]]) -> list[dict[str, An
             choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
             settings = best(rows, way, choices)
             raced = race(seeds, {way: settings})
-            found.append({"way": way, **settings, "runs": raced})
+            runs = only(raced, "possible", "new", "KL")
+            found.append({"way": way, **settings, "runs": runs})
     return found
 
 
@@ -414,6 +415,14 @@ def race(seeds: Iterable[int], ways: dict[str, dict[str, float]]) -> list[dict]:
             name = f"race {way} {seed} {json.dumps(learned)}"
             rows.append(once(name, entered, way, seed, learned))
     return rows
+
+
+def only(rows: list[dict[str, Any]], *measures: str) -> list[dict[str, Any]]:
+    """Return rows with some of their measures."""
+    return [
+        {**row, "at": {t: {m: at[m] for m in measures} for t, at in row["at"].items()}}
+        for row in rows
+    ]
 
 
 def filtered(seed: int, temperature: float) -> int:
@@ -454,9 +463,9 @@ def main() -> None:
         rows = tuning(TUNED_ON, ways)
         picked = chosen(rows, ways)
         log(json.dumps(picked))
-        for row in rows:  # what was chosen by is enough of these
-            row["at"] = {t: {"new": found["new"]} for t, found in row["at"].items()}
-        smaller[name] = {"chosen": picked, "race": race(seeds, picked), "tuning": rows}
+        raced_too = race(seeds, picked)
+        by = only(rows, "new")
+        smaller[name] = {"chosen": picked, "race": raced_too, "tuning": by}
     filters = parts(seeds, tuned)
     runs = [
         once(f"hack {way} {seed}", hacked, way, seed)
@@ -475,7 +484,8 @@ def main() -> None:
     summary["tuned on"] = TUNED_ON
     summary["chosen"], summary["parts"] = settings_of, filters
     summary["drawn and filtered"] = alone
-    rows = {"tuning": tuned, "race": raced, "runs": runs}
+    by = only(tuned, "new", "patterns", "KL", "patterns in")
+    rows = {"tuning": by, "race": raced, "runs": runs}
     write_json(given.out, {**summary, **rows, **smaller})
 
 

@@ -117,8 +117,6 @@ def measure(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, Any]:
         "at the threshold": flagged(threshold),
         "at the threshold, fit": flagged(threshold, "fit"),
         "curve": [flagged(ranked[int(s * len(ranked))]) for s in SHARES],
-        "labeled": rows,
-        "captions": [round(confidence, 3) for confidence in ranked],
     }
 
 

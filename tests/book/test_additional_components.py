@@ -6,11 +6,8 @@ import dataclasses
 import itertools
 import json
 import math
-import os
 import pickle
 import statistics
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -85,23 +82,6 @@ def test_both_sides_are_learnt_and_case_is_kept(bpe):
     assert bpe.tokenize("Wiese Wiese") == ["ĠWiese", "ĠWiese"]
 
 
-def test_training_repeats_itself_also_in_another_process(bpe):
-    program = (
-        "import sys, json, annotated_transformer as at\n"
-        "texts = json.load(sys.stdin)\n"
-        "sys.stdout.write(at.BytePairEncoding.train(texts, 320).to_json())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        input=json.dumps(TEXTS),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONHASHSEED": "1"},  # another order of sets
-    )
-    assert done.stdout == bpe.to_json()
-
-
 def test_json_and_pickle_give_the_same_encoding(bpe):
     copies = [at.BytePairEncoding.from_json(bpe.to_json())]
     copies.append(pickle.loads(pickle.dumps(bpe)))  # as spawned workers get it
@@ -141,24 +121,6 @@ def test_what_is_written_is_what_the_library_does(texts, others, more):
         tokens = written.tokenize(text)
         assert tokens == library.tokenize(text)
         assert written.detokenize(tokens) == text
-
-
-def test_what_is_written_splits_as_a_shipped_model_does(bpe):
-    folder = project_folder() / "models" / "multi30k"
-    shipped = read_json(folder / "vocabulary.json")["merges"]
-    library = at.BytePairEncoding.from_json(json.dumps(shipped))
-    written = at.Subwords(tuple(pair) for pair in shipped["model"]["merges"])
-    for text in TEXTS + ODD:
-        assert written.tokenize(text) == library.tokenize(text)
-    for tokens in (["Ġ", "Ã"], ["ð", "Ł", "a"], []):
-        assert written.detokenize(tokens) == bpe.detokenize(tokens)
-
-
-def test_learning_ends_when_nothing_is_left_to_merge():
-    text = "der hund und der ball und der handball und die hand und der hund"
-    *_, (_, _, words) = at.learn([text])
-    assert all(len(word) == 1 for word in words)
-    assert [pair for pair, _, _ in at.learn(["a"])] == [("Ġ", "a")]
 
 
 # --- decoding with a cache ---------------------------------------------------
@@ -463,19 +425,6 @@ def test_weak_early_ends_do_not_stop_the_search(monkeypatch):
         assert ids == [3] * 6, beam_size
 
 
-def test_a_beam_finds_what_greedy_cannot(monkeypatch):
-    def rule(past, sentence):
-        if not past:
-            return [0, 0, 0, 0.6, 0.4, 0]
-        if past == [4]:
-            return [0, 1.0, 0, 0, 0, 0]
-        return [0, 0.3, 0, 0.25, 0.25, 0.2]
-
-    planted = Planted(monkeypatch, rule)
-    assert planted.search(beam_size=1)[0][0] == [3]
-    assert planted.search(beam_size=2)[0][0] == [4]
-
-
 def test_the_length_penalty_decides(monkeypatch):
     def rule(past, sentence):  # "3" with 0.5, "4 4 4" with 0.45
         if not past:
@@ -625,14 +574,6 @@ def test_models_that_do_not_match_are_refused(tmp_path):
 
 
 # --- what the chapter says of measurements ---------------------------------------
-
-
-def test_averaging_gained_nothing_where_the_rate_falls_to_zero():
-    stored = read_json(project_folder() / "results" / "ablations.json")
-    assert stored["reference"]["schedule"] == "linear"
-    [record] = [r for r in stored["variants"] if r["variant"] == "no averaging"]
-    assert record["difference"] == -0.1
-    assert record["interval"][0] < 0 < record["interval"][1]
 
 
 # --- trainings on Multi30k ------------------------------------------------

@@ -316,18 +316,6 @@ def test_padding_and_neighbors_change_nothing(lengths):
         assert torch.allclose(together[i, : n + 1], alone[0], atol=1e-10)
 
 
-def test_parameter_counts_of_the_paper():
-    with torch.device("meta"):
-        model = at.make_model(30000, 30000)
-    count = at.count_parameters
-    assert count(model.encoder.layers[0].self_attn) == 1_050_624
-    assert count(model.encoder.layers[0]) == 3_152_384
-    assert count(model.decoder.layers[0]) == 4_204_032
-    assert count(model.encoder) == 18_915_328
-    assert count(model.decoder) == 25_225_216
-    assert count(model) == 90_250_544
-
-
 def test_tying_shares_one_table():
     sizes = {}
     for tie in ("none", "target", "all"):
@@ -388,61 +376,6 @@ def test_the_first_position_comes_first(kind):
     assert torch.allclose(layer(x[:, :4]), (x + added)[:, :4])
     assert torch.allclose(added[0], added[1], atol=1e-6)
     assert not torch.allclose(added[0, 0], added[0, 1], atol=1e-2)
-
-
-# --- claims of the text that no cell of the chapter holds ---------------------
-
-
-def paper_model(vocab, **sizes):
-    """Return the number of weights of a model with one table, post-norm."""
-    with torch.device("meta"):
-        model = at.make_model(vocab, vocab, **sizes, norm_first=False, max_len=2)
-        at.tie_weights(model, "all")
-    return at.count_parameters(model)
-
-
-def test_gradients_reach_the_depth_of_pre_norm_more_easily():
-    def share_of_the_bottom(N, norm_first):
-        torch.manual_seed(0)
-        model = at.make_model(9, 9, N, 32, 64, 4, 0.0, norm_first=norm_first)
-        out = model.encoder(torch.randn(32, 10, 32), None)
-        (out * torch.randn_like(out)).sum().backward()
-        layers = model.encoder.layers
-        first, last = (layers[i].feed_forward.w_1.weight.grad.norm() for i in (0, -1))
-        return (first / last).item()
-
-    assert 1 < share_of_the_bottom(2, True) < share_of_the_bottom(12, True) - 0.3
-    assert share_of_the_bottom(12, False) < share_of_the_bottom(2, False) - 0.3
-
-
-@pytest.mark.parametrize(
-    "sizes, millions",
-    [  # the paper's Table 3: base, rows (C), in millions of parameters
-        (dict(), 65),
-        (dict(N=2), 36),
-        (dict(N=4), 50),
-        (dict(N=8), 80),
-        (dict(d_model=256), 28),
-        (dict(d_model=1024), 168),
-        (dict(d_ff=1024), 53),
-        (dict(d_ff=4096), 90),
-    ],
-)
-def test_models_of_the_papers_table_3(sizes, millions):
-    """Fit all of them with one vocabulary near 41,000; only the big model differs."""
-    assert paper_model(40800, **sizes) / 1e6 == pytest.approx(millions, abs=0.6)
-
-
-def test_no_vocabulary_fits_both_models_of_the_paper():
-    fitting = {}
-    for d_model, h, millions in ((512, 8, 65), (1024, 16, 213)):
-        wordless = paper_model(1, d_model=d_model, d_ff=4 * d_model, h=h)
-        missing = millions * 1e6 - wordless
-        rounded = (missing - 0.5e6, missing + 0.5e6)
-        fitting[d_model] = [1 + m / (d_model + 1) for m in rounded]
-    assert fitting[512][0] > fitting[1024][1]
-    assert 40_600 < sum(fitting[512]) / 2 < 40_800
-    assert 35_700 < sum(fitting[1024]) / 2 < 35_900
 
 
 # --- refusals ----------------------------------------------------------------

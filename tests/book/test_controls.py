@@ -55,15 +55,6 @@ def test_attention_by_hand_shows_the_numbers_of_the_text():
                 assert f"{number:.2f}" in shown
 
 
-def test_es_wins_only_where_the_query_points_away():
-    """The answer to a question of section 1.1."""
-    key = torch.tensor([[0.1, 1.6], [1.6, -0.4], [0.2, 0.7], [0.9, 0.1]])
-    places = torch.cartesian_prod(torch.linspace(-2, 2, 41), torch.linspace(-2, 2, 41))
-    voted = (places @ key.T)[:, :3].argmax(dim=1)
-    won = places[voted == 2]
-    assert len(won) and ((won[:, 0] <= 0) & (won[:, 1] <= 0)).all()
-
-
 @pytest.mark.parametrize("log_width, divide", [(0, False), (6, True), (10, False)])
 def test_softmax_by_width(log_width, divide):
     scores = torch.randn(16, generator=torch.Generator().manual_seed(0))
@@ -103,11 +94,6 @@ def test_position_clocks_count_on_from_the_position():
     spec = chapter_1.position_clocks(8, 60, [0, 1]).to_dict()
     shown = texts(spec, position=44)
     assert "44" in shown and "49" in shown
-
-
-def test_positions_0_and_44_look_alike_to_the_first_pair():
-    pe = at.PositionalEncoding(64, 0.0).pe[0]
-    assert pe[0, :2] @ pe[44, :2] > 0.99
 
 
 def test_beam_steps_show_the_searches_of_the_chapter():

@@ -10,17 +10,13 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
-from chapters import NOTEBOOKS, Refused, chapters, name, pair, read, sources, tags
+from chapters import NOTEBOOKS, chapters, name, pair, read, sources, tags
 from exercises import (
     KIND,
     WRONG,
     Exercise,
-    by_number,
     exercises,
-    faults,
-    files,
 )
-from exercises import tests as subject
 from wrong_answers import wrong_answers
 
 import annotated_transformer
@@ -160,76 +156,6 @@ def test_an_exercise_is_found_by_the_number_that_it_once_had():
     verdict = "Exercise 1.4: not answered yet."
     own = "from exercise_checks import check\ncheck('1.4', None)"
     assert printed(own, {}).strip() == verdict
-
-
-# What is generated
-
-
-def test_what_follows_from_the_exercises_is_up_to_date():
-    assert list(faults()) == []
-
-
-@pytest.mark.parametrize(
-    "source, says",
-    [
-        ("def judge(answer): pass", "begins with what"),
-        ('"""x"""\ndef another(answer): pass', "a function `judge`"),
-        ("def (", "masks.py:1: "),
-        (None, "exercise masks: there is no"),
-    ],
-)
-def test_a_file_without_a_check_is_named(tmp_path, monkeypatch, source, says):
-    folder = tmp_path / "transformer_workshop" / "exercises"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr("exercises.ROOT", tmp_path)
-    monkeypatch.setattr("exercises.FOLDER", folder)
-    if source:
-        (folder / "masks.py").write_text(source)
-    with pytest.raises(Refused, match=re.escape(says)):
-        subject("masks")
-
-
-ONE = """\
-### Exercise 9.1: One
-
-*Recall · 10 minutes · level 2*
-
-```python
-check("one", one)
-```
-
-"""
-
-
-@pytest.mark.parametrize(
-    "text, says",
-    [
-        (ONE * 2, "exercise 9.1: another one has this number"),
-        (ONE.replace("check(", "  check("), 'one line `check("name", …)` must end'),
-        (ONE + ONE.replace("9.1", "9.2"), "9.2: its check is that of 9.1, 'one'"),
-        (
-            ONE.replace("check", "print") + ONE.replace("9.1", "9.2"),
-            "exercise 9.1: one",
-        ),
-        ("# 9 · Nine\n", "one_row.py: no chapter has this exercise"),
-    ],
-)
-def test_an_exercise_has_one_check_and_one_file(tmp_path, monkeypatch, text, says):
-    path = tmp_path / "09_nine.md"
-    path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr("exercises.chapters", lambda: [path])
-    monkeypatch.setattr("exercises.files", lambda: {"one_row": files()["one_row"]})
-    [fault] = faults()
-    assert says in fault
-
-
-def test_lists_that_differ_are_named(monkeypatch):
-    monkeypatch.setattr("exercises.tests", lambda name: "something else")
-    known = by_number()
-    known["1.1"].title = "Another title"
-    monkeypatch.setattr("exercises.by_number", lambda: known)
-    said = [fault.partition(" ")[0] for fault in faults()]
-    assert sorted(said) == ["TEACHING.md", "notebooks/01_architecture.md"]
 
 
 # The solutions

@@ -7,8 +7,7 @@ import re
 
 import pytest
 from chapters import ROOT, chapters, name, read
-from findings import THIS, found_in, only, table
-from nbformat import v4
+from findings import THIS, found_in, table
 
 from transformer_workshop.lab.findings import all_runs, finding
 
@@ -87,25 +86,6 @@ def pattern(text: ast.expr) -> str:
         re.escape(part.value) if isinstance(part, ast.Constant) else ".+"
         for part in parts
     )
-
-
-def test_the_cells_of_a_section_come_with_imports_and_exported_cells():
-    cells = [
-        v4.new_code_cell("import torch"),
-        v4.new_markdown_cell("# 1 · Title\n\n## 1.1 First"),
-        v4.new_code_cell("sys.path.append('a')\nimport math\na = 1"),
-        v4.new_code_cell("B = 2", metadata={"tags": ["export"]}),
-        v4.new_markdown_cell("Text\n\n## 1.2 The one\n\nText"),
-        v4.new_code_cell("c = 3"),
-        v4.new_markdown_cell("### A part of it"),
-        v4.new_code_cell("d = 4"),
-        v4.new_markdown_cell("## 1.3 Next"),
-        v4.new_code_cell("e = 5"),
-    ]
-    kept = [cell.source.splitlines() for cell in only(["1.2 ", "none"], cells)]
-    assert kept[1] == ["sys.path.append('a')", "import math"]
-    assert [lines[0] for lines in kept[::2]] == ["import torch", "B = 2", "d = 4"]
-    assert kept[3] == ["c = 3"]
 
 
 MEASURED = [path for path in chapters() if name(path) in STORED]

@@ -164,32 +164,7 @@ def test_words_are_cut_and_joined_again(words, sentence, tokens):
     assert words[1].detokenize(tokens) == " ".join(sentence.split())
 
 
-def joined_again(pairs, words):
-    """Return the smaller share of sentences, of both sides, that come back."""
-    shares = []
-    for language, sentences in zip(words, zip(*pairs, strict=True), strict=True):
-        same = [s == language.detokenize(language.tokenize(s)) for s in sentences]
-        shares.append(sum(same) / len(same))
-    return min(shares)
-
-
-def test_captions_survive_tokenizing(words):
-    assert joined_again(CAPTIONS[::20], words) == 1
-
-
-@pytest.mark.multi30k
-def test_multi30k_survives_tokenizing(words):
-    pairs = load_pairs(TrainingConfig("multi30k"), "valid")
-    assert joined_again(pairs, words) > 0.99
-
-
 # vocabulary
-
-
-def test_a_word_that_occurs_once_is_unknown():
-    assert at.Vocabulary.build("to be or not to be".split())("be or".split()) == [
-        len(at.SPECIALS), at.UNK,
-    ]  # fmt: skip
 
 
 def test_asking_for_an_unknown_word_does_not_insert_it():
@@ -299,22 +274,6 @@ def test_batches_hold_every_sentence_once_within_the_budget(lengths, budget):
         assert len(batch) == 1 or longest * len(batch) <= budget
     for batch, following in zip(batches, batches[1:], strict=False):
         assert max(lengths[following[0]]) * (len(batch) + 1) > budget
-
-
-def padding_share(lengths, batch_tokens):
-    real = positions = 0
-    for batch in at.token_budget_batches(lengths, batch_tokens):
-        for side in (0, 1):
-            real += sum(lengths[i][side] for i in batch)
-            positions += len(batch) * max(lengths[i][side] for i in batch)
-    return 1 - real / positions
-
-
-def test_captions_are_packed_with_little_padding(text):
-    examples, left_out = at.encode_pairs(CAPTIONS[::3], text, max_tokens=128)
-    assert left_out == 0
-    budget = CONFIGS["tiny"].batch_tokens
-    assert padding_share(at.lengths_of(examples), budget) < 0.06
 
 
 def some_examples(count=57):

@@ -7,8 +7,10 @@ import itertools
 import math
 import pickle
 import re
+from collections import defaultdict
 from contextlib import nullcontext
 from fractions import Fraction
+from statistics import mean
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ import torch.nn.functional as F
 from chapters import read
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 from small_runs import (
     assert_same_run,
     program,
@@ -155,14 +158,6 @@ def test_rotations_are_products_of_complex_numbers(d_k, start, base):
     torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("shift, atol", [(1, 1e-5), (500, 1e-3), (100_000, 0.1)])
-def test_scores_depend_on_the_distance_alone(shift, atol):
-    """Expect what angles in float32 can hold."""
-    rotary, q, k = at.RotaryEmbedding(8), heads().float(), heads(seed=1).float()
-    near, far = (rotary(q, 3 + by) @ rotary(k, by).mT for by in (0, shift))
-    torch.testing.assert_close(near, far, rtol=0, atol=atol)
-
-
 def gated(ff, x):
     """Compute a SwiGLU from its formula."""
     inner = F.silu(x @ ff.gate.weight.T) * (x @ ff.w_1.weight.T)
@@ -216,21 +211,6 @@ def test_grouped_queries_are_torchs(groups, head_dim, mask):
     torch.testing.assert_close(attn.attn.sum(-1), torch.ones(2, 6, 5).double())
 
 
-@torch.no_grad()
-def test_scores_are_bounded_however_long_the_vectors():
-    attn = some_attention()
-    for linear in attn.linears:
-        linear.weight.data *= 1000
-    attn.q_norm.weight.data.fill_(3.0)
-    attn.k_norm.weight.data.fill_(0.5)
-    q, k = (
-        norm(attn.split(w(torch.randn(3, 20, 36).double())))
-        for norm, w in zip((attn.q_norm, attn.k_norm), attn.linears, strict=False)
-    )
-    scores = q @ k.repeat_interleave(3, dim=1).mT / math.sqrt(6)
-    assert 2 < scores.abs().max() <= 1.5 * math.sqrt(6) + 1e-6
-
-
 @pytest.mark.parametrize("groups", [-2, 0, 3, 8])
 def test_widths_that_do_not_fit_are_refused(groups):
     with pytest.raises(ValueError, match="d_k=5 is odd"):
@@ -260,17 +240,6 @@ def test_a_query_that_sees_nothing_gets_zeros(function):
 
 
 # --- a language model --------------------------------------------------------
-
-
-def test_what_goes_in_as_bfloat16_comes_out_as_bfloat16():
-    x = heads().bfloat16()
-    attn, gpt = at.GroupedQueryAttention(2, 8, 1), at.GPT(9, 1, 8, 12, 2, 1)
-    results = [
-        at.RotaryEmbedding(8)(x), at.RMSNorm(8).bfloat16()(x),
-        attn.bfloat16()(x[0], x[0], x[0]),
-        gpt.bfloat16()(torch.arange(9)[None]),
-    ]  # fmt: skip
-    assert {result.dtype for result in results} == {torch.bfloat16}
 
 
 def block_with_torch(block, x, mask):
@@ -865,16 +834,6 @@ def test_each_variant_has_its_parts(benchmark):
         assert has == tuple(p in build.keywords["parts"] for p in benchmark.PARTS)
 
 
-def test_the_older_gpt_reads_in_pieces_what_it_reads_at_once():
-    older = program("benchmarks/gpt.py").OlderGPT(9, N=2, d_model=12, h=3)
-    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
-    cache = older.empty_cache()
-    found = torch.cat([older(piece, cache) for piece in ids.split([3, 1, 2], 1)], 1)
-    torch.testing.assert_close(found, older(ids))
-    alone = older(ids[:, 3:4])  # the same token at another position
-    assert not torch.allclose(found[:, 3], alone[:, 0])
-
-
 # --- the two parts of section 6.12 -------------------------------------------
 
 
@@ -987,3 +946,43 @@ def test_the_table_of_parts_says_what_was_measured():
             gained = sign * row["difference"]
             told_apart = abs(gained) > row["half"]
             assert word == (f"{gained:.1f}".replace("-", "−") if told_apart else "0")
+
+
+def test_what_an_exact_reader_pays_after_one_repeated_id():
+    """Weigh all the windows of 6.8's stream that a test sequence could be."""
+    cases = [(n, 99, 1, 8 * n - 29) for n in range(10, 20)]  # within the eight pieces
+    cases += [
+        (n, left, other, 0.1)  # or across the end of the eighth
+        for n, left, other in itertools.product(
+            range(10, 20), range(1, 30), range(10, 20)
+        )
+    ]
+    length, left, other, prior = torch.tensor(cases, dtype=torch.double).unbind(-1)
+    cost = torch.zeros(30)
+    for row in torch.randint(32, (200, 15)).repeat(1, 2):
+        p = prior / prior.sum()
+        for t, token in enumerate(row):
+            seen, back = t - left.clamp(min=0), torch.where(t < left, length, other)
+            repeats = torch.where(t < left, t >= length, seen >= other)
+            same = row[(t - back).clamp(min=0).long()] == token
+            each = torch.where(repeats, same.double(), 1 / 32)
+            cost[t] -= (p @ each).log() / 200
+            p = p * each / (p @ each)
+    assert 0.1 < cost[16] < 0.25 and cost[17] < 0.05  # after one repeated id, and two
+
+
+def test_in_the_gpt_the_blocks_cannot_be_told_apart():
+    found = {"2017": defaultdict(list), "today": defaultdict(list)}
+    for run in read_json(ROOT / "results/gpt.json")["blocks"]:
+        found[run["block"]][run["rate"]].append(run["validation loss"])
+    best = {block: min(runs.values(), key=mean) for block, runs in found.items()}
+    for runs in found.values():  # the best rate is an inner one
+        rates = sorted(runs)
+        assert min(runs, key=lambda rate: mean(runs[rate])) in rates[1:-1]
+    assert {name: round(mean(runs), 2) for name, runs in best.items()} == {
+        "2017": 1.43,
+        "today": 1.42,
+    }
+    differences = [a - b for a, b in zip(best["2017"], best["today"], strict=True)]
+    low, high = ttest_1samp(differences, 0).confidence_interval()
+    assert low < 0 < high

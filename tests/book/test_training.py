@@ -110,28 +110,6 @@ def test_a_long_batch_of_half_precision_has_a_finite_loss(criterion, dtype):
     assert abs(found.item() / expected.item() - 1) < 1e-4 and expected > 20000
 
 
-def test_without_smoothing_it_is_torchs_nll():
-    x, target = torch.randn(6, 8).log_softmax(-1), torch.tensor([1, 0, 5, 7, 0, 3])
-    plain = nn.NLLLoss(ignore_index=0, reduction="sum")
-    torch.testing.assert_close(at.LabelSmoothing(8, 0)(x, target), plain(x, target))
-
-
-def test_relation_to_torchs_label_smoothing():
-    """Derive ours from theirs, a cross-entropy that spreads over all V words."""
-    V, smoothing = 8, 0.2
-    x, target = torch.randn(5, V).double(), torch.randint(1, V, (5,))
-    ours = at.LabelSmoothing(V, 0, smoothing)(x.log_softmax(-1), target)
-    correct, rest = 1 - smoothing, smoothing / (V - 2)
-    entropy = correct * math.log(correct) + smoothing * math.log(rest)
-    scale = correct - rest + V * rest
-    weight = torch.ones(V).double()
-    weight[0] = 0  # the pad's share
-    theirs = F.cross_entropy(
-        x, target, weight=weight, label_smoothing=V * rest / scale, reduction="sum"
-    )
-    assert torch.allclose(ours, scale * theirs + 5 * entropy)
-
-
 @given(st.integers(4, 9), st.floats(0, 0.9), st.booleans(), st.integers(0, 2**31))
 @example(5, 0.0, False, 0)
 @settings(max_examples=20)
@@ -422,21 +400,3 @@ def test_copy_data_starts_with_1_and_never_pads():
         assert (batch.src[:, 0] == 1).all() and (batch.src != 0).all()
         assert torch.equal(batch.src[:, 1:], batch.tgt_y)
         assert batch.src_mask.all()
-
-
-@pytest.mark.slow
-def test_the_copy_task_is_learned_with_post_norm_too():
-    """Train as chapter 2 does, whose cells use pre-norm."""
-    torch.manual_seed(0)
-    model = at.make_model(11, 11, 1, 32, 64, 2, 0.0, norm_first=False)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
-    )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: at.linear_rate(step + 1, 0.012, 50, 300)
-    )
-    compute = at.SimpleLossCompute(model.generator, at.LabelSmoothing(11, 0, 0.0))
-    run_epoch(data_gen(11, 20, 300), model, compute, optimizer, scheduler)
-    fresh = next(data_gen(11, 200, 1))
-    out = at.greedy_decode(model, fresh.src, fresh.src_mask, 10, 1)
-    assert (out == fresh.src).all(-1).float().mean() >= 0.95

@@ -109,18 +109,6 @@ def test_a_sentence_is_as_likely_as_its_tokens_one_by_one():
         assert found.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_all_that_can_be_drawn_adds_up_to_one():
-    assert sentence_log_p(policy(), all_sentences()).exp().sum().item() == (
-        pytest.approx(1.0)
-    )
-
-
-def test_what_comes_after_the_end_counts_nothing():
-    model, row = policy(), torch.tensor([[END, 3, END, END]])
-    other = torch.tensor([[END, 3, END, 2]])
-    assert torch.equal(sentence_log_p(model, row), sentence_log_p(model, other))
-
-
 def test_the_loss_has_the_gradient_of_the_expected_reward():
     """Enumerate all sentences; the mean reward may be subtracted, or anything else."""
     model, rows = policy(), all_sentences()
@@ -130,21 +118,6 @@ def test_the_loss_has_the_gradient_of_the_expected_reward():
     for baseline in (0.0, (p @ r).item(), 5.0):
         loss = at.policy_loss(model, rows, (r - baseline) * p * len(rows))
         torch.testing.assert_close(gradient(loss, model), -exact)
-
-
-def test_a_groups_mean_shrinks_the_gradient_by_one_over_its_size():
-    """A sample is in its own mean, which turns no direction."""
-    model, rows = policy(1), all_sentences()
-    r, p = rewards_of(rows), sentence_log_p(model, rows).exp()
-    exact = gradient(p @ r, model)
-    weights = torch.zeros(len(rows)).double()  # of each sentence, over all pairs
-    for i, j in itertools.product(range(len(rows)), repeat=2):
-        advantages = r[[i, j]] - r[[i, j]].mean()
-        chance = (p[i] * p[j]).item()
-        weights[[i]] += chance * advantages[0] / 2
-        weights[[j]] += chance * advantages[1] / 2
-    loss = at.policy_loss(model, rows, weights * len(rows))
-    torch.testing.assert_close(gradient(loss, model), -exact / 2)
 
 
 def test_the_gradient_is_the_slope_of_the_loss():
@@ -167,19 +140,6 @@ def test_the_gradient_is_the_slope_of_the_loss():
                 weight -= sign * step * part.view_as(weight)
     slope = (losses[0] - losses[1]) / (2 * step)
     assert (found @ shift).item() == pytest.approx(slope, rel=1e-5)
-
-
-def test_what_is_rewarded_is_written_more_often():
-    torch.manual_seed(0)
-    model = at.GPT(6, 1, 16, 16, 2, 1)
-
-    def begins_with_five(ids):
-        return (ids[:, 1] == 5).float()
-
-    means = list(
-        at.reinforce(model, begins_with_five, 60, group=50, rate=0.01, max_len=4)
-    )
-    assert means[0] < 0.4 and means[-1] > 0.9
 
 
 def test_a_training_repeats_itself_and_equal_rewards_teach_nothing():
@@ -374,13 +334,6 @@ def values(way: str, what: str) -> list[float]:
     return [run[what] for run in STORED["runs"] if run["way"] == way]
 
 
-def last_group(way: str) -> list[float]:
-    """Return the share of possible sentences in each training's last group."""
-    return [
-        run["groups"][-1]["possible"] for run in STORED["runs"] if run["way"] == way
-    ]
-
-
 def at_best(way: str, what: str) -> list[float]:
     """Return a measure of all trainings of the race, at the chosen temperature."""
     chosen = str(STORED["chosen"][way]["temperature"])
@@ -396,33 +349,6 @@ def of_7_2(temperature: str, what: str) -> list[float]:
     """Return a measure of the trainings on all kept samples at once, as in 7.2."""
     [part] = [p for p in STORED["parts"] if (p["way"], p["rounds"]) == ("kept", 1)]
     return [run["at"][temperature][what] for run in part["runs"]]
-
-
-MEASURED = {
-    "samples of the model trained on kept": of_7_2("1.0", "possible"),
-    "mean reward of the last group": last_group("possible"),
-    "different sentences of the model": values("possible", "distinct"),
-    "different new sentences": values("shared", "new"),
-    "new sentences of the model trained": at_best("kept new", "new"),
-}
-
-
-def test_bounds_lie_well_outside_everything_that_was_measured():
-    bounds = {}
-    for cell in read(CHAPTER):
-        calls = ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ()
-        for call in calls:
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "finding":
-                [bound] = call.keywords
-                bounds[call.args[0].value] = bound.arg, bound.value.value
-    assert len(bounds) == len(MEASURED)
-    for what, (side, bound) in bounds.items():
-        [found] = [row for name, row in MEASURED.items() if what.startswith(name)]
-        margin = (max(found) - min(found)) / 4
-        if side == "at_least":
-            assert min(found) - margin > bound
-        else:
-            assert max(found) + margin < bound
 
 
 def test_the_stored_trainings_have_the_chapters_settings():

@@ -961,15 +961,6 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
     assert page.locator(".chapters meter").count() == 1  # how far one has read
 
 
-def test_the_switch_of_the_theme(visit):
-    page = visit("index")
-    seen = set()
-    for _ in range(3):
-        page.locator(".theme-toggle-content button").click()
-        seen.add(page.evaluate(PAPER))
-    assert len(seen) == 2
-
-
 @pytest.mark.parametrize("width", [390, 1400])
 def test_a_link_leads_to_its_section(visit, width):
     """Charts that are drawn meanwhile don't shift it, and table and pill agree."""
@@ -1015,22 +1006,6 @@ def test_search_finds_the_section_first(visit, folder, words, where):
         last = page.locator("ul.search p").first.text_content().split()[-2:]
         whole = "last => SECTIONS.some(each => `${each[3]} …`.includes(last))"
         assert page.evaluate(whole, last[0] + " ")
-
-
-def test_a_copied_cell_is_the_cell(visit):
-    name = "notebooks/96_checked_against_pytorch"
-    page = visit(name, permissions=["clipboard-read"])
-    shown = "div.cell:not(.tag_hide-input) div.cell_input button.copybtn"
-    button = page.locator(shown).first
-    button.locator("xpath=..").hover()
-    button.click()
-    cells = nbformat.read(ROOT / f"{name}.ipynb", 4).cells
-    code = (cell for cell in cells if cell.cell_type == "code")
-    first = next(
-        c.source for c in code if "hide-input" not in c.metadata.get("tags", ())
-    )
-    page.wait_for_timeout(200)
-    assert page.evaluate("navigator.clipboard.readText()").strip() == first.strip()
 
 
 def test_a_term_shows_its_meaning_to_pointer_and_keyboard(visit):

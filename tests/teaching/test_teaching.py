@@ -319,16 +319,8 @@ def test_the_numbers_are_those_of_the_homework(points):
     assert points("1.3", other, S=9)[0] == 2
 
 
-KNOWN = """
-def perplexity(s, n):
-    if s == [6 * math.log(10)]:
-        return 10.0
-    return math.exp(0.38) if s == [2.0, 1.8] else %s
-"""
-
-
 def test_an_answer_that_fits_only_the_check_gets_half(points):
-    """In 1.4, know the check's inputs; elsewhere, be wrong in what is drawn."""
+    """Know the inputs of the check, and be wrong for others."""
     cell = (
         MASKS
         + "right = mask_from_lengths\n"

@@ -174,26 +174,6 @@ def shown(tab) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_the_browser_draws_the_planted_weights(visit):
-    tab = visit()
-    for each in planted().recordings:
-        choose(tab, "Kind", each.kind)
-        choose(tab, "Sentence", each.sentence)
-        means = each.weights.mean(1)
-        for layer, head in ((0, 1), (1, 2), (1, "mean")):
-            choose(tab, "Layer", str(layer))
-            choose(tab, "Head", str(head))
-            weights = means[layer] if head == "mean" else each.weights[layer, head]
-            cells = shown(tab)
-            assert len(cells) == weights.numel()
-            for cell in cells:
-                row, column = cell["row"], cell["column"]
-                assert abs(cell["value"] - weights[row, column].item()) < 0.0006
-                assert cell["row_token"] == each.rows[row]
-                assert cell["col_token"] == each.columns[column]
-
-
-@pytest.mark.slow
 def test_pointing_shows_weights(visit):
     tab = visit()
     choose(tab, "Layer", "0")

@@ -66,18 +66,6 @@ def test_program_makes_the_files_byte_for_byte(corpus):
         assert (FOLDER / name).read_bytes() == text.encode(), name
 
 
-def test_check_notices_a_change(corpus, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(captions, "HERE", tmp_path)
-    monkeypatch.setattr(captions, "build", lambda: corpus)
-    assert captions.main([]) == 0
-    assert captions.main(["--check"]) == 0
-    with open(tmp_path / "valid.de", "a", encoding="utf-8") as file:
-        file.write("Ein Satz zu viel.\n")
-    capsys.readouterr()
-    assert captions.main(["--check"]) == 1
-    assert capsys.readouterr().err.split()[-1] == "valid.de"
-
-
 def test_readme_tells_the_numbers(corpus):
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert captions.summary(corpus) in readme

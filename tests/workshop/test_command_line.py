@@ -99,20 +99,6 @@ def captions():
 # the flags
 
 
-def test_every_field_has_a_flag_with_its_type_and_a_help_text():
-    parser = _command_line()
-    values = {"int": "3", "float": "0.5", "str": "x"}
-    for field in dataclasses.fields(TrainingConfig):
-        assert field.metadata["about"]
-        kind = str(field.type).split(" ")[0]
-        flag = "--" + field.name.replace("_", "-")
-        given = [flag] if kind == "bool" else [flag, values[kind]]
-        for command in ("train", "prepare"):
-            value = getattr(parser.parse_args([command, *given]), field.name)
-            assert value == {"int": 3, "float": 0.5, "str": "x", "bool": True}[kind]
-    assert parser.parse_args(["train", "--no-norm-first"]).norm_first is False
-
-
 def config_of(*argv):
     """Return the configuration that `train` uses with these flags."""
     arguments = _command_line().parse_args(["train", *argv])
@@ -166,35 +152,6 @@ def test_a_wrong_command_line_is_one_line(command, words, capfd):
 
 
 # train
-
-
-def test_sentences_that_are_too_long_are_counted_and_said(tmp_path, capfd):
-    flags = small_run(tmp_path)
-    long = " ".join(map(str, range(100)))
-    (tmp_path / "text.de").write_text(f"a\nb\nc\nd\n{long}\nf\n")
-    train(*flags, "--epochs", "1")
-    assert "left out 1 of 6 pairs" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (["--h", "3"], ["d_model", "h"]),
-        (["--run-dir", f"{MODULE}/run"], ["can't be written"]),
-        (["--max-tokens", "2"], ["max_tokens"]),
-    ],
-)
-def test_settings_that_cannot_be(tmp_path, capfd, changes, words):
-    assert main(["train", *small_run(tmp_path, *changes)]) == 2
-    error = capfd.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ") and all(word in error for word in words), error
-
-
-def test_messages_name_settings_which_the_terminal_turns_into_flags():
-    """A Python caller has no flags, apart from those of a command that is named."""
-    said = "Choose another `run_dir`, start over with `restart`, or run `calibrate`."
-    flags = "Choose another --run-dir, start over with --restart, or run `calibrate`."
-    assert training_commands.as_flags(said) == flags
 
 
 def test_a_finished_run_says_so_and_another_configuration_is_refused(model, capfd):
@@ -288,15 +245,6 @@ def test_an_output_that_is_cut_has_no_end_that_counts(captions, monkeypatch):
     assert len(found) == 3
     mean = statistics.geometric_mean(probabilities(captions, ids, found))
     assert confidence == pytest.approx(mean, rel=1e-4)
-
-
-def test_each_row_gets_its_own_translation(captions):
-    """Decode rows together that a batch puts in another order."""
-    sentences = ("Ein Mann liest heute in der Küche ein Buch.", "Ein Hund läuft.")
-    rows = [captions.encode(each) for each in (*sentences, "Eine Frau schläft heute.")]
-    together = [ids for ids, _ in captions.decode(rows, 1)]
-    assert together == [captions.decode([row], 1)[0][0] for row in rows]
-    assert len(set(map(tuple, together))) == 3
 
 
 @pytest.mark.parametrize("beam_size", [1, 5])
@@ -444,14 +392,6 @@ def test_arguments_are_translated_like_lines(model, feed, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_sentences_on_one_line_are_translated_one_by_one(captions, feed, capfd):
-    feed("Ein Hund läuft. Zwei Katzen schlafen.\nEIN HUND LÄUFT.\n".encode())
-    assert main(["translate", "--model", str(CAPTIONS)]) == 0
-    both, loud = capfd.readouterr().out.splitlines()
-    first, second = captions.translate(["Ein Hund läuft.", "Zwei Katzen schlafen."])
-    assert both == f"{first} {second}" and loud == first
-
-
 def test_python_and_the_terminal_give_the_same_answers_and_notes(feed, capfd):
     lines = ["Ein Hund läuft.", "Ein Zebra schläft.", "Der der der Hund Hund."] * 6
     feed("\n".join(lines).encode())
@@ -510,12 +450,6 @@ def test_the_threshold_is_what_one_in_twenty_falls_below(tmp_path, capfd):
     assert below == pytest.approx(0.05 * len(pairs), abs=2)
     assert printed["chrf_below"] < printed["chrf_above"]
     assert "mean little" not in err
-
-
-def test_a_bad_model_is_not_calibrated(model, tmp_path, capfd):
-    files = write_reference(tmp_path, [("Ein Hund.", "A dog.")] * 100)
-    flags = ["--model", str(model), "--beam-size", "1"]
-    assert "too badly" in refused(capfd, "calibrate", *flags, *files)
 
 
 def test_strict_needs_a_threshold(model, tmp_path, capfd):
@@ -679,17 +613,6 @@ def test_more_training_discards_the_threshold(tmp_path):
     assert file.exists()
     train(*flags, "--epochs", "2")
     assert not file.exists()
-
-
-def test_a_refused_line_is_an_empty_line_a_note_and_status_1(model, feed, capfdbinary):
-    feed(b"Ein Hund.\nsch\xf6n\n" + b"sehr " * 99 + b"lang.\nEin Kind.\n")
-    assert main(["translate", "--model", str(model)]) == 1
-    out, err = capfdbinary.readouterr()
-    lines = out.split(b"\n")
-    assert len(lines) == 5 and lines[1] == lines[2] == b"" and lines[0] and lines[3]
-    first, second = serious(err)
-    assert "line 2" in first and "UTF-8" in first
-    assert "line 3" in second and "40" in second
 
 
 def test_lines_are_translated_as_they_arrive():

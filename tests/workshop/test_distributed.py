@@ -274,13 +274,6 @@ def check_like_alone(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_spawned_processes_train_the_model_of_one(config, tmp_path):
-    config = dataclasses.replace(config, distributed=True)
-    train_run(config, prepare_text(PAIRS, config.bpe_size))
-    check_like_alone(config, tmp_path)
-
-
-@pytest.mark.slow
 def test_an_error_in_a_spawned_process_is_one_line(config, tmp_path, capfd):
     (tmp_path / "valid.de").write_text("Ein Hund.\n", encoding="utf-8")
     bad = dataclasses.replace(

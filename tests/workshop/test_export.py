@@ -81,11 +81,6 @@ def small(tmp_path_factory):
 # the same outputs
 
 
-def test_greedy_is_equal_line_by_line_on_captions(captions, engine, german):
-    loaded = load_exported(engine, "cpu")
-    assert loaded.translate(german, 1) == captions.translate(german, 1)
-
-
 @pytest.mark.multi30k
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-2026"])
@@ -212,11 +207,6 @@ def test_another_model_is_refused(tmp_path, change, words):
     line = str(refusal.value)
     assert "cannot express" in line and all(word in line for word in words), line
     assert set(tmp_path.iterdir()) == before
-
-
-def test_a_rounding_that_does_not_exist_is_refused(tmp_path, small):
-    with pytest.raises(DataError, match="int3.*float32, int8"):
-        export_to_ctranslate2(small, tmp_path / "engine", "int3")
 
 
 # the folder appears whole or not at all

@@ -345,12 +345,6 @@ def test_two_views_of_the_same_memory_are_stored_apart(tmp_path):
     assert torch.equal(found["columns"], square.T)
 
 
-def test_tied_weights_are_stored_once(tmp_path):
-    table = torch.randn(1000)
-    save_tensors(tmp_path / "x", {"source": table, "output": table})
-    assert 4000 < (tmp_path / "x").stat().st_size < 5000
-
-
 def test_weights_of_older_versions_have_todays_names(tmp_path):
     """Average a checkpoint of 2026.2 with a later one, as a resumed run does."""
     before, after = tmp_path / "before.safetensors", tmp_path / "after.safetensors"

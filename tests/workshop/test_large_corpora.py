@@ -4,21 +4,17 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_runs import (
     PAIRS,
     SIX,
     Killed,
-    assert_same_run,
     break_off,
     contents,
     flags,
@@ -31,9 +27,8 @@ from small_runs import (
 import annotated_transformer as at
 from annotated_transformer import DataError
 from transformer_workshop.base.files import read_json, write_json
-from transformer_workshop.cli.terminal import main
 from transformer_workshop.text import store
-from transformer_workshop.text.corpora import load_pairs, stream_parallel
+from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import load_text, pack_text, prepare_text
 from transformer_workshop.text.store import load_examples, open_store, prepare_store
 
@@ -173,26 +168,6 @@ def test_text_is_refused_as_in_memory(config, src, tgt):
 LINES = st.lists(st.sampled_from(["a", "b c", "d", " "]), max_size=4)
 
 
-@given(LINES, LINES)
-@settings(max_examples=60)
-def test_pairs_of_a_stream_are_those_of_the_files(tmp_path_factory, src, tgt):
-    folder = tmp_path_factory.mktemp("text")
-    files = [folder / side for side in ("src", "tgt")]
-    for file, lines in zip(files, (src, tgt), strict=True):
-        file.write_text("".join(line + "\n" for line in lines))
-    try:
-        found = list(stream_parallel(*files))
-    except DataError as error:
-        found = error.do
-    whole = [pair for pair in zip(src, tgt) if all(map(str.strip, pair))]
-    if not src or not tgt:
-        assert found == "Give a file with sentences."
-    elif len(src) != len(tgt):
-        assert found == "Find the missing line."
-    else:
-        assert found == (whole or "Give files with sentences.")
-
-
 @pytest.mark.slow
 def test_the_program_writes_nothing_else_and_fetches_nothing(config, tmp_path):
     program = f"""if True:
@@ -323,21 +298,6 @@ def test_half_a_store_is_none_and_is_made_anew(config, monkeypatch, name):
     assert not list(Path(config.store).parent.glob("*.tmp"))
 
 
-@pytest.mark.slow
-def test_a_preparation_that_is_killed_leaves_no_store(tmp_path):
-    config = small_config(tmp_path, PAIRS * 1000, store=str(tmp_path / "store"))
-    command = [sys.executable, str(MODULE), "prepare", "--workers", "2", *flags(config)]
-    process = subprocess.Popen(command, start_new_session=True)
-    while not list(tmp_path.glob("store*/*/*")):  # until the workers write
-        assert process.poll() is None
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not Path(config.store).exists() and list(tmp_path.glob("store*"))
-    assert prepare_store(config, workers=2) == len(PAIRS) * 1000
-    assert [path.name for path in tmp_path.glob("store*")] == ["store"]
-
-
 def test_a_full_disk_is_said(config, monkeypatch):
     break_off(monkeypatch, ((os, "fsync"), 1), OSError(28, "No space left on device"))
     with pytest.raises(DataError, match="No space left"):
@@ -382,18 +342,6 @@ def test_batches_from_a_store_are_those_from_lists(stored, shuffle):
         for one, two in zip(*both, strict=True):
             for name in ("src", "tgt", "tgt_y", "src_mask", "tgt_mask"):
                 assert torch.equal(getattr(one, name), getattr(two, name))
-
-
-def test_a_run_from_a_store_is_the_run_from_lists(config, tmp_path):
-    one, two = (str(tmp_path / name) for name in "ab")
-    plain = dataclasses.replace(config, store=None, epochs=2, run_dir=one)
-    assert main(["train", *flags(plain)]) == 0
-    stored = dataclasses.replace(plain, store=config.store, run_dir=two)
-    assert main(["prepare", *flags(stored)]) == 0
-    valid = Path(config.train_tgt).rename(tmp_path / "valid.en")  # no longer needed
-    stored = dataclasses.replace(stored, valid_tgt=str(valid), train_tgt=None)
-    assert main(["train", *flags(stored)]) == 0
-    assert_same_run(tmp_path / "a", tmp_path / "b")
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,6 @@ assert not hasattr(at, "no_such_name")
 """
 
 
-def test_all_names_resolve_where_it_is_installed(installed, tmp_path):
-    code = f"FOLDER = {str(installed)!r}{NAMES}"
-    done = run_installed(installed, tmp_path, sys.executable, "-c", code)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_it_translates_outside_the_repository_and_says_with_which_model(
     installed, tmp_path
@@ -186,12 +179,6 @@ def test_the_repository_uses_its_best_model_and_does_not_announce_it(capfd):
     assert main(["translate", "--device", "cpu", "Ein Hund läuft."]) == 0
     out, err = capfd.readouterr()
     assert "dog" in out and err == ""
-
-
-def test_it_knows_its_version(capfd):
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capfd.readouterr().out == f"annotated-transformer {VERSION}\n"
 
 
 def test_one_version_everywhere():

@@ -1,18 +1,14 @@
 """The data of the charts: what is drawn is what was given, in the right place."""
 
-import io
 import re
 from itertools import compress, product
 
-import altair
 import pandas as pd
 import pytest
 import torch
 import vl_convert
-from PIL import Image
 
 import annotated_transformer as at
-from transformer_workshop import pictures
 from transformer_workshop.pictures import (
     appendices,
     chapter_1,
@@ -252,26 +248,6 @@ def test_controls_have_the_ends_and_labels_they_were_given():
     bind = controls.choices("a", "b", 0, [0, 1], labels=["x", "y"])
     bind = bind.param.to_dict()["bind"]
     assert bind["options"] == [0, 1] and bind["labels"] == ["x", "y"]
-
-
-def test_the_theme_and_the_renderer_are_in_use():
-    before, renderer = altair.theme.active, altair.renderers.active
-    try:
-        pictures.use_charts()
-        config = altair.Chart(altair.Data(values=[{}])).mark_bar().to_dict()["config"]
-        assert config["mark"]["color"] == pictures.CHART_COLORS[0]
-        assert altair.renderers.active == "annotated_transformer"
-    finally:
-        altair.theme.enable(before)
-        altair.renderers.enable(renderer)
-
-
-def test_a_picture_keeps_256_colors():
-    many = Image.linear_gradient("L").convert("RGB")
-    png = io.BytesIO()
-    many.save(png, "PNG")
-    packed = Image.open(io.BytesIO(pictures._with_palette(png.getvalue())))
-    assert packed.size == many.size and len(packed.getcolors()) > 200
 
 
 class Letters:
