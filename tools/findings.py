@@ -114,7 +114,7 @@ def table(runs: dict[tuple[str, int], list[dict]]) -> dict[str, dict]:
             values = entry["values"]
             if processor != THIS:
                 values = entry["simulated"].setdefault(processor, [])
-            values.append(round(row["value"], 4))
+            values.append(round(row["value"], 6))
     return entries
 
 
