@@ -29,6 +29,7 @@ def test_a_bound_lies_well_outside_everything_that_was_measured(chapter, what):
 
 def test_a_bound_holds_only_for_what_is_a_number():
     finding("a loss", 0.5, at_least=0.5, at_most=0.5)
+    finding("a loss", 0.4, at_most=0.5), finding("a loss", 0.6, at_least=0.5)
     for value, bound in (
         (0.4, {"at_least": 0.5}), (0.6, {"at_most": 0.5}),
         (math.nan, {"at_least": 0.5}), (math.nan, {"at_most": 0.5}),

@@ -290,6 +290,7 @@ def test_a_gguf_file_that_cannot_be_read_says_why(tmp_path):
     for data, says in (
         (b"PK\3\4", "not a GGUF"),
         (whole[:200], "damaged"),
+        (whole[:4] + b"\1" + whole[5:], "version 1"),  # its lengths have 4 bytes
         (whole[:4] + b"\7" + whole[5:], "version 7"),
         (whole[:-3000], "ends too early"),
     ):
@@ -297,6 +298,8 @@ def test_a_gguf_file_that_cannot_be_read_says_why(tmp_path):
         with pytest.raises(at.DataError, match=says):
             file = Gguf(path)
             [file.tensor(name) for name in file.places]
+    path.write_bytes(whole[:4] + b"\2" + whole[5:])  # two and three differ in nothing
+    assert Gguf(path).places
 
 
 def test_the_tokenizer_of_a_gguf_file_is_the_originals(tmp_path):
