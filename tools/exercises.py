@@ -78,8 +78,7 @@ SOLUTION = """
 Why the answer is right.
 
 ```python
-def {name}(x: Tensor) -> Tensor:
-    \"\"\"Return …\"\"\"
+def {name}(x):
     return x
 
 
@@ -268,7 +267,7 @@ def begin(number: str, name: str) -> list[str]:
     first = re.fullmatch(r"(\d+)\.\d+", number)
     numbered = {int(path.name[:2]): path for path in chapters()}
     if not first or not (chapter := numbered.get(int(first[1]))):
-        raise Refused(f"{number!r} is no number of an exercise, such as 8.4")
+        raise Refused(f"{number!r} is no number of an exercise: give one, as in N=8.4")
     if number in known:
         pairs = [n.split(".") for n in known]
         last = max(int(n) for of, n in pairs if of == first[1])
@@ -302,7 +301,8 @@ def main() -> int:
         if given.new:
             todo = begin(*given.new)
             print("Fill in:", *todo, sep="\n  ")
-            print("Then: `make notebooks`, and pytest tests/book/test_exercises.py")
+            print("Then: make notebooks && make check && pytest", end=" ")
+            print("tests/book/test_exercises.py tests/teaching")
         else:
             write()
     except Refused as refusal:

@@ -1172,6 +1172,7 @@ def test_a_function_that_is_written_twice_counts_once():
 
 @pytest.mark.slow
 def test_nbgrader_releases_and_grades_it(tmp_path):
+    pytest.importorskip("nbgrader", reason="`make site` installs it")
     chosen = homework.chosen_exercises("", "1.4,2.2,2.9")
     homework.write_homework(chosen, "a seed", {}, tmp_path)
     course = tmp_path / "nbgrader"
