@@ -88,10 +88,14 @@ def experiment(
 
     To change a part of a fresh model, put another in its place: ``block.feed_forward``
     of each of a GPT's ``blocks``, or, for what attention computes,
-    ``block.self_attn.attention_function``, a function of query, key, value, mask and
-    dropout that returns the outputs and the weights, as ``attention`` does.
+    ``block.self_attn.attention_function``, a function of query (B, h, L, d_k), key,
+    value, mask and dropout that returns the outputs and the weights, as ``attention``
+    does, or a module whose forward does and whose weights are then trained, too. The
+    feed-forward of a GPT is SwiGLU, ``w_2(dropout(silu(gate(x)) * w_1(x)))``; who keeps
+    its maps starts from the same weights.
 
-    task: one of these names, or a Task: a smaller one, such as
+    task: one of these names (the default trains translators; a GPT needs "sentences"),
+    or a Task: a smaller one, such as
     ``dataclasses.replace(TASKS["captions"], batch_tokens=300)`` with the TASKS of
     transformer_workshop.lab.tasks, or one of your own (help(transformer_workshop.lab
     .tasks.Task), and the appendix *Test your idea*).
@@ -118,9 +122,9 @@ def experiment(
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
     and a translator or GPT must not look ahead; a variant that begins exactly as
-    another one does is named. After the first training, the time that is left is
-    shown. If you interrupt it, what is complete is printed; the same call goes on from
-    there.
+    another one does, through these updates, is named. After the first training, the
+    time that is left is shown. If you interrupt it, what is complete is printed; the
+    same call goes on from there.
 
     A rate at which a variant diverges only counts as its worst. If a variant raises an
     exception at any rate or seed, it isn't trained further or compared, and is reported
