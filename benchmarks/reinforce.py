@@ -463,9 +463,11 @@ def main() -> None:
         rows = tuning(TUNED_ON, ways)
         picked = chosen(rows, ways)
         log(json.dumps(picked))
-        raced_too = race(seeds, picked)
-        by = only(rows, "new")
-        smaller[name] = {"chosen": picked, "race": raced_too, "tuning": by}
+        smaller[name] = {
+            "chosen": picked,
+            "race": race(seeds, picked),
+            "tuning": only(rows, "new"),
+        }
     filters = parts(seeds, tuned)
     runs = [
         once(f"hack {way} {seed}", hacked, way, seed)
@@ -484,9 +486,9 @@ def main() -> None:
     summary["tuned on"] = TUNED_ON
     summary["chosen"], summary["parts"] = settings_of, filters
     summary["drawn and filtered"] = alone
-    by = only(tuned, "new", "patterns", "KL", "patterns in")
-    rows = {"tuning": by, "race": raced, "runs": runs}
-    write_json(given.out, {**summary, **rows, **smaller})
+    summary["tuning"] = only(tuned, "new", "patterns", "KL", "patterns in")
+    summary["race"], summary["runs"] = raced, runs
+    write_json(given.out, {**summary, **smaller})
 
 
 if __name__ == "__main__":

@@ -301,8 +301,8 @@ def main() -> int:
         if given.new:
             todo = begin(*given.new)
             print("Fill in:", *todo, sep="\n  ")
-            print("Then: make notebooks && make check && pytest", end=" ")
-            print("tests/book/test_exercises.py tests/teaching")
+            tests = "pytest tests/book/test_exercises.py tests/teaching"
+            print(f"Then: make notebooks && make check && {tests}")
         else:
             write()
     except Refused as refusal:

@@ -834,6 +834,16 @@ def test_each_variant_has_its_parts(benchmark):
         assert has == tuple(p in build.keywords["parts"] for p in benchmark.PARTS)
 
 
+def test_the_older_gpt_reads_in_pieces_what_it_reads_at_once():
+    older = program("benchmarks/gpt.py").OlderGPT(9, N=2, d_model=12, h=3)
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    cache = older.empty_cache()
+    found = torch.cat([older(piece, cache) for piece in ids.split([3, 1, 2], 1)], 1)
+    torch.testing.assert_close(found, older(ids))
+    alone = older(ids[:, 3:4])  # the same token at another position
+    assert not torch.allclose(found[:, 3], alone[:, 0])
+
+
 # --- the two parts of section 6.12 -------------------------------------------
 
 

@@ -109,20 +109,6 @@ def run_installed(installed, folder, *command):
     )
 
 
-NAMES = """
-import annotated_transformer as at
-assert at.__file__.startswith(FOLDER), at.__file__
-import transformer_workshop
-assert transformer_workshop.__file__.startswith(FOLDER)
-from annotated_transformer import *
-assert make_model is at.make_model and train_worker is at.train_worker
-missing = [name for name in at.__all__ if not hasattr(at, name)]
-assert len(at.__all__) > 100 and not missing, missing
-assert sorted(set(at.__all__)) == sorted(at.__all__)
-assert not hasattr(at, "no_such_name")
-"""
-
-
 @pytest.mark.slow
 def test_it_translates_outside_the_repository_and_says_with_which_model(
     installed, tmp_path
