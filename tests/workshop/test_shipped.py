@@ -214,5 +214,3 @@ def test_a_run_is_packed_with_its_card(run, tmp_path):
         assert two.dtype == torch.float32 and torch.equal(one.half().float(), two)
     tables = after.model.src_embed[0].lut, after.model.generator.proj
     assert tables[0].weight is tables[1].weight
-
-
