@@ -1175,6 +1175,7 @@ def test_a_report_says_which_of_two_is_better_and_where():
     pairs = [(f"Quelle {i}", line) for i, line in enumerate(TEXT)]
     said = report(["old", "new"], pairs, [worse(TEXT, 1), TEXT], "13a", 1)
     assert "B 100.00  B - A +" in said and said.count(": told apart") == 2
+    assert re.search(r"B - A \+\S+ \(\+\S+ to \+", said)  # nor does the interval
     assert "120 sentences, 0 translated alike" in said
     assert said.count("Quelle") == 1
     same = report(["old", "new"], pairs, [TEXT, TEXT], "13a")

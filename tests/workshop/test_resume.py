@@ -31,6 +31,7 @@ from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.files import load_tensors, load_with_notes, save_tensors
 from transformer_workshop.cli.terminal import main
 from transformer_workshop.text.encoding import prepare_text
+from transformer_workshop.text.fingerprints import fingerprint_of_ids
 from transformer_workshop.text.store import load_examples
 from transformer_workshop.training import checkpoints, inputs, interruptions, processes
 from transformer_workshop.training import loop as runs
@@ -106,6 +107,12 @@ def test_a_run_goes_on_within_an_epoch(often, whole, monkeypatch, moment, saved)
     assert newest_state(often)["accum_step"] == saved  # nothing is done again
     torch.manual_seed(99)
     assert_same_run(whole, train(often))
+
+
+def test_other_words_in_sentences_as_long_have_another_fingerprint():
+    examples = [([2, 5, 3], [2, 6, 3])]
+    for other in ([2, 7, 3], [2, 6, 3]), ([2, 5, 3], [2, 7, 3]):
+        assert fingerprint_of_ids([other]) != fingerprint_of_ids(examples)
 
 
 def test_a_window_of_several_batches_is_not_broken_up(often, tmp_path, monkeypatch):
