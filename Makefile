@@ -107,7 +107,7 @@ everywhere: $(READY)  ## compare the chapters on four simulated processors, and 
 	echo "$$processor"; env $$processor $(PYTEST) $(NBVAL) -q notebooks/0*.ipynb || failed=1; \
 	done; exit $$failed
 
-mutants: $(READY)  ## plant each known fault in a copy of the code and check that a test fails (2 minutes)
+mutants: $(READY)  ## plant each known fault in a copy of the code and check that a test fails (10 minutes)
 	$(call timed,$(BIN)/python tests/mutants.py)
 
 fuzz: $(READY)  ## try 2,000 bad inputs; each must give a clear one-line error and lose no data (2 minutes)
