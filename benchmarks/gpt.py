@@ -1,11 +1,12 @@
 """Train chapter 6's GPT on the captions, and ask the grammar what it makes of samples.
 
-    python benchmarks/gpt.py [--part samples blocks] [--seeds 0 1 2]
+    python benchmarks/gpt.py [--part samples blocks draws] [--seeds 0 1 2]
 
 `samples` takes about four minutes for each seed, with one thread; the weights of the
 first go to models/captions-gpt/gpt.safetensors, in 16 bits. `blocks` trains the same
 GPT and one with the layer of section 6.1, from each seed at each of five rates, in
-about half an hour. The figures go to results/gpt.json. A sample counts as *possible*
+about half an hour. `draws` counts the new sentences among few samples and among many, in two
+minutes for each seed. The figures go to results/gpt.json. A sample counts as *possible*
 if the grammar that generated the captions could have produced it
 (data/captions/recognize.py), as *new* if it is not a sentence of the training set.
 """
@@ -15,6 +16,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -55,6 +57,9 @@ DIALS: dict[str, dict[str, Any]] = {
     **{f"top-k {k}": {"top_k": k} for k in (2, 5, 20)},
     **{f"top-p {p}": {"top_p": p} for p in (0.3, 0.5, 0.7, 0.9)},
 }
+
+MANY = [name for name in DIALS if name.startswith(("temperature 0", "top-p"))]
+NUMBERS = (50, 500, 2000)
 
 
 class OlderBlock(torch.nn.Module):
@@ -104,10 +109,10 @@ class OlderGPT(at.GPT):
 KINDS = {"2017": OlderGPT, "today": at.GPT}
 
 
-def draw(model: at.GPT, number: int, **dials: Any) -> list[str]:
+def draw(model: at.GPT, number: int, seed: int = 0, **dials: Any) -> list[str]:
     """Draw sentences, the same random numbers for any dials and any model."""
     prompt = torch.full((number, 1), END)
-    dials["draw"] = torch.Generator().manual_seed(0)
+    dials["draw"] = torch.Generator().manual_seed(seed)
     ids = at.generate(model, prompt, LONGEST, END, **dials)
     words = [[i for i in row if i != END] for row in ids[:, 1:].tolist()]
     _, vocab, tokenizer, _ = english_captions()
@@ -182,6 +187,31 @@ def run(seed: int) -> tuple[at.GPT, dict[str, Any]]:
     return model, result
 
 
+def by_number_of_draws(seeds: list[int]) -> list[dict[str, Any]]:
+    """Return the share of new sentences among few samples and among many, by dial.
+
+    From a model of each seed, 2,000 samples: all of them, and the mean of the parts
+    with 500 and with 50.
+    """
+    rows = []
+    for seed in seeds:
+        model, _ = run(seed)
+        for name in MANY:
+            lines = [
+                line
+                for block in range(1, 5)
+                for line in draw(model, SAMPLES, seed=block, **DIALS[name])
+            ]
+            row = {"seed": seed, "dial": name, "possible": judge(lines)["possible"]}
+            for size in NUMBERS:
+                parts = [lines[i : i + size] for i in range(0, len(lines), size)]
+                new = [judge(part)["possible, new, distinct"] for part in parts]
+                row[f"new of {size}"] = round(statistics.fmean(new), 1)
+            rows.append(row)
+            log(str(row))
+    return rows
+
+
 def samples_of_each(seeds: list[int], path: Path) -> dict[str, Any]:
     """Train from each seed, keep the weights of the first, and judge all samples."""
     runs = []
@@ -237,7 +267,7 @@ def of_the_grammar(number: int = 2000) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("samples", "blocks")
+    parts = ("samples", "blocks", "draws")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=FOLDER / "results" / "gpt.json")
@@ -251,6 +281,8 @@ def main() -> None:
         summary |= samples_of_each(given.seeds, given.weights)
     if "blocks" in given.part:
         summary["blocks"] = compare(given.seeds)
+    if "draws" in given.part:
+        summary["draws"] = by_number_of_draws(given.seeds)
     write_json(given.out, summary)
 
 

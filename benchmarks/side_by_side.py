@@ -3,9 +3,10 @@
     python benchmarks/side_by_side.py [--workers 2]
 
 The experiments of chapter 6, section 6.11: tiny GPTs on the captions with embeddings as
-they are, and multiplied by 8, each at the better of two rates; and the chapter's GPT,
-at each of two rates, with embeddings that are normalized, or multiplied by 50, which
-makes them as large at the beginning. Half an hour on two cores.
+they are, and multiplied by 8, each at the better of two rates; what of this factor
+helps; and the chapter's GPT, at each of two rates, with embeddings that are normalized,
+or multiplied by 50, which makes them as large at the beginning. Half an hour on two
+cores.
 """
 
 import argparse
@@ -53,6 +54,34 @@ def scaled_side_by_side(words: int) -> GPT:
     return scaled(words, SideBySide)
 
 
+def read_as(words: int, now: float, first: float) -> GPT:
+    """Return a GPT that reads now * E + first * what E was before training."""
+    model = tiny(words)
+    fresh = model.embed.weight.detach().clone()
+    model.embed.register_forward_hook(
+        lambda module, given, vectors: now * vectors + first * fresh[given[0]]
+    )
+    return model
+
+
+def larger(words: int) -> GPT:
+    """Eight times as large at the beginning; steps move them as before."""
+    return read_as(words, 1, 7)
+
+
+def faster(words: int) -> GPT:
+    """As large as before at the beginning; steps move them eight times as far."""
+    return read_as(words, 8, -7)
+
+
+def softer(words: int) -> GPT:
+    """Embeddings as they are, and the first attention's output an eighth."""
+    model = tiny(words)
+    attention = model.blocks[0].self_attn
+    attention.register_forward_hook(lambda module, given, output: output / 8)
+    return model
+
+
 def whole(words: int) -> GPT:
     return GPT(words, N=3, d_model=96, d_ff=256, h=4, groups=2)
 
@@ -74,11 +103,13 @@ def multiplied(words: int) -> GPT:
 # Of each comparison, how its models are trained. (A search that goes on may take 0.048
 # for the tiny ones, because of a single seed.)
 SHORT = {"updates": 100, "rates": (0.012, 0.024), "seeds": 8}
+CAUSES = {"GPT": tiny, "larger": larger, "faster": faster, "softer": softer}
 LARGER = {"GPT": whole, "normalized": normalized, "times 50": multiplied}
 WHOLE = {"updates": 600, "seeds": 4}
 COMPARED: list[tuple[dict[str, Any], dict[str, int], dict[str, Any]]] = [
     ({"GPT": tiny, "side by side": side_by_side}, BRIEF, SHORT),
     ({"scaled": scaled, "scaled, side by side": scaled_side_by_side}, BRIEF, SHORT),
+    (CAUSES, BRIEF, SHORT),
     *((LARGER, {}, {**WHOLE, "rates": (rate,)}) for rate in (0.006, 0.012)),
 ]
 

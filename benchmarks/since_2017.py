@@ -4,9 +4,10 @@
 
 Trains a small translator on Multi30k: the block of 2017, each of chapter 6's parts
 alone, all five, all but one, and both blocks with a stable phase and with Muon.
-`search` tries several rates of each, from one seed. `compare` trains them from eight
+`search` tries several rates of each, from the seeds of the search (in what is stored,
+from one). `compare` trains them from eight
 others, at rates that were found so, and compares by seed. What has been computed is
-kept in runs/experiments/. `costs` times an update of each variant, on an otherwise
+kept in runs/experiments/. `controls` adds two variants to what is stored. `costs` times an update of each variant, on an otherwise
 idle machine. Chapter 6 shows results/since_2017.json.
 """
 
@@ -116,6 +117,26 @@ VARIANTS = {
 }
 
 
+def beside_rotary(src_vocab: int, tgt_vocab: int) -> at.EncoderDecoder:
+    """Add sinusoids to today's model, whose positions rotate already."""
+    model: Any = build(src_vocab, tgt_vocab, PARTS)
+    for embed in (model.src_embed, model.tgt_embed):
+        embed[1] = at.PositionalEncoding(REFERENCE.d_model, REFERENCE.dropout)
+    return model
+
+
+def small_sinusoids(src_vocab: int, tgt_vocab: int) -> at.EncoderDecoder:
+    """Let sinusoids alone tell today's model the positions, and make them small."""
+    model: Any = build(src_vocab, tgt_vocab, but("rotary positions"))
+    for embed in (model.src_embed, model.tgt_embed):
+        embed[1].pe.mul_(0.3)
+    return model
+
+
+# What the sinusoids do that stand in for rotary positions.
+CONTROLS = {"sinusoids, too": beside_rotary, "small sinusoids": small_sinusoids}
+
+
 WAYS = {  # of training the two blocks: a variant, and its rate
     "2017": ("2017", 0.003),
     "twice the rate alone": ("2017", 0.006),
@@ -132,6 +153,7 @@ LEFT_OUT["norm everywhere"] = "all five, norm in cross-attention", 0.006
 LOWER = {  # the search's seed prefers it
     "without rotary positions, half the rate": ("without rotary positions", 0.003)
 }
+POSITIONS = {name: (name, 0.006) for name in CONTROLS}
 COMPARED = {
     "ways": [(way, "2017") for way in WAYS if way != "2017"],
     "leads": [
@@ -141,15 +163,25 @@ COMPARED = {
     ],
     "added": [(part, "2017") for part in ADDED],
     "left out": [(name, "block and rate") for name in LEFT_OUT],
+    "positions": [
+        *((name, "block and rate") for name in POSITIONS),
+        *((name, "without rotary positions") for name in POSITIONS),
+    ],
 }
 
 
-def compare(workers: int) -> dict[str, Any]:
-    """Train from the same eight seeds at rates that were found, and compare by seed."""
-    losses = {}
-    for label, (name, rate) in (WAYS | ADDED | LEFT_OUT | LOWER).items():
+def compare(workers: int, known: dict[str, list[float]]) -> dict[str, Any]:
+    """Train from the same eight seeds at rates that were found, and compare by seed.
+
+    What is known isn't trained.
+    """
+    losses = dict(known)
+    variants = VARIANTS | {name: (build, {}) for name, build in CONTROLS.items()}
+    for label, (name, rate) in (WAYS | ADDED | LEFT_OUT | LOWER | POSITIONS).items():
+        if label in known:
+            continue
         found = experiment(
-            {name: VARIANTS[name]},
+            {name: variants[name]},
             "multi30k",
             updates=UPDATES,
             rates=[rate],
@@ -209,7 +241,8 @@ def search(workers: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = ("search", "compare", "costs")
-    parser.add_argument("--part", nargs="+", choices=parts, default=parts)
+    choices = (*parts, "controls")  # these alone, compared with what is stored
+    parser.add_argument("--part", nargs="+", choices=choices, default=parts)
     parser.add_argument("--workers", type=int, default=2)
     out = project_folder() / "results" / "since_2017.json"
     parser.add_argument("--out", type=Path, default=out)
@@ -219,7 +252,10 @@ def main() -> None:
     if "search" in given.part:
         summary |= search(given.workers)
     if "compare" in given.part:
-        summary |= compare(given.workers)
+        summary |= compare(given.workers, {})
+    if "controls" in given.part:
+        known = {k: v for k, v in summary["nats"].items() if k not in CONTROLS}
+        summary |= compare(given.workers, known)
     if "costs" in given.part:
         summary["milliseconds_per_update"] = costs()
     write_json(given.out, summary)

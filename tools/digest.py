@@ -22,6 +22,7 @@ CHECKED = "exercise_checks", EXERCISES  # only exercises call it
 EXERCISE = "exercise"  # the tag of their cells
 FOLDERS = ("data", "models", "results")
 WORD = re.compile(r"\w+")
+CATCHES = re.compile(r"except .* as ")  # to show what it says
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -34,7 +35,7 @@ def digests(source: Path) -> dict[str, str]:
     of the Python files in notebooks/; all of this without docstrings and comments; and
     the files of data/, models/ and results/ that any of this code names. Editing prose,
     renaming a local variable, or changing the version or a definition that isn't used
-    keeps the outputs.
+    keeps the outputs; so does another wording of an error, unless a cell catches one.
     """
     code = [cell for cell in read(source) if cell.cell_type == "code"]
     stubs = [cell.source for cell in code if EXERCISE in tags(cell)]
@@ -61,7 +62,8 @@ def _digest(cells: list[str], without: tuple[str, ...] = ()) -> str:
     for name, (module, _) in list(notebook.meaning.items()):
         if module in without:
             del notebook.meaning[name]
-    parts += [part.text for part in _used(notebook)]
+    catches = any(CATCHES.search(cell) for cell in cells)
+    parts += [part.text if catches else part.quiet for part in _used(notebook)]
     for path in _named_files("\n".join(parts)):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         parts.append(f"{path.relative_to(ROOT).as_posix()} {content}")
@@ -73,6 +75,7 @@ class _Part:
     """A statement at the top level of a Python file."""
 
     text: str  # without docstrings, comments, and names of local variables
+    quiet: str  # the text without what errors say
     defines: set[str]
     uses: set[str]  # global names; "numpy.random" for an attribute of one
     strings: set[str]
@@ -93,6 +96,7 @@ class _File:
         except SyntaxError as error:
             raise Refused(f"{self.name}.py:{error.lineno}: {error.msg}") from None
         whole, lines = self.source.splitlines(), _bare(self.source, tree)
+        silent = _without_messages(lines, tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
@@ -107,15 +111,18 @@ class _File:
             first = min(part.lineno for part in [node, *_decorators(node)])
             here = slice(first - 1, node.end_lineno)
             uses = global_names("\n".join(whole[here]), node)
-            text = _numbered("\n".join(filter(None, lines[here])), node, uses)
+            text, quiet = (
+                _numbered("\n".join(filter(None, each[here])), node, uses)
+                for each in (lines, silent)
+            )
             if defined(node) == {"__version__"}:
-                text = ""
+                text = quiet = ""
             strings = {
                 inner.value
                 for inner in ast.walk(node)
                 if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
             }
-            self.parts.append(_Part(text, defined(node), uses, strings))
+            self.parts.append(_Part(text, quiet, defined(node), uses, strings))
 
     def defining(self, name: str) -> list[_Part]:
         return [part for part in self.parts if name in part.defines]
@@ -202,6 +209,22 @@ def _bare(source: str, tree: ast.Module) -> list[str]:
             for row in range(docstring.lineno - 1, docstring.end_lineno):
                 lines[row] = ""
     return [line.rstrip() for line in lines]
+
+
+def _without_messages(lines: list[str], tree: ast.Module) -> list[str]:
+    """Return lines without what is in the parentheses of ``raise Error("…")``."""
+    found = [line.encode() for line in lines]  # as ast counts columns
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+            continue
+        if any(isinstance(arg, ast.Constant | ast.JoinedStr) for arg in node.exc.args):
+            begin, end = node.exc.func, node.exc
+            rest = found[end.end_lineno - 1][end.end_col_offset :]
+            for row in range(begin.end_lineno, end.end_lineno):
+                found[row] = b""
+            row = begin.end_lineno - 1
+            found[row] = found[row][: begin.end_col_offset] + rest
+    return [line.decode() for line in found]
 
 
 def _numbered(text: str, node: ast.stmt, uses: set[str]) -> str:

@@ -465,6 +465,29 @@ def test_a_local_variable_may_have_another_name(code, same):
     assert (texts[0] == texts[1]) == same
 
 
+@pytest.mark.parametrize("code, same", [
+    ("raise ValueError({})", True),
+    ("def f(a):\n    if a:\n        raise KeyError({}) from None\n    return 1", True),
+    ("raise SystemExit(len({}))", False),
+    ("print({})", False),
+])  # fmt: skip
+def test_an_error_may_say_it_in_other_words(code, same):
+    words = ('"müde"', '(\n        f"at {1}"\n        " twice")')
+    parts = [digest._File("", code.replace("{}", each)).parts[0] for each in words]
+    assert (parts[0].quiet == parts[1].quiet) == same
+    assert parts[0].text != parts[1].text
+
+
+def test_a_cell_that_shows_an_error_is_stale_when_it_says_something_else(tree):
+    raising = '    if 0:\n        raise OSError("")\n    return'
+    edit(tree / PRINTING, "    return", raising)
+    run(tree)
+    edit(tree / PRINTING, 'OSError("")', 'OSError("b")')
+    assert stale(tree) == []
+    edit(tree / PRINTING, 'OSError("b")', 'KeyError("b")')
+    assert stale(tree) == ["02_second"]
+
+
 def test_a_use_in_words_or_by_an_old_name_is_followed(tree):
     edit(tree / SOLUTIONS, '"twice", 6.0', f'"twice", len("{MODULE}") / 4')
     edit(tree / TWO, "transformer_workshop.printing", "annotated_transformer")

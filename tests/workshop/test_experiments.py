@@ -31,7 +31,7 @@ from transformer_workshop.lab import experiments, tasks, trials
 from transformer_workshop.lab.comparison import compare, most_different, report
 from transformer_workshop.lab.experiments import _Search, experiment
 from transformer_workshop.lab.identity import Uncertain
-from transformer_workshop.lab.record import SEARCH_SEED, Experiment
+from transformer_workshop.lab.record import SEARCH_SEEDS, Experiment
 from transformer_workshop.lab.statistics import compare_pairs
 from transformer_workshop.lab.tasks import TASKS, check_causality
 from transformer_workshop.lab.trials import NotTheSame, Trial, Variant, is_hopeless
@@ -591,7 +591,7 @@ def test_only_a_search_ends_early_and_it_is_still_judged(run):
     result = run({"a": (straight, {"train": learns_late})}, rates=(0.1, 0.2))
     frame = result.frame
     ends = frame.groupby(["seed", "rate"])["step"].max()
-    assert list(ends[SEARCH_SEED]) == [20, 20] and list(ends.loc[:2]) == [40, 40, 40]
+    assert list(ends.loc[1000:]) == [20, 20] * 3 and list(ends.loc[:2]) == [40, 40, 40]
     assert set(frame[frame["search"]]["ended"]) == {"early"}
     assert all(map(math.isfinite, result.searched("a").values()))
     assert "a learned nothing in half of the updates, at any rate." in result.in_words
@@ -615,33 +615,70 @@ def record(loss, **more):
     return usual | {"measured": measured} | more
 
 
+def search_of(variants, rates, folder):
+    search = _Search(variants, [0, 1, 2], rates, 40, "cpu", folder, workers=2)
+    search.found.unit = "nats"
+    return search
+
+
 @pytest.mark.parametrize("losses, rates, wanted", [
-    ({}, [], [(0.003, 1000), (0.006, 1000)]),
-    ({0.003: 5.0}, [], [(0.006, 1000)]),
-    ({0.003: 5.0, 0.006: 4.0}, [], [(0.012, 1000)]),
-    ({0.003: 4.0, 0.006: 5.0}, [], [(0.0015, 1000)]),
-    ({0.003: 4.0, 0.006: None}, [], [(0.0015, 1000)]),
-    ({0.003: None, 0.006: None}, [], [(0.0015, 1000)]),
-    ({0.003: 5.0, 0.006: 4.0, 0.012: 3.0}, [], [(0.024, 1000)]),
-    ({0.003: 5.0, 0.006: 4.0, 0.012: 4.5}, [], [(0.006, s) for s in (0, 1, 2)]),
-    ({0.0015: 5.0, 0.003: 4.0, 0.006: None}, [], [(0.003, s) for s in (0, 1, 2)]),
-    ({}, [0.1, 0.2], [(0.1, 1000), (0.2, 1000)]),
-    ({0.1: 5.0, 0.2: 4.0}, [0.1, 0.2], [(0.2, s) for s in (0, 1, 2)]),
-    ({}, [0.1], [(0.1, s) for s in (0, 1, 2)]),
+    ({}, [], [0.003, 0.006]),
+    ({0.003: 5.0}, [], [0.006]),
+    ({0.003: 5.0, 0.006: 4.0}, [], [0.012]),
+    ({0.003: 4.0, 0.006: 5.0}, [], [0.0015]),
+    ({0.003: 4.0, 0.006: None}, [], [0.0015]),
+    ({0.003: None, 0.006: None}, [], [0.0015]),
+    ({0.003: 5.0, 0.006: 4.0, 0.012: 3.0}, [], [0.024]),
+    ({0.003: 5.0, 0.006: 4.0, 0.012: 4.5}, [], 0.006),
+    ({0.0015: 5.0, 0.003: 4.0, 0.006: None}, [], 0.003),
+    ({}, [0.1, 0.2], [0.1, 0.2]),
+    ({0.1: 5.0, 0.2: 4.0}, [0.1, 0.2], 0.2),
+    ({}, [0.1], 0.1),
 ])  # fmt: skip
 def test_rates_are_added_until_the_best_is_between_two_then_seeds(
     losses, rates, wanted, tmp_path
 ):
-    variant = Variant("a", Line(), straight, {}, "known")
-    search = _Search([variant], [0, 1, 2], rates, 40, "cpu", tmp_path, workers=2)
-    search.found.unit = "nats"
-    by_rate = {rate: {SEARCH_SEED: record(loss)} for rate, loss in losses.items()}
-    search.results["a"].update(by_rate)
-    assert [(t.rate, t.seed) for t in search.missing("a")] == wanted
-    if len(wanted) == 3:
-        for rate, seed in wanted:
-            search.results["a"].setdefault(rate, {})[seed] = record(9.0)
-        assert search.found.rate("a") == wanted[0][0] and search.missing("a") == []
+    search = search_of([Variant("a", Line(), straight, {}, "known")], rates, tmp_path)
+    for rate, loss in losses.items():
+        search.results["a"][rate] = {seed: record(loss) for seed in SEARCH_SEEDS}
+    found = [(trial.rate, trial.seed) for trial in search.missing("a")]
+    if isinstance(wanted, list):
+        assert found == [(rate, seed) for rate in wanted for seed in SEARCH_SEEDS]
+        return
+    assert found == [(wanted, seed) for seed in (0, 1, 2)]
+    for seed in (0, 1, 2):
+        search.results["a"].setdefault(wanted, {})[seed] = record(9.0)
+    assert search.found.rate("a") == wanted and search.missing("a") == []
+
+
+def test_one_lucky_seed_chooses_no_rate(tmp_path):
+    search = search_of([Variant("a", Line(), straight, {}, "known")], [1, 2], tmp_path)
+    by_rate = {1: (4.1, 4.0, 4.2), 2: (3.9, 4.5, None)}
+    for rate, losses in by_rate.items():
+        records = map(record, losses)
+        search.results["a"][rate] = dict(zip(SEARCH_SEEDS, records, strict=True))
+    assert search.found.rate("a") == 1
+    search.results["a"][2][SEARCH_SEEDS[2]] = record(4.6)
+    assert search.found.rate("a") == 1
+
+
+def test_the_search_comes_first_then_seed_by_seed_and_a_task_says_where_it_begins(
+    tmp_path,
+):
+    variants = [Variant(name, Line(), straight, {}, "known") for name in "ab"]
+    search = search_of(variants, [0.1, 0.2], tmp_path)
+    search.checked = {name: ("a trial", trials.Checked("")) for name in "ab"}
+    for rate in (0.1, 0.2):
+        search.results["a"][rate] = {seed: record(rate) for seed in SEARCH_SEEDS}
+    jobs = [(name, trial.rate, trial.seed) for name, trial in search.wanted()]
+    searched = [("b", rate, seed) for rate in (0.1, 0.2) for seed in SEARCH_SEEDS]
+    assert jobs == searched + [("a", 0.1, seed) for seed in (0, 1, 2)]
+    search.results["b"] = search.results["a"]
+    jobs = [(trial.seed, name) for name, trial in search.wanted()]
+    assert jobs == sorted(jobs) and len(jobs) == 6
+    gpt = [Variant("a", TASKS["sentences"], straight, {}, "known")]
+    rates = [trial.rate for trial in search_of(gpt, [], tmp_path).missing("a")]
+    assert rates == [0.012] * 3 + [0.024] * 3
 
 
 @pytest.mark.parametrize("rates, best", [
@@ -650,8 +687,7 @@ def test_rates_are_added_until_the_best_is_between_two_then_seeds(
 ])  # fmt: skip
 def test_how_many_trainings_are_left_is_never_wrong(rates, best, tmp_path):
     variants = [Variant(name, Line(), straight, {}, "known") for name in "ab"]
-    search = _Search(variants, [0, 1, 2], list(rates), 40, "cpu", tmp_path, workers=2)
-    search.found.unit = "nats"
+    search = search_of(variants, list(rates), tmp_path)
     bounds, made = [search._left()], 0
     while trials := [(name, t) for name in "ab" for t in search.missing(name)]:
         name, trial = trials[0]
@@ -683,8 +719,8 @@ def test_the_cost_is_said_before_and_the_time_that_is_left_after_each(
     assert ends[0] == "1 of 6, about 5 min left)" and ends[-1] == "6 of 6)"
     run({"a": straight}, rates=(), workers=1)
     told = capsys.readouterr()
-    assert "Trainings to make: at least 6, at most 16; 1 at a time" in told.err
-    assert "(1 of at least 6, about 10 min left)" in told.out
+    assert "Trainings to make: at least 12, at most 42; 1 at a time" in told.err
+    assert "(1 of at least 12, at least 22 min left)" in told.out
     run({"a": straight}, workers=1)
     assert "Nothing is left to train." in capsys.readouterr().err
 
@@ -693,7 +729,7 @@ class Interrupting:
     """Be a terminal at which somebody stops the program."""
 
     def write(self, text):
-        if text.startswith("c, rate 0.2, seed 0"):
+        if text.startswith("b, rate 0.2, seed 3"):
             raise KeyboardInterrupt
 
 
@@ -704,16 +740,17 @@ def test_an_interrupted_experiment_tells_what_is_complete_and_goes_on(
     whole = run(variants, folder=tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(sys, "stdout", Interrupting())
-        run(variants)
+        run(variants, seeds=5)
     told = capsys.readouterr().err
-    assert "Stopped after 7 trainings. What is complete:" in told
+    assert "Stopped after 11 trainings. What is complete:" in told
     verdict = whole.in_words.partition(" It has")[0]  # what follows may tell times
-    assert verdict in told  # with the interval that it has in the end
-    assert "c and a can't be compared: c was trained from 1 of 3 seeds." in told
+    assert "from 3 seeds" in verdict and verdict in told
     assert "Call experiment again as before" in told
     assert run(variants).differences("c") == whole.differences("c")
     told = capsys.readouterr().err
-    assert "Trainings to make: 2;" in told and "a: 3 trainings" in told
+    assert "Nothing is left to train." in told and "a: 3 trainings" in told
+    run(variants, seeds=5)
+    assert "Trainings to make: 4;" in capsys.readouterr().err
 
 
 # --- what is told apart ---------------------------------------------------------------
@@ -810,7 +847,7 @@ def test_a_variant_alone_has_a_loss_and_a_result_shows_its_table(run):
 
 def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
     def records(size, milliseconds, search, *losses):
-        each = dict(enumerate(losses)) | {SEARCH_SEED: search}
+        each = dict(enumerate(losses)) | dict.fromkeys(SEARCH_SEEDS, search)
         more = {"parameters": size, "milliseconds": milliseconds}
         return {seed: record(loss, **more) for seed, loss in each.items()}
 
@@ -821,11 +858,9 @@ def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
     }
     said = Experiment("nats", range(3), results, updates=9).in_words
     assert said.startswith("new: 3.1033 nats, old: 5.1000 (-1.9967, 95 % from -2.0110")
-    assert "): new is better after 9 updates, from 3 seeds. It has +5 param" in said
-    assert "+5 parameters, and an update takes 1.5 times the time. The" in said
-    results["old"][0.2][SEARCH_SEED]["milliseconds"] = (
-        9.0  # another program was running
-    )
+    assert "): new is better after 9 updates, from 3 seeds. It has 5 param" in said
+    assert "5 parameters more, and an update takes 1.5 times the time. The" in said
+    results["old"][0.2][1000]["milliseconds"] = 9.0  # another program was running
     assert "times the time" in Experiment("nats", range(3), results).in_words
     results["new"][0.2][2]["milliseconds"] = 2.9
     assert "times the time" not in Experiment("nats", range(3), results).in_words
@@ -841,7 +876,7 @@ def test_a_sentence_says_sizes_costs_and_where_the_best_rate_lies():
 def test_the_frame_has_a_row_for_each_variant_rate_seed_and_update(run, tmp_path):
     result = run({"a": straight, "b": bounded}, updates=6, rates=(0.1, 0.2))
     frame = result.frame
-    assert len(frame) == 2 * (2 + 3) * 6  # two rates from one seed, one from three
+    assert len(frame) == 2 * (2 * 3 + 3) * 6  # one rate is compared
     assert not frame.duplicated(["variant", "rate", "seed", "step"]).any()
     rate = result.rate("a")
     torch.manual_seed(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -12,7 +13,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from annotated_transformer import DataError
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import log, read_json, write_json
 from transformer_workshop.lab.identity import Uncertain, identity_of
-from transformer_workshop.lab.record import SEARCH_SEED, Experiment
+from transformer_workshop.lab.record import SEARCH_SEEDS, Experiment
 from transformer_workshop.lab.tasks import TASKS, Continuation, Task, Translation
 from transformer_workshop.lab.trials import (
     Builder,
@@ -40,7 +40,7 @@ from transformer_workshop.lab.trials import (
 )
 from transformer_workshop.lab.workers import compute, tell
 
-FIRST_RATES = (0.003, 0.006)  # a search begins with these
+FIRST_RATES = (0.003, 0.006)  # a search begins with these, or with the task's
 LOWEST_RATE, HIGHEST_RATE = FIRST_RATES[0] / 2**8, FIRST_RATES[0] * 2**12
 
 
@@ -103,13 +103,13 @@ def experiment(
     differences can be told apart. More can be added later, if their number doesn't
     depend on what was found.
     rates: which are tried; if it is one, nothing is searched. Without them, a variant
-    is trained at 0.003, at 0.006 and at twice or half of that until its best rate has
-    one on each side. All this with seed 1000, which isn't compared. A training of the
-    search that has learned nothing after half of its updates ends there and counts with
-    what it has; those that are compared never end early. The best rates of small models
-    are often higher: rates=(0.012, 0.024, 0.048) may save time, and you are told if the
-    best is at an end. One seed chooses: where seeds differ more than rates do, the
-    choice is partly luck, and ``rates`` with a single one is the fairer comparison.
+    is trained at 0.003 and 0.006 (those of "sentences" at 0.012 and 0.024, those of
+    your own task at its ``first_rates``, if it has them), and at twice or half of that
+    until its best rate has one on each side. The best has the lowest mean loss from
+    three seeds that aren't compared (1000 to 1002). A training of the search that has
+    learned nothing after half of its updates ends there and counts with what it has;
+    those that are compared never end early. If you give rates, you are told if the best
+    is at an end.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
@@ -123,8 +123,9 @@ def experiment(
     makes a few updates with each variant, twice. It must compute the same both times,
     and a translator or GPT must not look ahead; a variant that begins exactly as
     another one does, through these updates, is named. After the first training, the
-    time that is left is shown. If you interrupt it, what is complete is printed; the
-    same call goes on from there.
+    time that is left is shown. Seeds are trained one after another, each with all
+    variants: if you interrupt it, those that are complete are compared and printed, and
+    the same call goes on from there.
 
     A rate at which a variant diverges only counts as its worst. If a variant raises an
     exception at any rate or seed, it isn't trained further or compared, and is reported
@@ -194,8 +195,8 @@ def _seeds_of(seeds: Any) -> list[int]:
             raise ValueError(f"seeds={seeds!r}: use whole numbers") from None
     if len(set(chosen)) < max(len(chosen), 3):
         raise ValueError(f"seeds={seeds}: use three or more different ones")
-    if SEARCH_SEED in chosen:
-        raise ValueError(f"seeds: {SEARCH_SEED} chooses the rates; compare others")
+    if taken := set(chosen) & set(SEARCH_SEEDS):
+        raise ValueError(f"seeds: {min(taken)} chooses the rates; compare others")
     if min(chosen) < 0 or max(chosen) >= 2**32:
         raise ValueError(f"seeds={seeds}: use numbers from 0 to 2**32 - 1")
     return chosen
@@ -262,6 +263,7 @@ class _Search:
     ) -> None:
         self.variants = {variant.name: variant for variant in variants}
         self.rates, self.updates, self.device = rates, updates, device
+        self.first_rates = getattr(variants[0].task, "first_rates", FIRST_RATES)
         self.folder, self.workers = folder, workers
         self.seconds: list[float] = []  # of each training that was made
         self.results: dict[str, dict[float, dict[int, Record]]] = {
@@ -273,7 +275,7 @@ class _Search:
         self._reuse()
 
     def trial(self, rate: float, seed: int) -> Trial:
-        is_search = seed == SEARCH_SEED
+        is_search = seed in SEARCH_SEEDS
         return Trial(rate, seed, self.updates, self.device, may_end_early=is_search)
 
     def missing(self, name: str) -> list[Trial]:
@@ -285,7 +287,7 @@ class _Search:
             best = self.rates[0] if len(self.rates) == 1 else self.found.rate(name)
             pairs = itertools.product([best], self.found.seeds)
         else:
-            pairs = itertools.product(rates, [SEARCH_SEED])
+            pairs = itertools.product(rates, SEARCH_SEEDS)
         return [
             self.trial(rate, seed)
             for rate, seed in pairs
@@ -297,7 +299,8 @@ class _Search:
         searched = self.found.searched(name)
         if len(self.rates) == 1:
             return []
-        if begun := [r for r in self.rates or FIRST_RATES if r not in searched]:
+        first = self.rates or self.first_rates
+        if begun := [rate for rate in first if rate not in searched]:
             return begun
         if self.rates:
             return []
@@ -323,10 +326,15 @@ class _Search:
         if problems := self._problems():
             sentences = [f"{name}: {what}." for name, what in problems.items()]
             raise ValueError("\n".join(["Nothing was trained.", *sentences]))
-        for name in self.variants:
-            for trial in self.missing(name):
-                jobs[name, trial] = self.variants[name], trial, False
+        missing = {name: self.missing(name) for name in self.variants}
+        trials = [(name, trial) for name in missing for trial in missing[name]]
+        for name, trial in sorted(trials, key=lambda job: self._turn(job[1])):
+            jobs[name, trial] = self.variants[name], trial, False
         return jobs
+
+    def _turn(self, trial: Trial) -> int:
+        """Return when a trial is due: first the search, then one seed after another."""
+        return -1 if trial.may_end_early else self.found.seeds.index(trial.seed)
 
     def _problems(self) -> dict[str, str]:
         """Return what is wrong with variants that were checked."""
@@ -398,14 +406,14 @@ class _Search:
         if not first:
             count = len(self.missing(name))
             return count, count
-        seeds, fewest = len(self.found.seeds), len(first)
+        known = len(self.missing(name)) + len(self.found.seeds)
         if self.rates:
-            return fewest + seeds, fewest + seeds
-        searched = self.found.searched(name)
-        tried = [*searched, *first]
+            return known, known
+        tried = [*self.found.searched(name), *first]
         further = max(HIGHEST_RATE / max(tried), min(tried) / LOWEST_RATE)
-        most = fewest + round(math.log2(further))
-        return max(fewest, 3 - len(searched)) + seeds, most + seeds
+        fewest, most = max(3 - len(tried), 0), round(math.log2(further))
+        each = len(SEARCH_SEEDS)
+        return known + each * fewest, known + each * most
 
     def cost(self) -> str:
         """Say how many trainings are to be made."""
@@ -423,24 +431,35 @@ class _Search:
         text = f"{made} of {bound}{made + fewest}"
         if made and fewest:
             rounds = max(fewest / self.workers, 1)
-            text += f", about {_duration(rounds * statistics.fmean(self.seconds))} left"
+            left = _duration(rounds * statistics.fmean(self.seconds))
+            text += f", {bound or 'about '}{left} left"
         return text
 
     def stopped(self) -> str:
         """Say what is complete, and how to go on."""
-        text = f"Stopped after {len(self.seconds)} trainings."
-        if not all(self.missing(name) for name in self.variants):
-            text += f" What is complete:\n\n{self.found}\n\n"
+        text = f"Stopped after {len(self.seconds)} trainings. "
+        if (complete := self._complete()) is not None:
+            text += f"What is complete:\n\n{complete}\n\n"
         text += "Call experiment again as before, and it goes on from here."
         if unknown := [one.name for one in self.variants.values() if not one.identity]:
             text += f" (Not with {', '.join(unknown)}: see above.)"
         return text
 
+    def _complete(self) -> Experiment | None:
+        """Return what the seeds tell that all variants have, if three or more do."""
+        lost = [n for n in self.variants if self._is_lost(n) or self.found.failures(n)]
+        going = [name for name in self.variants if name not in lost]
+        trained = [self.results[name].get(self.found.rate(name), {}) for name in going]
+        seeds = [s for s in self.found.seeds if all(s in each for each in trained)]
+        if len(seeds) >= 3:
+            return dataclasses.replace(self.found, seeds=seeds)
+        return None if all(map(self.missing, self.variants)) else self.found
+
     # --- what is in the folder ---
 
     def file_of(self, name: str, trial: Trial) -> Path:
         identity = self.variants[name].identity or self.unknown
-        whole = repr((name, identity, sorted(asdict(trial).items())))
+        whole = repr((name, identity, sorted(dataclasses.asdict(trial).items())))
         digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
         parts = _in_files(name), f"{trial.rate:g}", str(trial.seed), digest
         return self.folder / f"{'-'.join(parts)}.json"
@@ -450,7 +469,7 @@ class _Search:
         path, identity = self.file_of(name, trial), self.variants[name].identity
         if not identity or not path.exists():
             return None
-        asked = {"variant": name, "identity": identity, **asdict(trial)}
+        asked = {"variant": name, "identity": identity, **dataclasses.asdict(trial)}
         unit = self.found.unit
         try:
             record = read_json(path)
@@ -477,7 +496,7 @@ class _Search:
 
     def _changed(self, name: str) -> str:
         """Say why the last trainings of this name can't be reused, if there are any."""
-        asked = asdict(self.missing(name)[0])
+        asked = dataclasses.asdict(self.missing(name)[0])
         found: dict[str, set[str]] = defaultdict(set)  # by date, identities
         for path in self.folder.glob(f"{_in_files(name)}-*.json"):
             with suppress(DataError, KeyError, TypeError):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import altair
     import pandas
 
-SEARCH_SEED = 1000  # chooses the rates, and isn't compared
+SEARCH_SEEDS = (1000, 1001, 1002)  # choose the rates, and aren't compared
 Results = Mapping[str, Mapping[float, Mapping[int, Record]]]  # by name, rate, and seed
 
 
@@ -32,7 +32,7 @@ class Experiment:
     everything, a row for each variant, rate, seed, and update; ``to_csv`` writes it.
 
     The first variant is the baseline. Each counts at its own best rate, the one with
-    the lowest loss from a seed that isn't compared (SEARCH_SEED). Differences are
+    the lowest mean loss from seeds that aren't compared (SEARCH_SEEDS). Differences are
     between trainings from the same seed, with the same batches; all their intervals
     hold at once in 95 of 100 experiments (``lab/statistics.py``), so of twenty
     experiments with ideas that change nothing, one tells something apart by chance.
@@ -53,12 +53,12 @@ class Experiment:
         return math.inf if measured is None else measured[self.unit]
 
     def searched(self, name: str) -> dict[float, float]:
-        """Return the losses by which a variant's rate is chosen, by rate."""
+        """Return the mean losses by which a variant's rate is chosen, by rate."""
         by_rate = sorted(self.results[name].items())
         return {
-            rate: self.loss(name, rate, SEARCH_SEED)
+            rate: statistics.fmean(self.loss(name, rate, s) for s in SEARCH_SEEDS)
             for rate, by_seed in by_rate
-            if SEARCH_SEED in by_seed
+            if by_seed.keys() >= set(SEARCH_SEEDS)
         }
 
     def rate(self, name: str) -> float:
@@ -188,7 +188,7 @@ class Experiment:
         """Return the rows of a training."""
         keys = ("variant", "rate", "seed")
         costs = {
-            "search": record["seed"] == SEARCH_SEED,
+            "search": record["seed"] in SEARCH_SEEDS,
             "ended": record["ended"],
             "error": record.get("error", ""),
             "parameters": record["parameters"],
@@ -320,7 +320,10 @@ class Experiment:
         """Say how large and how slow a variant is, against the baseline."""
         row, baseline = self._row(name), self._row(self.baseline)
         more = row["parameters"] - baseline["parameters"]
-        size = f"{more:+,} parameters" if more else "as many parameters"
+        size = "as many parameters"
+        if more:
+            one = "" if abs(more) == 1 else "s"
+            size = f"{abs(more):,} parameter{one} {'more' if more > 0 else 'fewer'}"
         text = f" It has {size}"
         ours, usual = self._fastest(name), self._fastest(self.baseline)
         days = [day for day in ours.keys() & usual.keys() if usual[day]]
@@ -337,8 +340,8 @@ class Experiment:
             if len(rates) > 1 and best in (rates[0], rates[-1]):
                 end = "lowest" if best == rates[0] else "highest"
                 text += f" The best rate of {name} is the {end} that was tried."
-            chosen = self.results[name][best].get(SEARCH_SEED)
-            if chosen and chosen["ended"] == "early":
+            chosen = [self.results[name][best].get(seed) for seed in SEARCH_SEEDS]
+            if all(one and one["ended"] == "early" for one in chosen):
                 text += f" While its rate was searched, {name} learned nothing in half"
                 text += " of the updates, at any rate."
         return text

@@ -50,7 +50,7 @@ class Task(Protocol):
     seed are small. A model is on its device already; put data where its parameters
     are. A task may also have ``check(model)``, which raises ValueError for a model that
     can't be compared with others, such as one that sees what it should predict
-    (``check_causality``).
+    (``check_causality``), and ``first_rates``, the two that a search begins with.
     """
 
     unit: str  # of what is compared; less is better
@@ -217,6 +217,7 @@ class Continuation:
 
     length: int = 64  # of the windows in which a model is judged
     unit = "nats per token"
+    first_rates = (0.012, 0.024)  # small GPTs like them high
 
     def sizes(self) -> tuple[int]:
         """Return the number of words."""

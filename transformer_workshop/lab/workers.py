@@ -47,8 +47,9 @@ def compute(
 ) -> None:
     """Call ``function`` for each result that is wanted, in processes of one thread.
 
-    wanted: returns what is missing: by key, the arguments of ``function``; it is asked
-    again after each result, which may be enough to want no more, or others.
+    wanted: returns what is missing: by key, the arguments of ``function``, the most
+    urgent first. It is asked again after each result, which may be enough to want no
+    more, or others.
     keep: gets each key and result. Without it, keys are paths of files, to which
     results are written as JSON. What is in a file outlives Ctrl-C and kills. A line
     that it returns is logged, unless ``progress`` can be shown in its place.
@@ -59,17 +60,18 @@ def compute(
     if not wanted():
         return
     going: dict[Future, Any] = {}
-    pool = loky.ProcessPoolExecutor(
-        workers or loky.cpu_count(), initializer=_begin, initargs=(os.getpid(),)
-    )
+    workers = workers or loky.cpu_count()
+    starts = {"initializer": _begin, "initargs": (os.getpid(),)}
+    pool = loky.ProcessPoolExecutor(workers, **starts)
     seen = hasattr(builtins, "__IPYTHON__") or sys.stderr.isatty()
     hidden = {} if seen else {"disable": True}  # TQDM_DISABLE hides it, too
     bar = tqdm(bar_format="{desc}", leave=False, **hidden)
     try:
         while True:
-            for key, arguments in wanted().items():
-                if key not in going.values():
-                    going[pool.submit(function, *arguments)] = key
+            begun = set(going.values())
+            waiting = [job for job in wanted().items() if job[0] not in begun]
+            for key, arguments in waiting[: workers - len(going)]:
+                going[pool.submit(function, *arguments)] = key
             bar.set_description_str(progress())
             if not going:
                 return
