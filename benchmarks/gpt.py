@@ -5,9 +5,9 @@
 `samples` takes about four minutes for each seed, with one thread; the weights of the
 first go to models/captions-gpt/gpt.safetensors, in 16 bits. `blocks` trains the same
 GPT and one with the layer of section 6.1, from each seed at each of five rates, in
-about half an hour. `draws` counts the new sentences among few samples and among many, in two
-minutes for each seed. The figures go to results/gpt.json. A sample counts as *possible*
-if the grammar that generated the captions could have produced it
+about half an hour. `draws` counts the new sentences among few samples and among many,
+in two minutes for each seed. The figures go to results/gpt.json. A sample counts as
+*possible* if the grammar that generated the captions could have produced it
 (data/captions/recognize.py), as *new* if it is not a sentence of the training set.
 """
 

@@ -5,17 +5,17 @@
 Trains a small translator on Multi30k: the block of 2017, each of chapter 6's parts
 alone, all five, all but one, and both blocks with a stable phase and with Muon.
 `search` tries several rates of each, from the seeds of the search (in what is stored,
-from one). `compare` trains them from eight
-others, at rates that were found so, and compares by seed. What has been computed is
-kept in runs/experiments/. `controls` adds two variants to what is stored. `costs` times an update of each variant, on an otherwise
-idle machine. Chapter 6 shows results/since_2017.json.
+from one). `compare` trains them from eight others, at rates that were found so, and
+compares by seed; `controls` adds some more to what it found. What has been computed is
+kept in runs/experiments/. `costs` times an update of each variant, on an otherwise idle
+machine. Chapter 6 shows results/since_2017.json.
 """
 
 import argparse
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from ablations import REFERENCE
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 import annotated_transformer as at
 from transformer_workshop.base.data_sets import project_folder
@@ -32,12 +33,14 @@ from transformer_workshop.lab.experiments import experiment
 from transformer_workshop.lab.statistics import compare_pairs
 from transformer_workshop.lab.tasks import TASKS
 from transformer_workshop.models.architectures import NormalizedCrossAttention
+from transformer_workshop.models.muon import MuonAndAdam, matrices_and_others
 from transformer_workshop.models.speed import keep_freed_memory
 from transformer_workshop.training.loop import stable_rate
 
 UPDATES = 600
 TURNS, TIMED_UPDATES = 10, 4
 
+Variant = tuple[Callable[..., nn.Module], Mapping[str, Any]]
 PARTS = ("RMSNorm", "no biases", "rotary positions", "query-key norm", "SwiGLU")
 
 
@@ -92,9 +95,6 @@ def build(
     return model
 
 
-Variant = tuple[Callable[..., nn.Module], Mapping[str, Any]]
-
-
 def variant(*parts: str, cross_norm: bool = False, **options: Any) -> Variant:
     """Return the translator of 2017 with these parts, and options of its training."""
     return partial(build, parts=parts, cross_norm=cross_norm), options
@@ -133,8 +133,49 @@ def small_sinusoids(src_vocab: int, tgt_vocab: int) -> at.EncoderDecoder:
     return model
 
 
-# What the sinusoids do that stand in for rotary positions.
-CONTROLS = {"sinusoids, too": beside_rotary, "small sinusoids": small_sinusoids}
+def two_rates(
+    model: at.EncoderDecoder,
+    schedule: Callable[[int], float],
+    others: float,
+    muon: bool = False,
+) -> tuple[torch.optim.Optimizer, LambdaLR]:
+    """Let embeddings and vectors learn at a multiple of the rate of the matrices."""
+    both: torch.optim.Optimizer
+    if muon:
+        both = MuonAndAdam(model, lr=1.0)
+        both.param_groups[1]["lr"] = others
+    else:
+        first, rest = matrices_and_others(model)
+        groups = [{"params": first, "lr": 1.0}, {"params": rest, "lr": others}]
+        both = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-9)
+    return both, LambdaLR(both, lambda step: schedule(step + 1))
+
+
+def with_others_at(
+    peak: float, muon: bool, task: Any, model: Any, rate: float, *given: Any
+) -> Iterator[float]:
+    """Train matrices at the rate, and embeddings and vectors at a peak of their own."""
+    optimizer = partial(two_rates, others=peak / rate, muon=muon)
+    return task.train(model, rate, *given, optimizer=optimizer)
+
+
+def fast(*parts: str) -> Variant:
+    """Return a variant whose embeddings have the rate that they have beside Muon."""
+    return partial(build, parts=parts), {"train": partial(with_others_at, 0.012, False)}
+
+
+# What the sinusoids do that stand in for rotary positions, and what the rate does that
+# embeddings have beside Muon.
+CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
+    "sinusoids, too": ((beside_rotary, {}), (0.006,)),
+    "small sinusoids": ((small_sinusoids, {}), (0.006,)),
+    "2017, fast embeddings": (fast(), (0.003, 0.006)),
+    "block, fast embeddings": (fast(*PARTS), (0.003, 0.006)),
+    "2017, Muon, slow embeddings": (
+        (partial(build, parts=()), {"train": partial(with_others_at, 0.003, True)}),
+        (0.012,),
+    ),
+}
 
 
 WAYS = {  # of training the two blocks: a variant, and its rate
@@ -153,7 +194,6 @@ LEFT_OUT["norm everywhere"] = "all five, norm in cross-attention", 0.006
 LOWER = {  # the search's seed prefers it
     "without rotary positions, half the rate": ("without rotary positions", 0.003)
 }
-POSITIONS = {name: (name, 0.006) for name in CONTROLS}
 COMPARED = {
     "ways": [(way, "2017") for way in WAYS if way != "2017"],
     "leads": [
@@ -164,8 +204,17 @@ COMPARED = {
     "added": [(part, "2017") for part in ADDED],
     "left out": [(name, "block and rate") for name in LEFT_OUT],
     "positions": [
-        *((name, "block and rate") for name in POSITIONS),
-        *((name, "without rotary positions") for name in POSITIONS),
+        (name, other)
+        for other in ("block and rate", "without rotary positions")
+        for name in ("sinusoids, too", "small sinusoids")
+    ],
+    "embeddings": [
+        ("2017, fast embeddings", "2017"),
+        ("block, fast embeddings", "block and rate"),
+        ("block, fast embeddings", "2017, fast embeddings"),
+        ("2017, Muon", "2017, fast embeddings"),
+        ("block, Muon", "block, fast embeddings"),
+        ("2017, Muon, slow embeddings", "2017, Muon"),
     ],
 }
 
@@ -175,19 +224,17 @@ def compare(workers: int, known: dict[str, list[float]]) -> dict[str, Any]:
 
     What is known isn't trained.
     """
-    losses = dict(known)
-    variants = VARIANTS | {name: (build, {}) for name, build in CONTROLS.items()}
-    for label, (name, rate) in (WAYS | ADDED | LEFT_OUT | LOWER | POSITIONS).items():
-        if label in known:
-            continue
-        found = experiment(
-            {name: variants[name]},
-            "multi30k",
-            updates=UPDATES,
-            rates=[rate],
-            workers=workers,
-        )
-        losses[label] = found.losses(name)
+    trained = {
+        label: (VARIANTS[name], (rate,))
+        for label, (name, rate) in (WAYS | ADDED | LEFT_OUT | LOWER).items()
+    }
+    losses, chosen = dict(known), {}
+    for label, (one, rates) in (trained | CONTROLS).items():
+        if label not in known:
+            given = {"updates": UPDATES, "rates": rates, "workers": workers}
+            found = experiment({label: one}, "multi30k", **given)
+            losses[label] = found.losses(label)
+            chosen[label] = found.rate(label)
     comparisons = {}
     for family, pairs in COMPARED.items():
         rows = []
@@ -197,7 +244,7 @@ def compare(workers: int, known: dict[str, list[float]]) -> dict[str, Any]:
             difference = {"difference": mean.difference, "half": mean.half}
             rows.append({"of": ours, "against": base, **difference})
         comparisons[family] = rows
-    return {"nats": losses, "comparisons": comparisons}
+    return {"nats": losses, "chosen": chosen, "comparisons": comparisons}
 
 
 def costs() -> dict[str, float]:

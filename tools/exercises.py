@@ -33,6 +33,7 @@ KIND = re.compile(
     r"· level (?P<level>[1-5])\*$",
     re.M,
 )
+TOGETHER = re.compile(r"exercises take (?:about |another )*(\d+)")
 CHECK = re.compile(r'^check\("(?P<name>\w+)", (?P<answer>.+)\)$', re.M)
 STUB = """\
 ### Exercise {number}: Title
@@ -240,8 +241,14 @@ def generated() -> Iterator[tuple[Path, str]]:
 
 
 def faults() -> Iterator[str]:
-    """Yield how those files differ from it."""
+    """Yield how those files differ from it, and sums of minutes that are wrong."""
     try:
+        for path in chapters():
+            minutes = sum(each.minutes for each in exercises(path))
+            prose = " ".join(path.read_text(encoding="utf-8").split())
+            for said in TOGETHER.findall(prose):
+                if int(said) != minutes:
+                    yield f"{_shown(path)}: {said} minutes for exercises of {minutes}"
         for path, text in generated():
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 yield f"{_shown(path)} isn't what follows from the chapters; {RERUN}"

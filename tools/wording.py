@@ -3,7 +3,8 @@
 words.toml in the folder of a language has a table for each: the English, and the
 translation; `font` is the one in its folder fonts/ that has its letters. Nothing is
 computed again: the words of a stored chart are replaced in its specification, and those
-of a figure in its SVG. Code stays the same code: only comments and the docstrings of
+of a figure in its SVG. Measured numbers in them (0.57) may be others than in the table, as
+processors differ. Code stays the same code: only comments and the docstrings of
 exercises change. The list `same` names what stays English, such as names of classes;
 everything else has to be in its table.
 """
@@ -23,6 +24,7 @@ LISTS = ("domain", "sort", "oneOf", "labels", "options", "range")
 QUOTED = re.compile(r"'([^']*)'")  # in an expression
 SVG_TEXT = re.compile(r"(<(?:text|title)\b[^>]*>)(.*?)(</(?:text|title)>)", re.S)
 LETTERS = re.compile(r"[A-Za-z]{2}")
+MEASURED = re.compile(r"\d+\.\d+")
 COMMAND = re.compile(r"# (?:fmt|noqa|type|ruff)\b")
 
 
@@ -41,9 +43,20 @@ class Words:
         """Return the translation of a text; note it if it is needed and missing."""
         if text in self.tables[table]:
             return self.tables[table][text]
+        if numbers := MEASURED.findall(text):
+            found = self._measured(table).get(MEASURED.sub("#", text))
+            if found:
+                each = iter(numbers)
+                return MEASURED.sub(lambda _: next(each), found)
         if needed and LETTERS.search(text) and text not in self.tables["same"]:
             self.missing.add((table, text))
         return text
+
+    def _measured(self, table: str) -> dict[str, str]:
+        """Return the translations of texts with numbers, # standing for each."""
+        rows = self.tables[table].items()
+        found = {MEASURED.sub("#", text): words for text, words in rows}
+        return {text: words for text, words in found.items() if "#" in text}
 
 
 def chart(

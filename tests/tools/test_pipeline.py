@@ -398,6 +398,11 @@ def test_notebooks_and_sources_come_in_pairs(tree):
     refused(tree, "solutions/01_first: there is no .md")
 
 
+def test_minutes_that_do_not_add_up_are_found(tree):
+    edit(tree / ONE, "It is used at once.", "The exercises take\nanother 7 minutes.")
+    refused(tree, "01_first.md: 7 minutes for exercises of 5")
+
+
 # What makes outputs stale: what the code uses, as the chapters export it now
 
 

@@ -50,6 +50,14 @@ def test_a_chart_says_the_same_in_its_title_its_data_and_its_expressions():
     assert color["scale"]["domain"] == ["保留"] and color["title"] == "ReLU"
 
 
+def test_a_text_is_found_with_other_measured_numbers():
+    rows = {"loss 0.51": "损失 0.51"}
+    words = Words({"charts": rows, "same": []})
+    assert words.find("charts", "loss 0.97") == "损失 0.97"
+    assert words.find("charts", "loss 3 of 4") == "loss 3 of 4"
+    assert words.missing == {("charts", "loss 3 of 4")}
+
+
 @pytest.mark.parametrize(
     ("spec", "text"),
     [

@@ -34,7 +34,7 @@ from annotated_transformer import (
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.text_files import read_lines
-from transformer_workshop.models.muon import build_optimizers
+from transformer_workshop.models.muon import Builder, build_optimizers
 from transformer_workshop.models.speed import LeanLabelSmoothing, optimize_for_cpu
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import prepare_text
@@ -126,13 +126,15 @@ class Translation:
         updates: int,
         seed: int,
         schedule: Schedule | None = None,
-        optimizer: str = "adam",
+        optimizer: str | Builder = "adam",
     ) -> Iterator[float]:
         """Train with the paper's loss and optimizer; yield each update's loss.
 
         schedule: a function of the update (from 1), the peak and the number of updates
         that returns the rate; without it, the rate rises to the peak in a tenth of the
-        updates, and falls to zero in a straight line. optimizer: "adam" or "muon".
+        updates, and falls to zero in a straight line. optimizer: "adam", "muon", or a
+        function of the model and of the rates by update, which returns an optimizer and
+        a scheduler that is stepped with it.
         """
         if not (hasattr(model, "encode") and hasattr(model, "generator")):
             raise TypeError(

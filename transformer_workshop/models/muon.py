@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -65,6 +65,16 @@ class Muon(Optimizer):
         return loss
 
 
+def matrices_and_others(
+    model: EncoderDecoder,
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Return the matrices of encoder and decoder, and the other parameters."""
+    stacks = (*model.encoder.parameters(), *model.decoder.parameters())
+    matrices = [p for p in stacks if p.dim() == 2]
+    taken = {id(p) for p in matrices}
+    return matrices, [p for p in model.parameters() if id(p) not in taken]
+
+
 class MuonAndAdam(Optimizer):
     """Muon for the matrices of encoder and decoder, the paper's Adam for the rest.
 
@@ -73,10 +83,7 @@ class MuonAndAdam(Optimizer):
     """
 
     def __init__(self, model: EncoderDecoder, lr: float):
-        stacks = (*model.encoder.parameters(), *model.decoder.parameters())
-        matrices = [p for p in stacks if p.dim() == 2]
-        taken = {id(p) for p in matrices}
-        others = [p for p in model.parameters() if id(p) not in taken]
+        matrices, others = matrices_and_others(model)
         adam = torch.optim.Adam(others, lr, betas=(0.9, 0.98), eps=1e-9)
         self.parts = Muon(matrices, lr), adam
         groups = [group for part in self.parts for group in part.param_groups]
@@ -110,10 +117,19 @@ class MuonAndAdam(Optimizer):
         return loss
 
 
+Schedule = Callable[[int], float]  # update -> rate
+Builder = Callable[[EncoderDecoder, Schedule], tuple[Optimizer, LambdaLR]]
+
+
 def build_optimizers(
-    model: EncoderDecoder, schedule: Callable[[int], float], kind: str
+    model: EncoderDecoder, schedule: Schedule, kind: str | Builder
 ) -> tuple[Optimizer, LambdaLR]:
-    """Return optimizer and scheduler: chapter 3's Adam, or MuonAndAdam for "muon"."""
+    """Return optimizer and scheduler: chapter 3's Adam, or MuonAndAdam for "muon".
+
+    A function of model and schedule returns others.
+    """
+    if callable(kind):
+        return kind(model, schedule)
     if kind == "adam":
         return build_optimizer(model, schedule)
     both = MuonAndAdam(model, lr=1.0)  # LambdaLR multiplies it by its function
