@@ -3,10 +3,10 @@
 words.toml in the folder of a language has a table for each: the English, and the
 translation; `font` is the one in its folder fonts/ that has its letters. Nothing is
 computed again: the words of a stored chart are replaced in its specification, and those
-of a figure in its SVG. Measured numbers in them (0.57) may be others than in the table, as
-processors differ. Code stays the same code: only comments and the docstrings of
-exercises change. The list `same` names what stays English, such as names of classes;
-everything else has to be in its table.
+of a figure in its SVG. Of two texts that differ in measured numbers (0.57), the table
+needs one. Code stays the same code: only comments and the docstrings of exercises
+change. The list `same` names what stays English, such as names of classes; everything
+else has to be in its table.
 """
 
 import ast

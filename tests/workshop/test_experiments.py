@@ -10,6 +10,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 
 import cloudpickle
@@ -1036,6 +1037,21 @@ def test_a_field_of_the_task_varies_as_the_help_says():
         torch.manual_seed(0)
         first.append(next(train(task, small(*task.sizes()), 0.01, 2, 0)))
     assert first[0] != first[1]
+
+
+def test_the_example_of_the_help_changes_the_activation_alone():
+    example = experiment.__doc__.partition("? ::")[2].partition("result =")[0]
+    names: dict = {}
+    exec(textwrap.dedent(example), names)
+    outputs, weights = [], []
+    for build, options in names["variants"].values():
+        torch.manual_seed(0)
+        model = build(20)
+        outputs.append(model(torch.arange(8).unsqueeze(0)))
+        weights.append(model.state_dict())
+        next(TASKS["sentences"].train(build(811), 0.1, 1, 0, **options))
+    assert not torch.equal(*outputs) and torch.allclose(*outputs, atol=0.5)
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
 
 
 def test_a_translator_and_a_gpt_learn_their_tasks():

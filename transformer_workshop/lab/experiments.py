@@ -57,14 +57,30 @@ def experiment(
 ) -> Experiment:
     """Train each variant at its best rate, from several seeds, and compare them.
 
-    For example::
+    For example, is a GPT better with another activation in its feed-forward network? ::
 
-        result = experiment({
-            "2017": base,
-            "GELU": with_gelu,
-            "cosine": (base, {"schedule": cosine}),
-            "hard": (base, {"train": hard}),
-        })
+        from torch.nn.functional import gelu
+        from annotated_transformer import GPT, SwiGLU
+        from transformer_workshop.lab.experiments import experiment
+
+        class GatedGELU(SwiGLU):
+            def forward(self, x):
+                return self.w_2(self.dropout(gelu(self.gate(x)) * self.w_1(x)))
+
+        def small(words):
+            return GPT(words, N=2, d_model=64, d_ff=128, h=4, groups=2)
+
+        def with_gelu(words):
+            model = small(words)
+            for block in model.blocks:
+                network = GatedGELU(64, 128)
+                network.load_state_dict(block.feed_forward.state_dict())
+                block.feed_forward = network  # the same weights: less is left to chance
+            return model
+
+        brief = {"rows": 8}  # windows in a batch
+        variants = {"SwiGLU": (small, brief), "GELU": (with_gelu, brief)}
+        result = experiment(variants, "sentences", updates=100)
         print(result)
 
     The result has ``table``, a row for each variant; ``frame``, a row for each update;
@@ -72,27 +88,30 @@ def experiment(
     a notebook, it shows itself. A script may call this without
     ``if __name__ == "__main__"``.
 
-    variants: by name, a function that returns a model with fresh weights, or such a
-    function and options for the task's training. The first is the baseline. The more
-    variants, the wider their intervals, since all hold at once. For the tasks
-    "captions" and "multi30k" the functions get the numbers of source and target tokens,
-    for "sentences" (a GPT, such as ``lambda words: GPT(words, N=2, d_model=64,
-    d_ff=128, h=4, groups=4)``) the number of words. Options are those of the task's
-    training, such as {"rows": 8} for "sentences" (in transformer_workshop.lab.tasks:
-    help(Translation.train), help(Continuation.train)); an option ``train`` replaces it
-    by a function of task, model, rate, updates and seed that yields losses. It can also
-    change a field of the task that isn't an option, such as the smoothing::
+    variants: by name, a function that returns a model with fresh weights, or a tuple of
+    such a function and options for its training. The first is the baseline. Options
+    aren't passed on: give them to each variant that is to have them. The more variants,
+    the wider their intervals, since all hold at once.
+        The function gets the number of words for "sentences", and the numbers of source
+    and target tokens for "captions" and "multi30k". Before it is called, the seed is
+    set; how many random numbers it draws changes nothing of the data.
+        The options, with their defaults, are those of the task's training
+    (help(transformer_workshop.lab.tasks.Translation.train), or Continuation.train for
+    "sentences"). With the option ``train``, a function of task, model, rate, updates
+    and seed that yields losses, a variant has a training of its own. So it can change a
+    field of the task, such as the smoothing of "captions"::
 
         def hard(task, *given):
             return dataclasses.replace(task, smoothing=0.0).train(*given)
 
-    To change a part of a fresh model, put another in its place: ``block.feed_forward``
-    of each of a GPT's ``blocks``, or, for what attention computes,
-    ``block.self_attn.attention_function``, a function of query (B, h, L, d_k), key,
-    value, mask and dropout that returns the outputs and the weights, as ``attention``
-    does, or a module whose forward does and whose weights are then trained, too. The
-    feed-forward of a GPT is SwiGLU, ``w_2(dropout(silu(gate(x)) * w_1(x)))``; who keeps
-    its maps starts from the same weights.
+        variants = {"smooth": base, "hard": (base, {"train": hard})}
+
+    To change what attention computes, set ``block.self_attn.attention_function`` to a
+    function, or to a module with parameters of its own. It gets query, key and value,
+    each (B, h, L, d_k) with keys repeated for their group, a mask that broadcasts to
+    (B, h, L, L), and dropout, a module. It returns outputs and attention weights, as
+    ``annotated_transformer.attention`` does, which also scales by 1 / sqrt(d_k). (The
+    weights are only kept for pictures; they needn't add up to 1.)
 
     task: one of these names (the default trains translators; a GPT needs "sentences"),
     or a Task: a smaller one, such as
@@ -102,30 +121,30 @@ def experiment(
     seeds: how many are compared, or which; three or more. From three, only large
     differences can be told apart. More can be added later, if their number doesn't
     depend on what was found.
-    rates: which are tried; if it is one, nothing is searched. Without them, a variant
-    is trained at 0.003 and 0.006 (those of "sentences" at 0.012 and 0.024, those of
-    your own task at its ``first_rates``, if it has them), and at twice or half of that
-    until its best rate has one on each side. The best has the lowest mean loss from
-    three seeds that aren't compared (1000 to 1002). A training of the search that has
-    learned nothing after half of its updates ends there and counts with what it has;
-    those that are compared never end early. If you give rates, you are told if the best
-    is at an end.
+    rates: which are tried; if it is one, nothing is searched. Without any, the search
+    begins with two (0.012 and 0.024 for "sentences"; 0.003 and 0.006 for the others,
+    unless your own task has ``first_rates``), and doubles or halves the rate until the
+    best has a worse one on each side. The best has the lowest mean loss from three
+    seeds that aren't compared (1000 to 1002). A training of the search that has learned
+    nothing after half of its updates ends there and counts with what it has; those that
+    are compared never end early. If you give rates, you are told if the best is at an
+    end.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
-    folder: keeps the results [runs/experiments]. A training isn't repeated if all that
-    it depends on is the same: code, values that it uses, settings, all installed
-    packages, and the variant's name. What is reused is said, and of a name that is
-    trained anew, what has changed. Where this can't be told, it is repeated, and said
-    as well. Another folder begins anew.
+    folder: keeps the results [runs/experiments]. A training is reused if all that it
+    depends on is the same: code, values that it uses, settings, all installed packages,
+    and the variant's name. You are told what is reused, and what has changed where a
+    name is trained anew. A variant of which this can't be told is trained at each call,
+    and you are told why. Another folder begins anew.
 
     Before anything is trained, you are told how many trainings it takes, and a worker
     makes a few updates with each variant, twice. It must compute the same both times,
-    and a translator or GPT must not look ahead; a variant that begins exactly as
-    another one does, through these updates, is named. After the first training, the
-    time that is left is shown. Seeds are trained one after another, each with all
-    variants: if you interrupt it, those that are complete are compared and printed, and
-    the same call goes on from there.
+    and a translator or GPT must not look ahead. If its losses in these updates are
+    exactly those of another variant, you are warned that the change may take no part.
+    After the first training, the time that is left is shown. Seeds are trained one
+    after another, each with all variants: if you interrupt it, those that are complete
+    are compared and printed, and the same call goes on from there.
 
     A rate at which a variant diverges only counts as its worst. If a variant raises an
     exception at any rate or seed, it isn't trained further or compared, and is reported
