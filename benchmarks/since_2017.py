@@ -175,6 +175,8 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
         (partial(build, parts=()), {"train": partial(with_others_at, 0.003, True)}),
         (0.012,),
     ),
+    **{f"{part}, fast embeddings": (fast(part), (0.003,)) for part in PARTS},
+    **{f"but {part}, fast embeddings": (fast(*but(part)), (0.006,)) for part in PARTS},
 }
 
 
@@ -215,6 +217,12 @@ COMPARED = {
         ("2017, Muon", "2017, fast embeddings"),
         ("block, Muon", "block, fast embeddings"),
         ("2017, Muon, slow embeddings", "2017, Muon"),
+    ],
+    "added, fast embeddings": [
+        (f"{part}, fast embeddings", "2017, fast embeddings") for part in PARTS
+    ],
+    "left out, fast embeddings": [
+        (f"but {part}, fast embeddings", "block, fast embeddings") for part in PARTS
     ],
 }
 

@@ -36,7 +36,7 @@ from transformer_workshop.lab.record import SEARCH_SEEDS, Experiment
 from transformer_workshop.lab.statistics import compare_pairs
 from transformer_workshop.lab.tasks import TASKS, check_causality
 from transformer_workshop.lab.trials import NotTheSame, Trial, Variant, is_hopeless
-from transformer_workshop.lab.workers import compute
+from transformer_workshop.lab.workers import WorkerDied, compute
 from transformer_workshop.pictures.rates import experiment_chart
 
 
@@ -227,16 +227,19 @@ def test_where_code_cannot_be_told_it_is_trained_each_time(run, tmp_path, capsys
 
 def test_other_files_in_the_folder_do_no_harm(run, tmp_path, capsys):
     first = run({"a": straight})
-    damaged, foreign, *_ = sorted(tmp_path.iterdir())
+    damaged, foreign, edited = sorted(tmp_path.iterdir())
     damaged.write_text('{"variant": "a"')
     write_json(foreign, ["something", "else"])
+    short = read_json(edited)
+    write_json(tmp_path / "a-notes.json", short | {"date": "1.2.2026"})
+    write_json(edited, {key: short[key] for key in short if key != "losses"})
     for name in ("._x.json", "notes.txt", "broken.json"):
         (tmp_path / name).write_bytes(b"\0\xff{")
     capsys.readouterr()
     assert run({"a": straight}).losses("a") == first.losses("a")
     said = capsys.readouterr().err
-    assert said.count("is damaged; its training is repeated") == 2
-    assert "a: 1 training of" in said
+    assert said.count("is damaged; its training is repeated") == 3
+    assert "a: " not in said.partition("Trainings")[0]
 
 
 def test_names_that_differ_in_signs_or_case_alone_have_their_own_files(run, tmp_path):
@@ -375,11 +378,15 @@ def test_what_was_checked_is_said_and_a_variant_that_begins_as_another_is_named(
     run({"straight": straight, "bounded": bounded, "again": halved})
     said = capfd.readouterr().err
     warning = "again: its first losses are exactly those of straight. Unless it is"
-    passed = "Checked (3): weights are fresh, and a seed gives the same losses again\n"
+    passed = "Checked (3): weights are fresh, and a seed gives the same first losses"
     assert said.index(warning) < said.index(passed)
     assert "bounded: its first" not in said and "later word" not in said
     run({"straight": straight, "bounded": bounded, "again": halved})
     assert "Checked" not in capfd.readouterr().err  # nothing is left to train
+    run({"straight": straight, "new": lambda size: halved(size)})
+    assert "new: its first losses are exactly those of straight." in (
+        capfd.readouterr().err
+    )
 
 
 def test_all_mistakes_show_before_anything_is_trained(run, tmp_path):
@@ -595,7 +602,119 @@ def test_only_a_search_ends_early_and_it_is_still_judged(run):
     assert list(ends.loc[1000:]) == [20, 20] * 3 and list(ends.loc[:2]) == [40, 40, 40]
     assert set(frame[frame["search"]]["ended"]) == {"early"}
     assert all(map(math.isfinite, result.searched("a").values()))
-    assert "a learned nothing in half of the updates, at any rate." in result.in_words
+    assert "was searched, trainings at 0.1 ended early" in result.in_words
+
+
+def test_an_early_end_that_may_have_changed_the_choice_is_said():
+    def searched(*early):
+        return {s: record(1.0, ended="early" * e) for s, e in zip(SEARCH_SEEDS, early)}
+
+    compared = {seed: record(2.0 + seed) for seed in range(3)}
+    rates = {0.1: searched(0, 0, 0) | compared, 0.2: searched(1, 0, 0)}
+    rates[0.4] = searched(1, 1, 1)
+    rates[0.4][1000]["measured"]["nats"] = 9.0  # hopeless, and rightly ended
+    said = Experiment("nats", range(3), {"a": rates}).in_words
+    assert "trainings at 0.2 ended early" in said
+    rates[0.2] = searched(1, 1, 1)
+    rates[0.2][1000]["measured"]["nats"] = 9.0
+    assert "early" not in Experiment("nats", range(3), {"a": rates}).in_words
+
+
+# --- what variants may not do to one another ------------------------------------------
+
+
+class Curved(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = nn.Linear(size, 1)
+
+    def forward(self, x):
+        return self.linear(F.relu(x))
+
+
+def changing(size):
+    F.relu = lambda x: x.clamp(min=0) ** 2
+    return Curved(size)
+
+
+def changing_late(task, model, rate, updates, seed):
+    for step, loss in enumerate(task.train(model, rate, updates, seed)):
+        if step == 9:
+            torch.set_default_dtype(torch.float64)
+        yield loss
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """Put back what a test's variants change in this process."""
+    monkeypatch.setattr(F, "relu", F.relu)
+    monkeypatch.setattr(trials, "_changed_here", [])
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def test_a_variant_that_changes_others_is_refused_by_name(run, restored):
+    with pytest.raises(ValueError) as found:
+        run({"a": Curved, "b": changing, "c": straight})
+    assert "b: it changes something outside its model" in str(found.value)
+    assert "a:" not in str(found.value) and "c:" not in str(found.value)
+
+
+def test_a_variant_that_changes_others_later_fails_and_none_follows_it(run, restored):
+    with pytest.raises(NotTheSame, match="'b' has changed something in a worker"):
+        run({"a": straight, "b": (straight, {"train": changing_late})})
+    torch.set_default_dtype(torch.float32)
+    trials._changed_here.clear()
+    again = run({"a": straight, "b": bounded})
+    assert again.failures("b") == [] and math.isfinite(again.rows[0][Line.unit])
+
+
+class OwnSGD(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+def test_an_optimizer_of_ones_own_is_the_same_when_it_was_used(run, capsys):
+    def own(task, model, rate, updates, seed):
+        optimizer = OwnSGD(model.parameters(), rate)
+        for _ in range(updates):
+            optimizer.zero_grad()
+            loss = (model(torch.ones(1, 1)) - 2).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+    run({"a": (straight, {"train": own})})
+    run({"a": (straight, {"train": own})})
+    assert "Nothing is left to train." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", [SystemExit, GeneratorExit])
+def test_a_variant_that_ends_the_program_only_fails(run, ending):
+    def stops(task, model, rate, updates, seed):
+        for step, loss in enumerate(task.train(model, rate, updates, seed)):
+            if step == 9:
+                raise ending
+            yield loss
+
+    result = run({"a": straight, "b": (straight, {"train": stops})})
+    assert f"b failed at rate 0.2, from seed 0, in update 10: {ending.__name__}" in (
+        result.in_words
+    )
+
+
+def test_a_lazy_model_is_trained_and_counted(run):
+    result = run({"a": lambda size: nn.LazyLinear(1)})
+    assert result.rows[0]["parameters"] == 2
+
+
+def test_a_judge_may_not_name_its_numbers_as_columns(run):
+    class Judge(Line):
+        def judge(self, model):
+            return super().judge(model) | {"loss": 7.0}
+
+    with pytest.raises(ValueError, match="judge returns loss, the name of a column"):
+        run({"a": straight}, Judge())
 
 
 @pytest.mark.parametrize("losses, hopeless", [
@@ -604,6 +723,16 @@ def test_only_a_search_ends_early_and_it_is_still_judged(run):
 ])  # fmt: skip
 def test_what_has_learned_nothing_by_half_time_is_hopeless(losses, hopeless):
     assert is_hopeless(losses, 20) == hopeless
+
+
+def test_first_rates_may_be_numbers_of_numpy_or_torch(tmp_path):
+    for given in (np.array([0.1, 0.2], np.float32), torch.tensor([0.2, 0.1])):
+        task = Line()
+        task.first_rates = given
+        search = search_of([Variant("a", task, straight, {}, "known")], [], tmp_path)
+        rates = sorted({trial.rate for trial in search.missing("a")})
+        assert rates == pytest.approx([0.1, 0.2])
+        assert search._left()[1] == 3 * (2 + 14) + 3  # halved until 0.0000061
 
 
 # --- the search for a rate ------------------------------------------------------------
@@ -743,7 +872,7 @@ def test_an_interrupted_experiment_tells_what_is_complete_and_goes_on(
         patch.setattr(sys, "stdout", Interrupting())
         run(variants, seeds=5)
     told = capsys.readouterr().err
-    assert "Stopped after 11 trainings. What is complete:" in told
+    assert "Stopped after 11 trainings. What is complete (3 of 5 seeds; inter" in told
     verdict = whole.in_words.partition(" It has")[0]  # what follows may tell times
     assert "from 3 seeds" in verdict and verdict in told
     assert "Call experiment again as before" in told
@@ -840,9 +969,10 @@ def test_a_variant_alone_has_a_loss_and_a_result_shows_its_table(run):
         result.in_words,
     )
     assert float(words[1]) == pytest.approx(loss, rel=0.1)
-    assert repr(result) == str(result) == (
-        f"{result.table.to_string(na_rep='')}\n\n{result.in_words}"
-    )  # fmt: skip
+    shown, _, said = str(result).partition("\n\n")
+    assert said == result.in_words and "rate  squared error  slope" in shown
+    small = of_pairs(a=[2e-6, 3e-6, 4e-6])
+    assert "0.000003" in str(small) and small.table.loc["a", "nats"] == 3e-6
     result.chart().to_dict()
 
 
@@ -972,6 +1102,20 @@ def test_results_are_computed_once_each_with_one_thread(tmp_path, monkeypatch):
     compute(wanted, noted, workers=1)
     assert sorted(log.read_text().split()) == ["a", "b", "c"]
     assert [read_json(path) for path in paths] == [1, 1, 1]
+
+
+def test_strings_have_one_order_in_all_workers_and_one_that_dies_is_told(tmp_path):
+    found: dict = {}
+
+    def wanted():
+        return {key: (key,) for key in range(4) if key not in found}
+
+    compute(wanted, lambda _: hash("a"), 2, keep=found.__setitem__)
+    assert len(set(found.values())) == 1 and len(found) == 4
+    found.clear()
+    with pytest.raises(WorkerDied, match="ended by itself") as error:
+        compute(wanted, lambda key: os._exit(1) if key else key, 1, found.__setitem__)
+    assert error.value.jobs == [1] and found == {0: 0}
 
 
 KILLED = """

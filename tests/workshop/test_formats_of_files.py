@@ -159,6 +159,8 @@ msgstr "perhaps"
 """
 
 
+ONE_LANGUAGE = """<xliff version="1.2"><file source-language="de"><trans-unit>
+<source>a</source><target>A</target></trans-unit></file></xliff>"""
 UNITS = TMX.format(
     '<tu><tuv xml:lang="de-DE"><seg>a</seg></tuv></tu>'
     '<tu><tuv xml:lang="EN-US"><seg>B</seg></tuv><tuv lang="de"><seg>b</seg></tuv></tu>'
@@ -202,6 +204,7 @@ msgstr ""
          ("EN-US", ["", "B", "C"])),
         ("a.xlf", XLIFF.format(TARGETS), ("de", ["a", "b", "neu"]),
          ("target", ["A", "", ""])),
+        ("a.xlf", ONE_LANGUAGE, ("de", ["a"]), ("target", ["A"])),
         ("a.xliff", SEGMENTS, ("de", ["a a", "b"]), ("en", ["AA", ""])),
         ("a.po", WITHOUT_BLANK_LINES, ("msgid", ["z", "a", "b"]),
          ("2", ["", "A", "B"])),

@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import annotated_transformer
 from transformer_workshop.lab import identity
 from transformer_workshop.lab.identity import Uncertain, identity_of
 
@@ -495,7 +496,11 @@ def test_a_module_that_was_patched_is_seen(monkeypatch, value):
 
 def test_a_method_and_a_builtin_that_were_patched_are_seen(monkeypatch):
     before = identity_of(activated), identity_of(by_settings), identity_of(linked)
-    monkeypatch.setattr(nn.GELU, "forward", lambda self, x: x)
+    for other in (lambda self, x: x, nn.SiLU.forward):  # one's own, or a package's
+        monkeypatch.setattr(nn.GELU, "forward", other)
+        assert identity_of(activated) != before[0]
+        monkeypatch.undo()
+    monkeypatch.setattr(annotated_transformer, "LayerNorm", nn.LayerNorm)
     assert identity_of(activated) != before[0]
     monkeypatch.undo()
     torch.set_default_dtype(torch.float64)
@@ -563,7 +568,33 @@ def time_of(x):
     return time.time() + x
 
 
+def loaded():
+    import numpy
+
+    return numpy.load("a.npy")
+
+
+def parsed():
+    from xml.etree import ElementTree
+
+    return ElementTree.parse("a.xml")
+
+
+def connected():
+    import sqlite3
+
+    return sqlite3.connect("a.db")
+
+
+torch_too = types.SimpleNamespace(torch=torch)
+
 UNCERTAIN = {
+    "numpy's file": lambda: loaded,
+    "tree": lambda: parsed,
+    "database": lambda: connected,
+    "load of what is captured": lambda: lambda: torch_too.torch.load("a.pt"),
+    "name of a file": lambda: holds(__file__),
+    "path of a file": lambda: holds(Path(__file__)),
     "file": lambda: holds(open(__file__, encoding="utf-8")),
     "generator": lambda: holds(x for x in [1]),
     "lock": lambda: holds(threading.Lock()),
@@ -628,6 +659,7 @@ def test_a_pickle_of_ones_own_may_hide_something():
 
 NOTEBOOK = """
 import pickle, sys
+import annotated_transformer
 import cloudpickle
 from transformer_workshop.lab.identity import identity_of
 {moved}

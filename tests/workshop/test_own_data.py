@@ -759,6 +759,11 @@ def test_validation_and_test_files_are_cleaned_too(tmp_path, capsys):
     for name in ("one", "two"):
         folder = tmp_path / name
         assert read_pairs(folder / "valid.src", folder / "valid.tgt") == pairs[:9]
+    rest = [*pairs[9:], pairs[15], ("Katze", "Katze")]  # kept, as nothing is cleaned
+    write_sides(tmp_path, [*pairs[:9], *rest])
+    assert main(["prepare", f"--text={tmp_path}/three", *both]) == 0
+    written = [tmp_path / "three" / f"train.{side}" for side in ("src", "tgt")]
+    assert read_pairs(*written) == rest
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from transformer_workshop.lab.identity import Uncertain, identity_of
 from transformer_workshop.lab.record import SEARCH_SEEDS, Experiment
 from transformer_workshop.lab.tasks import TASKS, Continuation, Task, Translation
 from transformer_workshop.lab.trials import (
+    CHECKED_UPDATES,
+    RECORDED,
     Builder,
     Checked,
     Record,
@@ -38,7 +40,7 @@ from transformer_workshop.lab.trials import (
     number,
     train,
 )
-from transformer_workshop.lab.workers import compute, tell
+from transformer_workshop.lab.workers import WorkerDied, compute, tell
 
 FIRST_RATES = (0.003, 0.006)  # a search begins with these, or with the task's
 LOWEST_RATE, HIGHEST_RATE = FIRST_RATES[0] / 2**8, FIRST_RATES[0] * 2**12
@@ -139,19 +141,22 @@ def experiment(
     and you are told why. Another folder begins anew.
 
     Before anything is trained, you are told how many trainings it takes, and a worker
-    makes a few updates with each variant, twice. It must compute the same both times,
-    and a translator or GPT must not look ahead. If its losses in these updates are
-    exactly those of another variant, you are warned that the change may take no part.
-    After the first training, the time that is left is shown. Seeds are trained one
-    after another, each with all variants: if you interrupt it, those that are complete
-    are compared and printed, and the same call goes on from there.
+    makes a few updates with each variant, twice. It must compute the same both times
+    and change nothing that other variants use, and a translator or GPT must not look
+    ahead. If its losses in these updates are exactly those of another variant, you are
+    warned that the change may take no part. After the first training, the time that is
+    left is shown. Seeds are trained one after another, each with all variants: if you
+    interrupt it, those that are complete are compared and printed, and the same call
+    goes on from there. (Whoever stops because of what the losses show is fooled more
+    often than 5 times in 100.)
 
     A rate at which a variant diverges only counts as its worst. If a variant raises an
     exception at any rate or seed, it isn't trained further or compared, and is reported
     at the end; the others go on, and the same call tries it again. Only validation data
     is looked at. Raises ValueError and TypeError for variants, tasks, seeds, or rates
-    that can't be used, and NotTheSame (a RuntimeError) if a worker would train
-    something else than what the program or notebook holds.
+    that can't be used, NotTheSame (a RuntimeError) if a worker would train something
+    else than what the program or notebook holds, and WorkerDied (another one) if a
+    worker ends by itself, as without enough memory.
     """
     task = _task_of(task)
     seeds = _seeds_of(seeds)
@@ -165,7 +170,9 @@ def experiment(
     tell(search.cost())
     try:
         compute(search.wanted, _work, workers, search.keep, search.progress)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, WorkerDied) as error:
+        if isinstance(error, WorkerDied):
+            log(f"While {', '.join(map(_in_words, error.jobs))}: {error}")
         log(search.stopped())
         raise
     for name in search.found.results:
@@ -282,7 +289,8 @@ class _Search:
     ) -> None:
         self.variants = {variant.name: variant for variant in variants}
         self.rates, self.updates, self.device = rates, updates, device
-        self.first_rates = getattr(variants[0].task, "first_rates", FIRST_RATES)
+        given = getattr(variants[0].task, "first_rates", ())
+        self.first_rates = _rates_of(given) or FIRST_RATES
         self.folder, self.workers = folder, workers
         self.seconds: list[float] = []  # of each training that was made
         self.results: dict[str, dict[float, dict[int, Record]]] = {
@@ -335,6 +343,11 @@ class _Search:
         searched = self.found.searched(name)
         return bool(searched) and all(map(math.isinf, searched.values()))
 
+    def _is_over(self, name: str) -> bool:
+        """Return whether a variant failed, or diverged wherever it was searched."""
+        searching = self._rates_to_search(name)
+        return bool(self.found.failures(name)) or not searching and self._is_lost(name)
+
     def wanted(self) -> dict[Key, tuple]:
         """Return what workers should do: first the checks, then the trainings."""
         jobs: dict[Key, tuple] = {}
@@ -373,9 +386,9 @@ class _Search:
         """Keep what a worker returned; return a line about a training."""
         name, trial, *is_check = key
         if is_check:
-            self._tell_twins(name, trial, result)
             self.checked[name] = trial, result
             if not self._unchecked() and not self._problems():
+                self._tell_twins()
                 tell(self._passed())
             return None
         self.seconds.append(result["seconds"])
@@ -390,21 +403,33 @@ class _Search:
             said = result["ended"]  # an exception is told at the end
         return f"{_named(result)}: {said}"
 
-    def _tell_twins(self, name: str, trial: Trial, result: Checked) -> None:
-        """Warn of a variant that begins as another one does."""
-        for other, known in self.checked.items():
-            if result.found and known == (trial, result):
+    def _tell_twins(self) -> None:
+        """Warn of a variant that begins as one before it does."""
+        for place, name in enumerate(names := list(self.variants)):
+            if name not in self.checked:
+                continue
+            trial, result = self.checked[name]
+            begun = list(result.found[:CHECKED_UPDATES])
+            same = (x for x in names[:place] if self._beginning(x, trial) == begun)
+            if begun and (other := next(same, "")):
                 log(
                     f"{name}: its first losses are exactly those of {other}. Unless it"
                     " is to differ only later, as with another schedule, interrupt"
                     " this: what was changed takes no part"
                 )
-                return
+
+    def _beginning(self, name: str, trial: Trial) -> list[float]:
+        """Return a variant's first losses in a trial, as far as they are known."""
+        found = self.checked.get(name)
+        if found and found[0] == trial:
+            return list(found[1].found[:CHECKED_UPDATES])
+        record = self.results[name].get(trial.rate, {}).get(trial.seed)
+        return record["losses"][:CHECKED_UPDATES] if record else []
 
     def _passed(self) -> str:
         """Say what the checks have found in order."""
         task = next(iter(self.variants.values())).task
-        passed = "weights are fresh, and a seed gives the same losses again"
+        passed = "weights are fresh, and a seed gives the same first losses again"
         if isinstance(task, Translation | Continuation):
             passed += "; no output sees a later word"
         elif hasattr(task, "check"):
@@ -429,8 +454,8 @@ class _Search:
         if self.rates:
             return known, known
         tried = [*self.found.searched(name), *first]
-        further = max(HIGHEST_RATE / max(tried), min(tried) / LOWEST_RATE)
-        fewest, most = max(3 - len(tried), 0), round(math.log2(further))
+        further = max(HIGHEST_RATE / max(tried), min(tried) / LOWEST_RATE, 1)
+        fewest, most = max(3 - len(tried), 0), math.ceil(math.log2(further) - 1e-9)
         each = len(SEARCH_SEEDS)
         return known + each * fewest, known + each * most
 
@@ -458,19 +483,28 @@ class _Search:
         """Say what is complete, and how to go on."""
         text = f"Stopped after {len(self.seconds)} trainings. "
         if (complete := self._complete()) is not None:
-            text += f"What is complete:\n\n{complete}\n\n"
+            count, planned = len(complete.seeds), len(self.found.seeds)
+            text += f"What is complete ({count} of {planned} seeds"
+            if count < planned:
+                text += "; intervals hold unless what you saw made you stop"
+            text += f"):\n\n{complete}\n\n"
         text += "Call experiment again as before, and it goes on from here."
         if unknown := [one.name for one in self.variants.values() if not one.identity]:
             text += f" (Not with {', '.join(unknown)}: see above.)"
         return text
 
     def _complete(self) -> Experiment | None:
-        """Return what the seeds tell that all variants have, if three or more do."""
-        lost = [n for n in self.variants if self._is_lost(n) or self.found.failures(n)]
-        going = [name for name in self.variants if name not in lost]
+        """Return what the first seeds tell, if all variants have three or more."""
+        going = [name for name in self.variants if not self._is_over(name)]
+        if any(map(self._rates_to_search, going)):
+            return None
         trained = [self.results[name].get(self.found.rate(name), {}) for name in going]
-        seeds = [s for s in self.found.seeds if all(s in each for each in trained)]
-        if len(seeds) >= 3:
+        seeds = list(
+            itertools.takewhile(
+                lambda seed: all(seed in each for each in trained), self.found.seeds
+            )
+        )
+        if going and len(seeds) >= 3:
             return dataclasses.replace(self.found, seeds=seeds)
         return None if all(map(self.missing, self.variants)) else self.found
 
@@ -492,11 +526,14 @@ class _Search:
         unit = self.found.unit
         try:
             record = read_json(path)
+            date.fromisoformat(record["date"])
             is_asked = all(record[key] == value for key, value in asked.items())
-            is_judged = record["ended"] == "diverged" or record["measured"][unit]
-            if is_asked and is_judged is not None:
+            is_judged = record["ended"] == "diverged" or math.isfinite(
+                record["measured"][unit]
+            )
+            if is_asked and is_judged and record.keys() >= RECORDED:
                 return record
-        except (DataError, KeyError, TypeError):
+        except (DataError, KeyError, TypeError, ValueError):
             pass
         log(f"{path} is damaged; its training is repeated")
         return None
@@ -518,9 +555,10 @@ class _Search:
         asked = dataclasses.asdict(self.missing(name)[0])
         found: dict[str, set[str]] = defaultdict(set)  # by date, identities
         for path in self.folder.glob(f"{_in_files(name)}-*.json"):
-            with suppress(DataError, KeyError, TypeError):
+            with suppress(DataError, KeyError, TypeError, ValueError):
                 record = read_json(path)
                 same = all(record[key] == asked[key] for key in ("updates", "device"))
+                date.fromisoformat(record["date"])
                 if record["variant"] == name and same and record["identity"]:
                     found[record["date"]].add(record["identity"])
         ours = self.variants[name].identity
@@ -546,6 +584,13 @@ class _Search:
                     by_seed = self.results[name].setdefault(trial.rate, {})
                     by_seed[trial.seed] = record
                     yield record
+
+
+def _in_words(job: Key) -> str:
+    """Say what a worker does."""
+    name, trial, *is_check = job
+    how = "checking" if is_check else "training"
+    return f"{how} {name}, rate {trial.rate:g}, seed {trial.seed}"
 
 
 def _named(record: Record) -> str:

@@ -30,7 +30,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import takewhile
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,17 +52,22 @@ def identity_of(*things: object) -> str:
 
     It has two parts, with a hyphen between: of what all computations depend on, and of
     what was given. It is the same after a restart, and after an edit of comments,
-    docstrings, or of where a line stands. Random numbers that nobody seeded, and the
-    order in which a set is iterated, are outside the promise. Raises Uncertain if
+    docstrings, or of where a line stands. Random numbers that nobody seeded are outside
+    the promise, and so is the order in which a set is iterated, which is the same in
+    all workers. Raises Uncertain if
     anything can't be read.
     """
-    parts = _At("the program", _surroundings()), _At("what was given", things)
     try:
-        return "-".join(map(_digest, parts))
+        return f"{surroundings()}-{_digest(_At('what was given', things))}"
     except Uncertain:
         raise
     except Exception as error:  # it is nested too deeply, or imports what isn't there
         raise Uncertain(f"it can't be read ({error})") from None
+
+
+def surroundings() -> str:
+    """Return a digest of what all computations in this process depend on."""
+    return _digest(_At("the program", _surroundings()))
 
 
 # --- where does code come from? ---
@@ -158,7 +163,6 @@ def _versions() -> list[object]:
 
 def _surroundings() -> list[object]:
     hooks = sorted(vars(torch.nn.modules.module).items())
-    functional = sorted(vars(torch.nn.functional).items())
     return [
         _versions(),
         [str(torch.get_default_dtype()), str(torch.get_default_device())],
@@ -166,9 +170,32 @@ def _surroundings() -> list[object]:
         [torch.get_float32_matmul_precision(), torch.backends.mkldnn.enabled],
         torch.are_deterministic_algorithms_enabled(),
         [(key, value) for key, value in hooks if re.match("_global_.*hooks", key)],
-        [(key, getattr(value, "__name__", "")) for key, value in functional],
+        "\n".join(home for module in _COMPARED for home in _homes(module)),
         list(_patches()),
     ]
+
+
+_COMPARED = annotated_transformer, torch, torch.nn, torch.nn.functional
+
+
+def _homes(module: types.ModuleType) -> Iterator[str]:
+    """Yield where what a module has was defined, of a class's members if elsewhere.
+
+    What torch.compile puts into torch.nn.Module doesn't count.
+    """
+    for key, value in sorted(vars(module).items()):
+        is_class = issubclass(type(value), type)
+        is_its_own = is_class and value.__module__.startswith(module.__name__)
+        members = sorted(vars(value).items()) if is_its_own else []
+        for path, found in [("", value), *members]:
+            name, home = (
+                getattr(found, part, None) for part in ("__qualname__", "__module__")
+            )
+            is_usual = path and name == f"{value.__qualname__}.{path}"
+            if not isinstance(name, str) or is_usual:
+                continue
+            if not str(home).startswith("torch._dynamo"):
+                yield f"{module.__name__}.{key}.{path} is {home}.{name}"
 
 
 def _patches() -> Iterator[Any]:
@@ -178,7 +205,8 @@ def _patches() -> Iterator[Any]:
             continue
         for key, value in sorted(vars(module).items()):
             is_class = issubclass(type(value), type)
-            members = sorted(vars(value).items()) if is_class else []
+            is_at_home = is_class and value.__module__ in (name, None)
+            members = sorted(vars(value).items()) if is_at_home else []
             for path, found in [(key, value), *members]:
                 if _is_patch(found) and key != "_":  # the last result of a terminal
                     yield from (f"{name}.{key}.{path}", found)
@@ -209,9 +237,11 @@ _CHANGING_ATTRIBUTES = {
     "__code__", "__doc__", "__annotations__",  # the same code may have others
 }  # fmt: skip
 _READS_FILES = re.compile(
-    r"(load|read|open|fetch|download)($|_)|urlopen|from_?file|from_pretrained|memmap"
-    r"|loadtxt|genfromtxt"
+    r"(load|read|open|fetch|download)($|_)|url(open|retrieve)|from_?file|memmap"
+    r"|from_pretrained|loadtxt|genfromtxt|loadmat|imread|getlines?$|parse$|connect$"
+    r"|ZipFile|TarFile|FileInput|File$|SentencePieceProcessor"
 )
+_HARMLESS = {"load_state_dict"}  # reads what it is given
 _DRAW: list[Any] = [random.random, np.random.rand]
 _SHARED_GENERATORS = [function.__self__ for function in _DRAW]
 
@@ -269,6 +299,8 @@ class _Reader:
                 raise Uncertain(f"{thing.where} is or holds {error}") from None
             return
         if kind in _ATOMS:
+            if kind is str and _names_a_file(thing):
+                raise _Unreadable(f"{thing!r}, a file, and what is in it may change")
             self.say(kind.__name__, thing if kind is bytes else repr(thing))
             return
         if kind not in (tuple, frozenset):  # equal ones may be one object or two
@@ -280,6 +312,12 @@ class _Reader:
         for part in _parts(thing):
             self.read(part)
         self.say(")")
+
+
+def _names_a_file(text: str) -> bool:
+    """Return whether text is a path of a file, as far as it looks like one."""
+    looks_like_it = len(text) < 300 and ("." in text or os.sep in text)
+    return looks_like_it and "\0" not in text and os.path.isfile(text)
 
 
 def _digest(thing: Any) -> str:
@@ -294,6 +332,8 @@ def _parts(thing: Any) -> Iterable[Any]:
         raise _Unreadable("the generator that all share: use one of your own")
     if isinstance(thing, enum.Enum):
         return [type(thing), object.__getstate__(thing)]
+    if isinstance(thing, PurePath):
+        return [type(thing), str(thing)]
     if isinstance(thing, types.ModuleType):
         if _is_own_module(thing.__name__):
             raise _Unreadable("a module, of which it isn't known what is used")
@@ -394,6 +434,8 @@ def _of_code(code: types.CodeType) -> Iterator[Any]:
 
 def _of_function(function: types.FunctionType) -> Iterator[Any]:
     """Yield code and values: defaults, what is captured, and what is named."""
+    if vars(function).get("hooked"):  # PyTorch wraps an optimizer's step at its first
+        function = vars(function)["__wrapped__"]
     code = function.__code__
     name = code.co_name if code.co_name != "<lambda>" else "a lambda"
     defaults = [function.__defaults__, function.__kwdefaults__]
@@ -408,7 +450,8 @@ def _of_function(function: types.FunctionType) -> Iterator[Any]:
 
 def _uses(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what code names, as a.b.c if a and a.b are modules, and what that is."""
-    for key in sorted(_CHANGING_ATTRIBUTES & set(code.co_names)):
+    reads = {name for name in code.co_names if _READS_FILES.match(name)}
+    for key in sorted(_CHANGING_ATTRIBUTES & set(code.co_names) | reads - _HARMLESS):
         raise _Unreadable(f"code with {key}, and what that gives may change")
     instructions = _instructions(code)
     for i, (opname, path) in enumerate((x.opname, x.argval) for x in instructions):

@@ -164,8 +164,13 @@ class Experiment:
     def table(self) -> pandas.DataFrame:
         """The rows as a data frame."""
         pd = optional_import("pandas")
-        table = pd.DataFrame(self.rows).set_index("variant")
-        return table.round({name: 3 for name in table if name != "rate"})
+        return pd.DataFrame(self.rows).set_index("variant")
+
+    def _shown(self) -> pandas.DataFrame:
+        """Return the table with four digits of what isn't a whole number."""
+        return self.table.map(
+            lambda x: float(f"{x:.4g}") if isinstance(x, float) else x
+        )
 
     @property
     def frame(self) -> pandas.DataFrame:
@@ -233,12 +238,12 @@ class Experiment:
     def __repr__(self) -> str:
         if find_spec("pandas") is None:
             return self.in_words
-        return f"{self.table.to_string(na_rep='')}\n\n{self.in_words}"
+        return f"{self._shown().to_string(na_rep='')}\n\n{self.in_words}"
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        display(self.table, self.chart())
+        display(self._shown(), self.chart())
         print(self.in_words)
 
     @property
@@ -340,11 +345,32 @@ class Experiment:
             if len(rates) > 1 and best in (rates[0], rates[-1]):
                 end = "lowest" if best == rates[0] else "highest"
                 text += f" The best rate of {name} is the {end} that was tried."
-            chosen = [self.results[name][best].get(seed) for seed in SEARCH_SEEDS]
-            if all(one and one["ended"] == "early" for one in chosen):
-                text += f" While its rate was searched, {name} learned nothing in half"
-                text += " of the updates, at any rate."
+            text += self._early(name)
         return text
+
+    def _early(self, name: str) -> str:
+        """Say where trainings of a search ended early and may have changed its choice.
+
+        That is so at the best rate, and where others at the same rate didn't end early.
+        """
+        ended: dict[float, int] = {}
+        for rate in self.searched(name):
+            records = (self.results[name][rate][seed] for seed in SEARCH_SEEDS)
+            ended[rate] = sum(record["ended"] == "early" for record in records)
+        everyone = len(SEARCH_SEEDS)
+        doubtful = [
+            rate
+            for rate, count in ended.items()
+            if 0 < count < everyone or count and rate == self.rate(name)
+        ]
+        if not doubtful:
+            return ""
+        rates = ", ".join(f"{rate:g}" for rate in doubtful)
+        return (
+            f" While the rate of {name} was searched, trainings at {rates} ended early,"
+            " as they had learned nothing in half of the updates; had they gone on,"
+            " another rate might have been chosen."
+        )
 
 
 def _digits(size: float) -> int:

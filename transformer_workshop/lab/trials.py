@@ -20,12 +20,19 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from annotated_transformer import count_parameters
-from transformer_workshop.lab.identity import Uncertain, identity_of
+from transformer_workshop.lab.identity import Uncertain, identity_of, surroundings
 from transformer_workshop.lab.tasks import Task
 
 Builder = Callable[..., nn.Module]
 Record = dict[str, Any]  # of a training, as JSON has it
 CHECKED_UPDATES = 3
+RECORDED = {"losses", "parameters", "milliseconds", "seconds", "megabytes"}
+ENDINGS = (Exception, SystemExit, GeneratorExit)  # what a variant may raise
+COLUMNS = {
+    "variant", "rate", "seed", "step", "loss", "judged", "search", "ended", "error",
+    "parameters", "ms per update", "seconds", "megabytes", "device", "date",
+    "difference", "from", "to",
+}  # fmt: skip
 
 
 class Refused(ValueError):
@@ -36,7 +43,7 @@ class NotTheSame(RuntimeError):
     """A worker would train something else than the notebook holds."""
 
 
-_known_here: set[str] = set()  # identities that were compared in this process
+_changed_here: list[str] = []  # who has changed this process for all others
 
 
 @dataclass(frozen=True)
@@ -51,11 +58,10 @@ class Variant:
 
     def check_identity(self) -> None:
         """Raise NotTheSame unless a worker was sent what the notebook holds."""
-        if not self.identity or self.identity in _known_here:
+        if not self.identity:
             return
         try:
             if identity_of(self.task, self.build, self.options) == self.identity:
-                _known_here.add(self.identity)
                 return
             why = "it is not the same there"
         except Uncertain as uncertain:
@@ -67,6 +73,23 @@ class Variant:
             " another module, a setting of torch), make the change in the file, or in"
             " the model that the variant builds."
         )
+
+
+@contextmanager
+def _alone(variant: Variant) -> Iterator[None]:
+    """Raise Refused if a variant changes what others in this process use, too."""
+    before = variant.identity.partition("-")[0] or surroundings()
+    try:
+        yield
+    finally:
+        if surroundings() != before:
+            _changed_here.append(variant.name)
+            raise Refused(
+                "it changes something outside its model that other variants use, too:"
+                " a function or class of a package, or a setting of PyTorch. Make the"
+                " change in the model that its function returns, or, for all variants,"
+                " before the experiment"
+            )
 
 
 @dataclass(frozen=True)
@@ -156,6 +179,11 @@ def _measure(task: Task, model: nn.Module) -> dict[str, float]:
             f"the task's judge returned {measured!r}; it must return a dictionary of"
             f" numbers, one of them under {task.unit!r}, the task's unit"
         )
+    if taken := COLUMNS & measured.keys():
+        raise TypeError(
+            f"the task's judge returns {', '.join(sorted(taken))}, the name of a column"
+            " that a result has: choose another"
+        )
     return {key: number(x, f"judge's {key!r}") for key, x in measured.items()}
 
 
@@ -174,10 +202,13 @@ def check(variant: Variant, trial: Trial) -> Checked:
 
     Raises NotTheSame.
     """
+    if _changed_here:  # the one who did it is refused, and nothing is trained
+        return Checked("")
     variant.check_identity()
     try:
-        model, losses, measured = _beginning(variant, trial)
-        again, *found_again = _beginning(variant, trial)
+        with _alone(variant):
+            model, losses, measured = _beginning(variant, trial)
+            again, *found_again = _beginning(variant, trial)
         _check_that_weights_are_fresh(model, again)
         found = [losses, measured]
         if not _same(found, found_again, exactly=trial.device == "cpu"):
@@ -195,7 +226,7 @@ def check(variant: Variant, trial: Trial) -> Checked:
                 raise Refused(str(error)) from None
     except Refused as refusal:
         return Checked(str(refusal))
-    except Exception as error:
+    except ENDINGS as error:
         what = f"a first training of {CHECKED_UPDATES} updates raised"
         return Checked(f"{what} {described(error)}")
     return Checked("", (*losses, *measured.values()))
@@ -254,6 +285,12 @@ def train(variant: Variant, trial: Trial) -> Record:
     ``ended`` is "" or says how it ended: "diverged", "early", or "failed". Raises
     NotTheSame.
     """
+    if _changed_here:
+        raise NotTheSame(
+            f"The variant {_changed_here[0]!r} has changed something in a worker that"
+            " other variants use, too. It is reported as failed; leave it out, or let"
+            " it make its change in the model that its function returns."
+        )
     variant.check_identity()
     record: Record = {
         "variant": variant.name,
@@ -270,8 +307,9 @@ def train(variant: Variant, trial: Trial) -> Record:
     }
     begun = time.perf_counter()
     try:
-        _train(variant, trial, record)
-    except Exception as error:
+        with _alone(variant):
+            _train(variant, trial, record)
+    except ENDINGS as error:
         update = len(record["losses"]) + 1
         where = f"in update {update}" if update <= trial.updates else "at the end"
         record |= {"ended": "failed", "error": f"{where}: {described(error)}"}
@@ -282,7 +320,8 @@ def train(variant: Variant, trial: Trial) -> Record:
 def _train(variant: Variant, trial: Trial, record: Record) -> None:
     """Train, and write what is found into a record as soon as it is."""
     model = _build(variant, trial)
-    record["parameters"] = count_parameters(model)
+    if not any(map(is_lazy, model.parameters())):
+        record["parameters"] = count_parameters(model)
     with _timed(trial.device, record):
         for loss in _steps(variant, trial, model):
             losses = record["losses"]
@@ -299,6 +338,7 @@ def _train(variant: Variant, trial: Trial, record: Record) -> None:
         else:
             if len(losses := record["losses"]) < trial.updates:
                 raise _too_short(len(losses), trial)
+    record["parameters"] = count_parameters(model)
     measured = _measure(variant.task, model)
     if math.isfinite(measured[variant.task.unit]):
         record["measured"] = measured

@@ -32,6 +32,17 @@ def _begin(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+class WorkerDied(RuntimeError):
+    """A process ended by itself; ``jobs`` has the keys of what was being computed."""
+
+    def __init__(self, jobs: list[Any]) -> None:
+        super().__init__(
+            "a worker process ended by itself, as it does without enough memory, or if"
+            " something that it calls crashes. With workers=1, one sees which job it is"
+        )
+        self.jobs = jobs
+
+
 def tell(progress: str) -> None:
     """Log how far one is, unless TQDM_DISABLE is set."""
     if not os.environ.get("TQDM_DISABLE"):
@@ -56,13 +67,18 @@ def compute(
     progress: returns how far one is. It is shown on a line that is written again and
     again; where that can't be seen, it follows the lines of results.
     workers: processes; None: one for each core. The function may come from a notebook.
+    Sets of strings have one order in all of them. Raises WorkerDied.
     """
     if not wanted():
         return
     going: dict[Future, Any] = {}
     workers = workers or loky.cpu_count()
-    starts = {"initializer": _begin, "initargs": (os.getpid(),)}
-    pool = loky.ProcessPoolExecutor(workers, **starts)
+    pool = loky.ProcessPoolExecutor(
+        workers,
+        initializer=_begin,
+        initargs=(os.getpid(),),
+        env={"PYTHONHASHSEED": "0"},
+    )
     seen = hasattr(builtins, "__IPYTHON__") or sys.stderr.isatty()
     hidden = {} if seen else {"disable": True}  # TQDM_DISABLE hides it, too
     bar = tqdm(bar_format="{desc}", leave=False, **hidden)
@@ -76,10 +92,13 @@ def compute(
             if not going:
                 return
             for future in wait(going, return_when=FIRST_COMPLETED).done:
-                line = keep(going.pop(future), future.result())
+                result = future.result()
+                line = keep(going.pop(future), result)
                 if line and not seen:
                     far = progress()
                     tell(f"{line} ({far})" if far else line)
+    except loky.BrokenProcessPool:
+        raise WorkerDied(list(going.values())) from None
     finally:
         bar.close()
         pool.shutdown(kill_workers=True)
