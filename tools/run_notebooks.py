@@ -168,7 +168,8 @@ def alike(new: object, old: object) -> bool:
 async def _bring_up_to_date(source: Path, force: bool) -> str:
     """Write a source's notebook, executing what has stale outputs.
 
-    A chapter and its exercises are executed apart. Return what was done, in words.
+    A chapter and its exercises are executed apart. Return what was done, in words, ""
+    if nothing.
     """
     path, notebook = pair(source), build(source)
     old = nbformat.read(path, 4) if path.exists() else nbformat.v4.new_notebook()
@@ -196,19 +197,22 @@ async def _bring_up_to_date(source: Path, force: bool) -> str:
     for count, cell in enumerate(_code(notebook), 1):
         cell.execution_count = count
     write(notebook, path)
-    return " and ".join(done) or "outputs kept"
+    return " and ".join(done)
 
 
 async def _bring_all_up_to_date(sources: list[Path], force: bool) -> None:
     """Write the notebooks of these sources, two at a time; stop where one fails."""
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn, kept = asyncio.Semaphore(AT_ONCE), []
 
     async def bring_up_to_date(source: Path) -> None:
         async with turn:
             start = time.perf_counter()
             done = await _bring_up_to_date(source, force)
             seconds = time.perf_counter() - start
-            print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
+            if done:
+                print(f"{name(source)}: {done}, {seconds:.0f} s", flush=True)
+            else:
+                kept.append(source)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -216,6 +220,7 @@ async def _bring_all_up_to_date(sources: list[Path], force: bool) -> None:
                 group.create_task(bring_up_to_date(source))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
+    print(f"{len(kept)} of {len(sources)} notebooks keep their outputs", flush=True)
 
 
 def _code(notebook: NotebookNode) -> list[NotebookNode]:
