@@ -6,8 +6,8 @@
 first go to models/captions-gpt/gpt.safetensors, in 16 bits. `blocks` trains the same
 GPT and one with the layer of section 6.1, from each seed at each of five rates, in
 about half an hour. `draws` counts the new sentences among few samples and among many,
-in two minutes for each seed. The figures go to results/gpt.json. A sample counts as
-*possible* if the grammar that generated the captions could have produced it
+of the stored model, in two minutes. The figures go to results/gpt.json. A sample counts
+as *possible* if the grammar that generated the captions could have produced it
 (data/captions/recognize.py), as *new* if it is not a sentence of the training set.
 """
 
@@ -30,6 +30,7 @@ from annotated_transformer import END
 from transformer_workshop.base.data_sets import data_file, project_folder
 from transformer_workshop.base.files import (
     fingerprint,
+    load_tensors,
     log,
     read_json,
     save_tensors,
@@ -187,28 +188,26 @@ def run(seed: int) -> tuple[at.GPT, dict[str, Any]]:
     return model, result
 
 
-def by_number_of_draws(seeds: list[int]) -> list[dict[str, Any]]:
+def by_number_of_draws(weights: Path) -> list[dict[str, Any]]:
     """Return the share of new sentences among few samples and among many, by dial.
 
-    From a model of each seed, 2,000 samples: all of them, and the mean of the parts
-    with 500 and with 50.
+    From the stored model, 2,000 samples: all of them, and the mean of the parts with
+    500 and with 50.
     """
+    model = at.GPT(len(english_captions()[1]), **SIZES)
+    model.load_state_dict(load_tensors(weights))
     rows = []
-    for seed in seeds:
-        model, _ = run(seed)
-        for name in MANY:
-            lines = [
-                line
-                for block in range(1, 5)
-                for line in draw(model, SAMPLES, seed=block, **DIALS[name])
-            ]
-            row = {"seed": seed, "dial": name, "possible": judge(lines)["possible"]}
-            for size in NUMBERS:
-                parts = [lines[i : i + size] for i in range(0, len(lines), size)]
-                new = [judge(part)["possible, new, distinct"] for part in parts]
-                row[f"new of {size}"] = round(statistics.fmean(new), 1)
-            rows.append(row)
-            log(str(row))
+    for name in MANY:
+        dials = DIALS[name]
+        blocks = [draw(model, SAMPLES, seed=seed, **dials) for seed in range(1, 5)]
+        lines = list(itertools.chain.from_iterable(blocks))
+        row: dict[str, Any] = {"dial": name, "possible": judge(lines)["possible"]}
+        for size in NUMBERS:
+            parts = [lines[i : i + size] for i in range(0, len(lines), size)]
+            new = [judge(part)["possible, new, distinct"] for part in parts]
+            row[f"new of {size}"] = round(statistics.fmean(new), 1)
+        rows.append(row)
+        log(str(row))
     return rows
 
 
@@ -282,7 +281,7 @@ def main() -> None:
     if "blocks" in given.part:
         summary["blocks"] = compare(given.seeds)
     if "draws" in given.part:
-        summary["draws"] = by_number_of_draws(given.seeds)
+        summary["draws"] = by_number_of_draws(given.weights)
     write_json(given.out, summary)
 
 

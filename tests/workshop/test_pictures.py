@@ -189,19 +189,20 @@ def test_a_lead_keeps_its_head():
 def test_a_part_is_worth_what_it_adds_and_what_is_lost_without_it():
     def compared(**differences):
         return [
-            {"of": name.replace("_", " "), "difference": nats, "half": 0.5}
+            {"of": f"{name}, fast embeddings", "difference": nats, "half": 0.5}
             for name, nats in differences.items()
         ]
 
-    added = compared(no_biases=1, SwiGLU=-2)
-    left_out = compared(with_biases=0, without_SwiGLU=3)
-    comparisons = {"added": added, "left out": left_out}
+    comparisons = {
+        "added, fast embeddings": compared(gate=1, SwiGLU=-2),
+        "left out, fast embeddings": compared(**{"but gate": 0, "but SwiGLU": 3}),
+    }
     [rows] = tables(chapter_6.parts_chart({"comparisons": comparisons}).to_dict())
     found = {}
     for row in rows:
         assert (row["low"], row["high"]) == (row["nats"] - 0.5, row["nats"] + 0.5)
         found.setdefault(row["part"], []).append(row["nats"])
-    assert found == {"SwiGLU": [2, 3], "no biases": [-1, 0]}
+    assert found == {"SwiGLU": [2, 3], "gate": [-1, 0]}
 
 
 def test_samples_are_shares_between_their_seeds_extremes():

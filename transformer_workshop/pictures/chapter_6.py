@@ -48,15 +48,17 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
 def parts_chart(measured: dict[str, Any]) -> altair.Chart:
     """Draw what each part adds to the old block, and what today's loses without it.
 
-    Each with the 95 % interval of a difference.
+    Each with the 95 % interval of a difference, and embeddings at their own rate.
     """
     alt = optional_import("altair")
-    without = {"no biases": "with biases"}  # as variants are named
-    worth = {row["of"]: row for row in measured["comparisons"]["added"]}
-    missed = {row["of"]: row for row in measured["comparisons"]["left out"]}
+    fast = ", fast embeddings"
+    worth, missed = (
+        {row["of"].removesuffix(fast): row for row in measured["comparisons"][family]}
+        for family in (f"added{fast}", f"left out{fast}")
+    )
     rows = []
     for part, added in sorted(worth.items(), key=lambda of: of[1]["difference"]):
-        left_out = missed[without.get(part, f"without {part}")]
+        left_out = missed[f"but {part}"]
         for how, nats, half in (
             ("added to the block of 2017", -added["difference"], added["half"]),
             ("left out of today's block", left_out["difference"], left_out["half"]),
