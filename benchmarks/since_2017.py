@@ -160,6 +160,17 @@ def with_others_at(
     return task.train(model, rate, *given, optimizer=optimizer)
 
 
+def fast_table(
+    model: at.EncoderDecoder, schedule: Callable[[int], float]
+) -> tuple[torch.optim.Optimizer, LambdaLR]:
+    """Let the table of embeddings learn four times as fast as all else."""
+    table = model.generator.proj.weight
+    rest = [p for p in model.parameters() if p is not table]
+    groups = [{"params": rest, "lr": 1.0}, {"params": [table], "lr": 4.0}]
+    adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-9)
+    return adam, LambdaLR(adam, lambda step: schedule(step + 1))
+
+
 def fast(*parts: str) -> Variant:
     """Return a variant whose embeddings have the rate that they have beside Muon."""
     return partial(build, parts=parts), {"train": partial(with_others_at, 0.012, False)}
@@ -170,8 +181,17 @@ def fast(*parts: str) -> Variant:
 CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
     "sinusoids, too": ((beside_rotary, {}), (0.006,)),
     "small sinusoids": ((small_sinusoids, {}), (0.006,)),
-    "2017, fast embeddings": (fast(), (0.003, 0.006)),
-    "block, fast embeddings": (fast(*PARTS), (0.003, 0.006)),
+    "2017, fast embeddings": (fast(), (0.0015, 0.003, 0.006)),
+    "block, fast embeddings": (fast(*PARTS), (0.003, 0.006, 0.012)),
+    "2017, fast table": (variant(optimizer=fast_table), (0.003,)),
+    "2017, embeddings at 0.006": (
+        (partial(build, parts=()), {"train": partial(with_others_at, 0.006, False)}),
+        (0.003,),
+    ),
+    **{
+        f"but {part}, fast embeddings, half the rate": (fast(*but(part)), (0.003,))
+        for part in PARTS[2:4]
+    },
     "2017, Muon, slow embeddings": (
         (partial(build, parts=()), {"train": partial(with_others_at, 0.003, True)}),
         (0.012,),
@@ -213,19 +233,31 @@ COMPARED = {
         for other in ("block and rate", "without rotary positions")
         for name in ("sinusoids, too", "small sinusoids")
     ],
+    "table": [  # the lead of today's block, with the table at 0.003, 0.006, and 0.012
+        ("today's block alone", "2017"),
+        ("block and rate", "2017, embeddings at 0.006"),
+        ("block, fast embeddings", "2017, fast embeddings"),
+    ],
     "embeddings": [
         ("2017, fast embeddings", "2017"),
+        ("2017, fast table", "2017, fast embeddings"),
         ("block, fast embeddings", "block and rate"),
-        ("block, fast embeddings", "2017, fast embeddings"),
         ("2017, Muon", "2017, fast embeddings"),
+        ("2017, Muon, slow embeddings", "2017"),
         ("block, Muon", "block, fast embeddings"),
-        ("2017, Muon, slow embeddings", "2017, Muon"),
     ],
     "added, fast embeddings": [
         (f"{part}, fast embeddings", "2017, fast embeddings") for part in GAINING
     ],
     "left out, fast embeddings": [
-        (f"but {part}, fast embeddings", "block, fast embeddings") for part in GAINING
+        *(
+            (f"but {part}, fast embeddings", "block, fast embeddings")
+            for part in GAINING
+        ),
+        *(
+            (f"but {part}, fast embeddings, half the rate", "block, fast embeddings")
+            for part in PARTS[2:4]
+        ),
     ],
 }
 

@@ -213,6 +213,15 @@ def test_what_was_trained_is_said_and_not_trained_again(
     assert {name: times()[name] for name in before} == before
 
 
+def test_what_a_new_search_arrives_at_is_reused_too(run, capsys):
+    run({"a": straight}, rates=(0.1, 0.2))
+    capsys.readouterr()
+    run({"a": straight}, rates=(0.05, 0.1, 0.2))  # asks for three trainings, then seeds
+    told = capsys.readouterr()
+    assert told.out.count("rate 0.05") == told.out.count("a, rate") == 3
+    assert "a: 6 trainings" in told.err and "a: 3 trainings" in told.err
+
+
 def test_where_code_cannot_be_told_it_is_trained_each_time(run, tmp_path, capsys):
     def timed(size):
         time.time()

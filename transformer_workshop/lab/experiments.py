@@ -299,7 +299,10 @@ class _Search:
         self.found = Experiment(variants[0].task.unit, seeds, self.results, updates)
         self.checked: dict[str, tuple[Trial, Checked]] = {}
         self.unknown = uuid.uuid4().hex  # in the place of identities that aren't known
-        self._reuse()
+        self.looked_for: set[tuple[str, Trial]] = set()  # in the folder
+        for name in self.variants:
+            if not self._reuse(name) and (why := self._changed(name)):
+                log(f"{name}: trained anew; {why}")
 
     def trial(self, rate: float, seed: int) -> Trial:
         is_search = seed in SEARCH_SEEDS
@@ -358,6 +361,8 @@ class _Search:
         if problems := self._problems():
             sentences = [f"{name}: {what}." for name, what in problems.items()]
             raise ValueError("\n".join(["Nothing was trained.", *sentences]))
+        for name in self.variants:  # a search may ask for what is in the folder
+            self._reuse(name)
         missing = {name: self.missing(name) for name in self.variants}
         trials = [(name, trial) for name in missing for trial in missing[name]]
         for name, trial in sorted(trials, key=lambda job: self._turn(job[1])):
@@ -538,17 +543,15 @@ class _Search:
         log(f"{path} is damaged; its training is repeated")
         return None
 
-    def _reuse(self) -> None:
-        """Take what is in the folder, and say so."""
-        for name in self.variants:
-            dates: dict[str, int] = defaultdict(int)
-            for record in self._known(name):
-                dates[record["date"]] += 1
-            for day, count in sorted(dates.items()):
-                trainings = f"{count} training{'s' if count > 1 else ''}"
-                log(f"{name}: {trainings} of {_day(day)}, unchanged")
-            if not dates and (why := self._changed(name)):
-                log(f"{name}: trained anew; {why}")
+    def _reuse(self, name: str) -> bool:
+        """Take what is in the folder, and say so; return whether anything is."""
+        dates: dict[str, int] = defaultdict(int)
+        for record in self._known(name):
+            dates[record["date"]] += 1
+        for day, count in sorted(dates.items()):
+            trainings = f"{count} training{'s' if count > 1 else ''}"
+            log(f"{name}: {trainings} of {_day(day)}, unchanged")
+        return bool(dates)
 
     def _changed(self, name: str) -> str:
         """Say why the last trainings of this name can't be reused, if there are any."""
@@ -573,13 +576,12 @@ class _Search:
 
     def _known(self, name: str) -> Iterator[Record]:
         """Yield the records that a search would make, as far as they are there."""
-        looked_for: set[Trial] = set()
         while True:
-            trials = [trial for trial in self.missing(name) if trial not in looked_for]
-            if not trials:
+            keys = [(name, trial) for trial in self.missing(name)]
+            if not (new := [key for key in keys if key not in self.looked_for]):
                 return
-            looked_for.update(trials)
-            for trial in trials:
+            self.looked_for.update(new)
+            for _, trial in new:
                 if record := self.stored(name, trial):
                     by_seed = self.results[name].setdefault(trial.rate, {})
                     by_seed[trial.seed] = record

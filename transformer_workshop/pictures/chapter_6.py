@@ -48,17 +48,17 @@ def rates_chart(measured: dict[str, Any]) -> altair.LayerChart:
 def parts_chart(measured: dict[str, Any]) -> altair.Chart:
     """Draw what each part adds to the old block, and what today's loses without it.
 
-    Each with the 95 % interval of a difference, and embeddings at their own rate.
+    Each with the 95 % interval of a difference, and embeddings at their own rate; what
+    is left without a part counts at the better of the rates that were tried.
     """
     alt = optional_import("altair")
     fast = ", fast embeddings"
-    worth, missed = (
-        {row["of"].removesuffix(fast): row for row in measured["comparisons"][family]}
-        for family in (f"added{fast}", f"left out{fast}")
-    )
+    compared = measured["comparisons"]
+    worth = {row["of"].removesuffix(fast): row for row in compared[f"added{fast}"]}
+    missed = sorted(compared[f"left out{fast}"], key=lambda row: row["difference"])
     rows = []
     for part, added in sorted(worth.items(), key=lambda of: of[1]["difference"]):
-        left_out = missed[f"but {part}"]
+        left_out = next(row for row in missed if row["of"].startswith(f"but {part}"))
         for how, nats, half in (
             ("added to the block of 2017", -added["difference"], added["half"]),
             ("left out of today's block", left_out["difference"], left_out["half"]),
