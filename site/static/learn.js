@@ -14,7 +14,7 @@
       title: "Who chased, and who was “it”?",
       off: {
         positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
-        attention: ["attention", "Every word hears the same average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses."],
+        attention: ["attention", "Instead of choosing where to look, every word gets the plain average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses."],
         residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With most seeds, it names the animal that chased both times."],
       },
     },
@@ -110,7 +110,7 @@
     const state = part("p", "learn-state"), verdict = part("p", "learn-verdict"), bar = part("div", "learn-bar"), more = part("details", "learn-more");
     const listing = part("pre", "learn-code"), few = part("div", "learn-few");
     verdict.setAttribute("aria-live", "polite");
-    place.replaceChildren(tabs, parts, guesses, chart, state, verdict, bar, ask, look, says, few, more);
+    place.replaceChildren(tabs, parts, guesses, verdict, few, chart, state, bar, ask, look, says, more);
     more.append(element("summary", { textContent: "The code of this model, and its dials" }), listing);
     const dials = part("div", "learn-dials");
     more.append(dials);
@@ -192,7 +192,7 @@
           start(false);
         },
       })));
-      guesses.replaceChildren(element("span", { textContent: `Your guess: how many of the sentences that it never saw will be right after ${UPDATES} updates?` }),
+      guesses.replaceChildren(element("span", { textContent: `Your guess: of sentences that it never saw, how many will it answer right after ${UPDATES} updates?` }),
         ...GUESSES.map(([label, share]) => element("button", {
           type: "button", textContent: label, ariaPressed: String(guess === share), onclick() {
             guess = share;
@@ -227,14 +227,14 @@
         const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
         svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
       };
+      const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
       const bands = [];
-      if (now?.done && stored !== whole) bands.push([whole, "learn-whole", "eight seeds, whole"]);
-      if (now?.done && stored) bands.push([stored, "", stored === whole ? "eight seeds" : "eight seeds, like this one"]);
+      if (now?.done && stored !== whole) bands.push([whole, "learn-whole", "eight measured runs, whole"]);
+      if (now?.done && stored) bands.push([stored, "", stored === whole ? "eight measured runs" : "eight measured runs like this one"]);
       bands.forEach(([runs, kind]) => band(runs, kind));
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
-      if (now && !now.trained) svg.append(drawn("text", { class: "learn-hint", x: (left + W - right) / 2, y: y(0.5) + 30, "text-anchor": "middle" }, "Guess, and it learns."));
-      const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
+      if (now && !now.trained && !both) svg.append(drawn("text", { class: "learn-hint", x: (left + W - right) / 2, y: y(0.5) + 30, "text-anchor": "middle" }, "Guess, and it learns."));
       if (both) {
         const [step, share] = before.curve.at(-1);
         svg.append(drawn("path", { class: "learn-before", d: line(before.curve) }), drawn("circle", { class: "learn-before", cx: x(step), cy: y(share), r: 4 }));
@@ -258,10 +258,12 @@
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
       const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);
-      verdict.textContent = !now?.done ? "It is tested on animals that it has never met together."
+      const guessed = GUESSES.find(([, share]) => share === now?.guess);
+      const told = now?.done && guessed ? `You guessed ${guessed[0]}; it got ${percent(share)}. ` : "";
+      verdict.textContent = told + (!now?.done ? "It is tested on animals that it has never met together."
         : last.step < UPDATES ? `Stopped after ${last.step} updates. Guess again, and it starts over.`
         : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
-        : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight measured seeds got there.") : "This model has no measured seeds: what you see is one run.";
+        : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight measured runs got there.") : "This model wasn't measured before: what you see is one run.");
       bar.replaceChildren(...[
         now?.trained && !now.done && ["Stop", () => { tell({ until: 0 }); }],
         now?.done && ["Again, with another seed", () => { settings.seed = (settings.seed + 1) % 8; start(true); }],
@@ -276,7 +278,7 @@
     // Some sentences of the test, and what it says
     function drawFew() {
       const { words, choices } = task(), reads = settings.exam === "read", names = reads ? choices : words;
-      few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.map(({ ids, answers, said }) => {
+      few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.slice(0, 3).map(({ ids, answers, said }) => {
         const marked = said.map((id, i) => mark(names[id], id !== answers[i]));
         return element("li", {}, `${ids.map(id => words[id]).join(" ")}: `, ...reads ? ["the ", marked[0], " chased, it was the ", marked[1]] : ["weil ", ...marked.flatMap(each => [each, " "])]);
       })));

@@ -1113,14 +1113,23 @@ def test_results_are_computed_once_each_with_one_thread(tmp_path, monkeypatch):
     assert [read_json(path) for path in paths] == [1, 1, 1]
 
 
-def test_strings_have_one_order_in_all_workers_and_one_that_dies_is_told(tmp_path):
+def test_what_goes_on_is_not_begun_again_and_a_worker_that_dies_is_told():
     found: dict = {}
+    kept = []
 
     def wanted():
         return {key: (key,) for key in range(4) if key not in found}
 
-    compute(wanted, lambda _: hash("a"), 2, keep=found.__setitem__)
-    assert len(set(found.values())) == 1 and len(found) == 4
+    def slow_at_first(key):
+        time.sleep(0.5 if key == 0 else 0)
+        return hash("a")  # in all workers the same, so that sets have one order
+
+    def keep(key, value):
+        found[key] = value
+        kept.append(key)
+
+    compute(wanted, slow_at_first, 2, keep)
+    assert sorted(kept) == [0, 1, 2, 3] and len(set(found.values())) == 1
     found.clear()
     with pytest.raises(WorkerDied, match="ended by itself") as error:
         compute(wanted, lambda key: os._exit(1) if key else key, 1, found.__setitem__)
