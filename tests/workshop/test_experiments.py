@@ -724,6 +724,11 @@ def test_a_judge_may_not_name_its_numbers_as_columns(run):
 
     with pytest.raises(ValueError, match="judge returns loss, the name of a column"):
         run({"a": straight}, Judge())
+    Judge.unit = "rate"
+    with pytest.raises(ValueError, match="loss, rate, the name of a column"):
+        run({"a": straight}, Judge())
+    Judge.unit, Judge.judge = "loss", Line.judge  # what is judged may be called so
+    assert "loss" in run({"a": straight}, Judge()).table
 
 
 @pytest.mark.parametrize("losses, hopeless", [

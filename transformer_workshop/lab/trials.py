@@ -28,10 +28,10 @@ Record = dict[str, Any]  # of a training, as JSON has it
 CHECKED_UPDATES = 3
 RECORDED = {"losses", "parameters", "milliseconds", "seconds", "megabytes"}
 ENDINGS = (Exception, SystemExit, GeneratorExit)  # what a variant may raise
+OF_TABLE = {"variant", "rate", "parameters", "difference", "from", "to"}
 COLUMNS = {
     "variant", "rate", "seed", "step", "loss", "judged", "search", "ended", "error",
     "parameters", "ms per update", "seconds", "megabytes", "device", "date",
-    "difference", "from", "to",
 }  # fmt: skip
 
 
@@ -179,7 +179,8 @@ def _measure(task: Task, model: nn.Module) -> dict[str, float]:
             f"the task's judge returned {measured!r}; it must return a dictionary of"
             f" numbers, one of them under {task.unit!r}, the task's unit"
         )
-    if taken := COLUMNS & measured.keys():
+    others = measured.keys() - {task.unit}
+    if taken := COLUMNS & others | OF_TABLE & measured.keys():
         raise TypeError(
             f"the task's judge returns {', '.join(sorted(taken))}, the name of a column"
             " that a result has: choose another"
