@@ -622,6 +622,14 @@ UNCERTAIN = {
 }
 
 
+def read_twice(x):
+    return 2 * x
+
+
+def test_a_function_of_ones_own_may_be_called_read():
+    assert identity_of(lambda x: read_twice(x))
+
+
 @pytest.mark.parametrize("kind", UNCERTAIN)
 def test_what_cannot_be_read_is_said(kind):
     with pytest.raises(Uncertain):

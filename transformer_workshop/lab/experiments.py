@@ -94,10 +94,12 @@ def experiment(
     such a function and options for its training. The first is the baseline. Options
     aren't passed on: give them to each variant that is to have them. The more variants,
     the wider their intervals, since all hold at once.
-        The function gets the number of words for "sentences", and the numbers of source
-    and target tokens for "captions" and "multi30k". Before it is called, the seed is
-    set; how many random numbers it draws changes nothing of the data.
-        The options, with their defaults, are those of the task's training
+
+    The function gets the number of words for "sentences", and the numbers of source and
+    target tokens for "captions" and "multi30k". Before it is called, the seed is set;
+    how many random numbers it draws changes nothing of the data.
+
+    The options, with their defaults, are those of the task's training
     (help(transformer_workshop.lab.tasks.Translation.train), or Continuation.train for
     "sentences"). With the option ``train``, a function of task, model, rate, updates
     and seed that yields losses, a variant has a training of its own. So it can change a
@@ -348,8 +350,9 @@ class _Search:
 
     def _is_over(self, name: str) -> bool:
         """Return whether a variant failed, or diverged wherever it was searched."""
-        searching = self._rates_to_search(name)
-        return bool(self.found.failures(name)) or not searching and self._is_lost(name)
+        if self.found.failures(name):
+            return True
+        return self._is_lost(name) and not self._rates_to_search(name)
 
     def wanted(self) -> dict[Key, tuple]:
         """Return what workers should do: first the checks, then the trainings."""
@@ -489,10 +492,11 @@ class _Search:
         text = f"Stopped after {len(self.seconds)} trainings. "
         if (complete := self._complete()) is not None:
             count, planned = len(complete.seeds), len(self.found.seeds)
-            text += f"What is complete ({count} of {planned} seeds"
+            text += "What is complete"
             if count < planned:
-                text += "; intervals hold unless what you saw made you stop"
-            text += f"):\n\n{complete}\n\n"
+                text += f" ({count} of {planned} seeds; intervals hold unless what you"
+                text += " saw made you stop)"
+            text += f":\n\n{complete}\n\n"
         text += "Call experiment again as before, and it goes on from here."
         if unknown := [one.name for one in self.variants.values() if not one.identity]:
             text += f" (Not with {', '.join(unknown)}: see above.)"

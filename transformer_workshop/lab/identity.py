@@ -128,6 +128,11 @@ def _is_own(thing: Any) -> bool:
     return _is_own_module(thing.__module__)
 
 
+def _is_own_function(thing: Any) -> bool:
+    """Return whether a thing is a function of somebody's own, which can be read."""
+    return isinstance(thing, types.FunctionType) and _is_own(thing)
+
+
 def _installed_name(thing: Any) -> tuple[str, str] | None:
     """Return the module and name under which a package has a thing, if one has it."""
     module, name = (getattr(thing, key, None) for key in ("__module__", "__qualname__"))
@@ -188,13 +193,12 @@ def _homes(module: types.ModuleType) -> Iterator[str]:
         is_its_own = is_class and value.__module__.startswith(module.__name__)
         members = sorted(vars(value).items()) if is_its_own else []
         for path, found in [("", value), *members]:
-            name, home = (
-                getattr(found, part, None) for part in ("__qualname__", "__module__")
-            )
-            is_usual = path and name == f"{value.__qualname__}.{path}"
-            if not isinstance(name, str) or is_usual:
+            name = getattr(found, "__qualname__", None)
+            if not isinstance(name, str):
                 continue
-            if not str(home).startswith("torch._dynamo"):
+            home = str(getattr(found, "__module__", None))
+            is_usual = path and name == f"{value.__qualname__}.{path}"
+            if not is_usual and not home.startswith("torch._dynamo"):
                 yield f"{module.__name__}.{key}.{path} is {home}.{name}"
 
 
@@ -450,7 +454,11 @@ def _of_function(function: types.FunctionType) -> Iterator[Any]:
 
 def _uses(code: types.CodeType, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield what code names, as a.b.c if a and a.b are modules, and what that is."""
-    reads = {name for name in code.co_names if _READS_FILES.match(name)}
+    reads = {
+        name
+        for name in code.co_names
+        if _READS_FILES.match(name) and not _is_own_function(known.get(name))
+    }
     for key in sorted(_CHANGING_ATTRIBUTES & set(code.co_names) | reads - _HARMLESS):
         raise _Unreadable(f"code with {key}, and what that gives may change")
     instructions = _instructions(code)

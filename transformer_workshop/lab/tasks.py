@@ -34,7 +34,7 @@ from annotated_transformer import (
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import data_file
 from transformer_workshop.base.text_files import read_lines
-from transformer_workshop.models.muon import Builder, build_optimizers
+from transformer_workshop.models.muon import BuildOptimizers, build_optimizers
 from transformer_workshop.models.speed import LeanLabelSmoothing, optimize_for_cpu
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import prepare_text
@@ -126,7 +126,7 @@ class Translation:
         updates: int,
         seed: int,
         schedule: Schedule | None = None,
-        optimizer: str | Builder = "adam",
+        optimizer: str | BuildOptimizers = "adam",
     ) -> Iterator[float]:
         """Train with the paper's loss and optimizer; yield each update's loss.
 

@@ -117,16 +117,16 @@ class MuonAndAdam(Optimizer):
         return loss
 
 
-Schedule = Callable[[int], float]  # update -> rate
-Builder = Callable[[EncoderDecoder, Schedule], tuple[Optimizer, LambdaLR]]
+Rates = Callable[[int], float]  # the rate of each update
+BuildOptimizers = Callable[[EncoderDecoder, Rates], tuple[Optimizer, LambdaLR]]
 
 
 def build_optimizers(
-    model: EncoderDecoder, schedule: Schedule, kind: str | Builder
+    model: EncoderDecoder, schedule: Rates, kind: str | BuildOptimizers
 ) -> tuple[Optimizer, LambdaLR]:
     """Return optimizer and scheduler: chapter 3's Adam, or MuonAndAdam for "muon".
 
-    A function of model and schedule returns others.
+    For a function of model and schedule, return what it returns.
     """
     if callable(kind):
         return kind(model, schedule)
