@@ -132,7 +132,9 @@ def experiment(
     seeds that aren't compared (1000 to 1002). A training of the search that has learned
     nothing after half of its updates ends there and counts with what it has; those that
     are compared never end early. If you give rates, you are told if the best is at an
-    end.
+    end. Three seeds may choose badly. So if two variants can be told apart at different
+    rates, who is worse is trained at the rate of who is better, too, and the verdict
+    counts only if it holds there.
     workers: trainings at a time, each with one thread; None: one for each core.
     device: where models are trained, as PyTorch names it. Only the CPU has been tried;
     "cuda" takes a GPU, where sums may differ in their last digits from run to run.
@@ -317,7 +319,8 @@ class _Search:
         rates = self._rates_to_search(name)
         if not rates and not self._is_lost(name):
             best = self.rates[0] if len(self.rates) == 1 else self.found.rate(name)
-            pairs = itertools.product([best], self.found.seeds)
+            others = [again[1] for again in self._again() if again[0] == name]
+            pairs = itertools.product([best, *others], self.found.seeds)
         else:
             pairs = itertools.product(rates, SEARCH_SEEDS)
         return [
@@ -325,6 +328,16 @@ class _Search:
             for rate, seed in pairs
             if seed not in self.results[name].get(rate, {})
         ]
+
+    def _again(self) -> list[tuple[str, float]]:
+        """Return who is to be trained at which rate beside its own, as far as known."""
+        names = [name for name in self.found.comparisons if not self._searching(name)]
+        if self._searching(self.found.baseline):
+            return []
+        return [again for name in names if (again := self.found.again(name))]
+
+    def _searching(self, name: str) -> bool:
+        return bool(self._rates_to_search(name))
 
     def _rates_to_search(self, name: str) -> list[float]:
         """Return the rates to try next; none if the best is known."""
@@ -449,7 +462,13 @@ class _Search:
     def _left(self) -> tuple[int, int]:
         """Return how many trainings are still to make, at least and at most."""
         counts = [self._left_of(name) for name in self.variants]
-        return sum(count[0] for count in counts), sum(count[1] for count in counts)
+        undecided = [
+            name
+            for name, found in self.found.comparisons.items()
+            if found is None and len(self.rates) != 1
+        ]
+        fewest, most = (sum(each) for each in zip(*counts, strict=True))
+        return fewest, most + len(undecided) * len(self.found.seeds)
 
     def _left_of(self, name: str) -> tuple[int, int]:
         if self.found.failures(name):

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,12 +67,12 @@ class Experiment:
             return min(self.results[name], default=math.nan)
         return min(searched, key=searched.__getitem__)
 
-    def losses(self, name: str) -> list[float]:
-        """Return a variant's losses at its best rate, one from each compared seed.
+    def losses(self, name: str, rate: float | None = None) -> list[float]:
+        """Return a variant's losses at its best rate, or another, from compared seeds.
 
         Infinity stands for those that diverged, failed, or weren't tried any more.
         """
-        rate = self.rate(name)
+        rate = self.rate(name) if rate is None else rate
         trained = self.results[name].get(rate, {})
         return [
             self.loss(name, rate, seed) if seed in trained else math.inf
@@ -90,7 +89,11 @@ class Experiment:
 
         Empty if any of them is missing.
         """
-        pairs = list(zip(self.losses(name), self.losses(self.baseline), strict=True))
+        return self._apart(self.losses(name), self.losses(self.baseline))
+
+    @staticmethod
+    def _apart(one: list[float], two: list[float]) -> list[float]:
+        pairs = list(zip(one, two, strict=True))
         if math.inf in [loss for pair in pairs for loss in pair]:
             return []
         return [ours - theirs for ours, theirs in pairs]
@@ -100,17 +103,38 @@ class Experiment:
         """The name of the first variant."""
         return next(iter(self.results))
 
-    @cached_property
+    @property
     def comparisons(self) -> dict[str, Comparison | None]:
         """Each other variant's difference, None where nothing can be compared."""
         others = [name for name in self.results if name != self.baseline]
-        found: dict[str, Comparison | None] = {}
-        for name in others:
-            differences = self.differences(name)
-            found[name] = (
-                compare_pairs(differences, len(others)) if differences else None
-            )
-        return found
+        return {name: self._compared(self.differences(name)) for name in others}
+
+    def _compared(self, differences: list[float]) -> Comparison | None:
+        """Compare with intervals that hold for all variants at once."""
+        others = len(self.results) - 1
+        return compare_pairs(differences, others) if differences else None
+
+    def again(self, name: str) -> tuple[str, float] | None:
+        """Return who has to be trained at which rate before a difference counts.
+
+        A search may miss a variant's best rate by bad luck. So who is worse is trained
+        at the rate of who is better, too, if it is another.
+        """
+        found, ours, theirs = (
+            self.comparisons[name],
+            *map(self.rate, (name, self.baseline)),
+        )
+        if found is None or not (found.half and found.is_apart) or ours == theirs:
+            return None
+        return (name, theirs) if found.difference > 0 else (self.baseline, ours)
+
+    def at_one_rate(self, name: str) -> Comparison | None:
+        """Return a variant's difference at the rate of who is better, if known."""
+        asked = self.again(name)
+        if asked is None:
+            return None
+        one, two = (self.losses(each, asked[1]) for each in (name, self.baseline))
+        return self._compared(self._apart(one, two))
 
     def _trainings(self, name: str) -> list[Record]:
         """Return a variant's trainings by rate and seed."""
@@ -312,7 +336,9 @@ class Experiment:
             return f"{text} as the seed changes nothing that could show chance.{ends}"
         low, high = f"{found.low:+.{digits}f}", f"{found.high:+.{digits}f}"
         text += f"({found.difference:+.{digits}f}, 95 % from {low} to {high}): "
-        if found.is_apart:
+        if found.is_apart and self.again(name):
+            text += self._at_one_rate(name, digits) + self._trained
+        elif found.is_apart:
             text += f"{name} is {'worse' if found.difference > 0 else 'better'}"
             text += self._trained
         else:
@@ -320,6 +346,26 @@ class Experiment:
             text += f" {found.detectable:.{digits}f} would be told apart four times in"
             text += " five.)"
         return f"{text}{self._costs(name)}{ends}"
+
+    def _at_one_rate(self, name: str, digits: int) -> str:
+        """Say whether a difference between two rates is there at one rate, too."""
+        asked, there = self.again(name), self.at_one_rate(name)
+        assert asked is not None
+        who, rate = asked
+        own = self.comparisons[name]
+        assert own is not None
+        verdict = f"{name} is {'worse' if own.difference > 0 else 'better'}"
+        if there is None:
+            return (
+                f"{verdict}, but {who} wasn't trained at {rate:g}, which may suit it,"
+            )
+        shown = f"({there.difference:+.{digits}f}, 95 % from {there.low:+.{digits}f}"
+        shown += f" to {there.high:+.{digits}f})"
+        if there.is_apart and (there.difference > 0) == (own.difference > 0):
+            return f"{verdict}, and so it is with both at {rate:g} {shown},"
+        return (
+            f"can't be told apart, because it isn't so with both at {rate:g} {shown},"
+        )
 
     def _costs(self, name: str) -> str:
         """Say how large and how slow a variant is, against the baseline."""
