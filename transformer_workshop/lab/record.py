@@ -120,10 +120,8 @@ class Experiment:
         A search may miss a variant's best rate by bad luck. So who is worse is trained
         at the rate of who is better, too, if it is another.
         """
-        found, ours, theirs = (
-            self.comparisons[name],
-            *map(self.rate, (name, self.baseline)),
-        )
+        found = self.comparisons[name]
+        ours, theirs = self.rate(name), self.rate(self.baseline)
         if found is None or not (found.half and found.is_apart) or ours == theirs:
             return None
         return (name, theirs) if found.difference > 0 else (self.baseline, ours)
