@@ -43,6 +43,7 @@ from transformer_workshop.models.translator import (
 )
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.store import load_examples
+from transformer_workshop.training.epochs import run_epoch
 
 REFERENCE = dataclasses.replace(
     CONFIGS["small"], run_dir="runs/ablations/reference", bpe_size=4000,
@@ -142,7 +143,7 @@ def trained(name: str, steps: int, folder: Path) -> tuple[Translator, dict]:
         save_translator(folder, translator)
     valid = load_examples(translator.config, "valid", translator.text)
     criterion = LeanLabelSmoothing(len(translator.text.vocab_tgt), at.PAD)
-    nll, judged = at.run_epoch(
+    nll, judged = run_epoch(
         at.batches(valid, REFERENCE.batch_tokens, None, "cpu"), translator.model,
         at.SimpleLossCompute(translator.model.generator, criterion), None, None, "eval",
     )  # fmt: skip

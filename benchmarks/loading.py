@@ -39,6 +39,7 @@ from transformer_workshop.models.speed import (
 )
 from transformer_workshop.text.encoding import load_text
 from transformer_workshop.text.store import open_store, prepare_store
+from transformer_workshop.training.epochs import run_epoch
 from transformer_workshop.training.loop import build_losses, count_updates, schedule_of
 
 WORDS = 30_000  # types
@@ -160,7 +161,7 @@ def train(
             yield batch
 
     with autocast(precision, device):
-        at.run_epoch(
+        run_epoch(
             itertools.chain([first], take(steps)), model, loss, optimizer, scheduler,
             max_norm=config.max_norm,
         )  # fmt: skip

@@ -6,7 +6,7 @@ Trains a small translator on Multi30k: the block of 2017, each of chapter 6's pa
 alone, all five, all but one, and both blocks with a stable phase and with Muon.
 `search` tries several rates of each, from the seeds of the search (in what is stored,
 from one). `compare` trains them from eight others, at rates that were found so, and
-compares by seed; `controls` adds some more to what it found. What has been computed is
+compares by seed; `controls` trains only what isn't stored. What has been computed is
 kept in runs/experiments/. `costs` times an update of each variant, on an otherwise idle
 machine. Chapter 6 shows results/since_2017.json.
 """
@@ -160,11 +160,17 @@ def two_rates(
 
 
 def with_others_at(
-    peak: float, muon: bool, task: Any, model: Any, rate: float, *given: Any
+    peak: float,
+    muon: bool,
+    task: Any,
+    model: Any,
+    rate: float,
+    *given: Any,
+    **options: Any,
 ) -> Iterator[float]:
     """Train matrices at the rate, and embeddings and vectors at a peak of their own."""
     optimizer = partial(two_rates, others=peak / rate, muon=muon)
-    return task.train(model, rate, *given, optimizer=optimizer)
+    return task.train(model, rate, *given, optimizer=optimizer, **options)
 
 
 def fast_table(
@@ -177,9 +183,12 @@ def fast_table(
     return adam, LambdaLR(adam, lambda step: schedule(step + 1))
 
 
-def fast(*parts: str) -> Variant:
+def fast(
+    *parts: str, peak: float = 0.012, cross_norm: bool = False, **options: Any
+) -> Variant:
     """Return a variant whose embeddings have the rate that they have beside Muon."""
-    return partial(build, parts=parts), {"train": partial(with_others_at, 0.012, False)}
+    train = partial(with_others_at, peak, False, **options)
+    return partial(build, parts=parts, cross_norm=cross_norm), {"train": train}
 
 
 # What the sinusoids do that stand in for rotary positions, and what the rate does that
@@ -191,7 +200,7 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
     "block, fast embeddings": (fast(*PARTS), (0.003, 0.006, 0.012)),
     "2017, fast table": (variant(optimizer=fast_table), (0.003,)),
     "2017, embeddings at 0.006": (
-        (partial(build, parts=()), {"train": partial(with_others_at, 0.006, False)}),
+        fast(peak=0.006),
         (0.003,),
     ),
     "2017, Muon, slow embeddings": (
@@ -206,6 +215,25 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
         for part in BEARING
     },
     **{f"{part}, fast embeddings": (fast(part), (0.003,)) for part in GAINING},
+    **{
+        f"2017, embeddings at {peak}": (fast(peak=peak), (0.003,))
+        for peak in (0.024, 0.048)
+    },
+    "2017, embeddings at 0.024, half the rate": (fast(peak=0.024), (0.0015,)),
+    **{
+        f"block, embeddings at {peak}": (fast(*PARTS, peak=peak), (0.006,))
+        for peak in (0.024, 0.048)
+    },
+    **{
+        f"block, embeddings at {peak}, half the rate": (
+            fast(*PARTS, peak=peak),
+            (0.003,),
+        )
+        for peak in (0.024, 0.048)
+    },
+    "2017, stable, fast embeddings": (fast(schedule=stable), (0.0015, 0.003)),
+    "block, stable, fast embeddings": (fast(*PARTS, schedule=stable), (0.003, 0.006)),
+    "norm everywhere, fast embeddings": (fast(*PARTS, cross_norm=True), (0.006,)),
 }
 
 
@@ -239,10 +267,24 @@ COMPARED = {
         for other in ("block and rate", "without rotary positions")
         for name in ("sinusoids, too", "small sinusoids")
     ],
-    "table": [  # the lead of today's block, with the table at 0.003, 0.006, and 0.012
+    "table": [  # the lead of today's block, with the table at four rates
         ("today's block alone", "2017"),
         ("block and rate", "2017, embeddings at 0.006"),
         ("block, fast embeddings", "2017, fast embeddings"),
+        ("block, embeddings at 0.024", "2017, embeddings at 0.024"),
+        ("block, embeddings at 0.048", "2017, embeddings at 0.048"),
+    ],
+    "own table": [  # each block with the table's rate, and the matrices', that suit it
+        ("block, embeddings at 0.024", "2017, fast embeddings"),
+        ("block, embeddings at 0.024, half the rate", "2017, fast embeddings"),
+        ("block, embeddings at 0.048", "2017, fast embeddings"),
+        ("block, embeddings at 0.048, half the rate", "2017, fast embeddings"),
+        ("2017, embeddings at 0.024, half the rate", "2017, fast embeddings"),
+    ],
+    "stable, fast embeddings": [
+        ("2017, stable, fast embeddings", "2017, fast embeddings"),
+        ("block, stable, fast embeddings", "block, fast embeddings"),
+        ("norm everywhere, fast embeddings", "block, fast embeddings"),
     ],
     "embeddings": [
         ("2017, fast embeddings", "2017"),
@@ -268,18 +310,19 @@ COMPARED = {
 }
 
 
-def compare(workers: int, known: dict[str, list[float]]) -> dict[str, Any]:
+def compare(workers: int, known: dict[str, Any]) -> dict[str, Any]:
     """Train from the same eight seeds at rates that were found, and compare by seed.
 
-    What is known isn't trained.
+    What is known, as ``nats`` of a summary, isn't trained.
     """
     trained = {
         label: (VARIANTS[name], (rate,))
         for label, (name, rate) in (WAYS | ADDED | LEFT_OUT | LOWER).items()
     }
-    losses, searched = dict(known), {}
+    losses = dict(known.get("nats", {}))
+    searched = dict(known.get("searched", {}))
     for label, (one, rates) in (trained | CONTROLS).items():
-        if label not in known:
+        if label not in losses:
             given = {"updates": UPDATES, "rates": rates, "workers": workers}
             found = experiment({label: one}, "multi30k", **given)
             losses[label] = found.losses(label)
@@ -352,8 +395,7 @@ def main() -> None:
     if "compare" in given.part:
         summary |= compare(given.workers, {})
     if "controls" in given.part:
-        known = {k: v for k, v in summary["nats"].items() if k not in CONTROLS}
-        summary |= compare(given.workers, known)
+        summary |= compare(given.workers, summary)
     if "costs" in given.part:
         summary["milliseconds_per_update"] = costs()
     write_json(given.out, summary)

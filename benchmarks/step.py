@@ -37,6 +37,7 @@ from transformer_workshop.models.speed import (
     share_one_heap,
 )
 from transformer_workshop.models.translator import load_translator
+from transformer_workshop.training.epochs import run_epoch
 from transformer_workshop.training.loop import schedule_of
 
 MODEL = project_folder() / "models" / "multi30k"
@@ -139,7 +140,7 @@ def training(way: Way) -> Callable[[], None]:
     def turn() -> None:
         some = list(itertools.islice(batches, steps))
         with autocast(precision, CPU):
-            at.run_epoch(some, model, loss, optimizer, scheduler, max_norm=1.0)
+            run_epoch(some, model, loss, optimizer, scheduler, max_norm=1.0)
 
     return turn
 

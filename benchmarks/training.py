@@ -32,6 +32,7 @@ from transformer_workshop.models.speed import (
 from transformer_workshop.text.corpora import load_pairs
 from transformer_workshop.text.encoding import prepare_text
 from transformer_workshop.text.store import load_examples
+from transformer_workshop.training.epochs import run_epoch
 from transformer_workshop.training.loop import schedule_of
 
 # Rows, inputs, and outputs of a product in the feed-forward net.
@@ -54,7 +55,7 @@ def ours(
     def step() -> int:
         batch = next(stream)
         with autocast(precision, device):
-            at.run_epoch([batch], model, loss, optimizer, scheduler, max_norm=1.0)
+            run_epoch([batch], model, loss, optimizer, scheduler, max_norm=1.0)
         return batch.ntokens
 
     return model, step

@@ -326,7 +326,7 @@ def stored() -> dict:
 
     translator = load_translator(MODEL, "cpu", optimize=False)
     captions = read_lines(data_file("captions", "train.en"))
-    _, vocab = at.token_stream(captions, at.load_tokenizers()[1])
+    _, vocab = at.token_stream(captions, at.WordTokenizer("en"))
     return {
         "examples": [example(translator, line) for line in EXAMPLES],
         "beam": example(translator, BEAM),

@@ -192,7 +192,7 @@
           start(false);
         },
       })));
-      guesses.replaceChildren(element("span", { textContent: `Your guess: of sentences that it never saw, how many will it answer right after ${UPDATES} updates?` }),
+      guesses.replaceChildren(element("span", { textContent: `Your guess: of sentences that it never saw, how many will it answer right after a few seconds of learning (${UPDATES} updates)?` }),
         ...GUESSES.map(([label, share]) => element("button", {
           type: "button", textContent: label, ariaPressed: String(guess === share), onclick() {
             guess = share;
@@ -223,29 +223,30 @@
         drawn("text", { x: left - 6, y: y(share) + 5, "text-anchor": "end" }, percent(share)));
       svg.append(drawn("text", { x: W - right, y: H - 6, "text-anchor": "end" }, `${UPDATES} updates`), drawn("text", { x: left, y: H - 6 }, "0"));
       const name = measured(settings), stored = name && RUNS[name], whole = RUNS[`${settings.exam} whole`];
+      const kindOf = settings => (missing(settings).length ? "learn-less" : "learn-full");
       const band = (runs, kind) => {
         const steps = runs[0].map((_, n) => n * RUNS.every), at = pick => steps.map((step, n) => [step, pick(...runs.map(run => run[n]))]);
         svg.append(drawn("path", { class: `learn-band ${kind}`, d: `${line(at(Math.max))}L${line(at(Math.min).reverse()).slice(1)}Z` }));
       };
       const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
       const bands = [];
-      if (now?.done && stored !== whole) bands.push([whole, "learn-whole", "eight measured runs, whole"]);
-      if (now?.done && stored) bands.push([stored, "", stored === whole ? "eight measured runs" : "eight measured runs like this one"]);
+      if (now?.done && stored !== whole) bands.push([whole, "learn-full", "eight measured runs, whole"]);
+      if (now?.done && stored) bands.push([stored, kindOf(settings), stored === whole ? "eight measured runs" : "eight measured runs like this one"]);
       bands.forEach(([runs, kind]) => band(runs, kind));
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
       if (now && !now.trained && !both) svg.append(drawn("text", { class: "learn-hint", x: (left + W - right) / 2, y: y(0.5) + 30, "text-anchor": "middle" }, "Guess, and it learns."));
       if (both) {
         const [step, share] = before.curve.at(-1);
-        svg.append(drawn("path", { class: "learn-before", d: line(before.curve) }), drawn("circle", { class: "learn-before", cx: x(step), cy: y(share), r: 4 }));
+        svg.append(drawn("path", { class: `learn-before ${kindOf(before.settings)}`, d: line(before.curve) }), drawn("circle", { class: `learn-before ${kindOf(before.settings)}`, cx: x(step), cy: y(share), r: 4 }));
       }
       if (now?.curve.length > 1) {
         const [step, share] = now.curve.at(-1);
-        svg.append(drawn("path", { class: "learn-now", d: line(now.curve) }), drawn("circle", { class: "learn-now", cx: x(step), cy: y(share), r: 5 }),
-          drawn("text", { class: "learn-now", x: x(step) - 8, y: y(share) + (share > 0.85 ? 24 : -12), "text-anchor": step > 40 ? "end" : "start" }, percent(share)));
+        svg.append(drawn("path", { class: `learn-now ${kindOf(now.settings)}`, d: line(now.curve) }), drawn("circle", { class: `learn-now ${kindOf(now.settings)}`, cx: x(step), cy: y(share), r: 5 }),
+          drawn("text", { class: `learn-now ${kindOf(now.settings)}`, x: x(step) - 8, y: y(share) + (share > 0.85 ? 24 : -12), "text-anchor": step > 40 ? "end" : "start" }, percent(share)));
       }
       svg.setAttribute("aria-label", now?.curve.length ? `Right, of sentences it never saw: ${percent(now.curve.at(-1)[1])} after ${now.curve.at(-1)[0]} updates.` : "Share of right answers, by updates.");
-      const run = (kind, { settings, curve }) => element("span", { className: kind }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}${curve.at(-1)[0] < UPDATES ? ` after ${curve.at(-1)[0]} updates` : ""}` : ""}`);
+      const run = (when, { settings, curve }) => element("span", { className: `${when} ${kindOf(settings)}` }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}${curve.at(-1)[0] < UPDATES ? ` after ${curve.at(-1)[0]} updates` : ""}` : ""}`);
       chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg,
         element("p", { className: "learn-runs" }, ...now ? [run("learn-now", now)] : [], ...both ? [" ", run("learn-before", before)] : [],
           ...bands.flatMap(([, kind, says]) => [" ", element("span", { className: `learn-key ${kind}`, textContent: says })])));
@@ -254,7 +255,7 @@
     function drawState() {
       const off = missing(settings), last = now?.last, share = now?.curve.at(-1)?.[1];
       state.textContent = !last ? "" : now.trained
-        ? `${last.step} updates, ${last.seconds.toFixed(1)} s. Loss ${now.loss?.toFixed(now.loss < 0.1 ? 4 : 2) ?? "–"}. It learns ${last.count.toLocaleString("en")} numbers.`
+        ? `${last.step} updates in ${last.seconds.toFixed(1)} s. Loss (its surprise at the right answers) ${now.loss?.toFixed(now.loss < 0.1 ? 4 : 2) ?? "–"}. It learns ${last.count.toLocaleString("en")} numbers.`
         : `Untrained: its ${last.count.toLocaleString("en")} numbers are random, and so is what it says.`;
       const name = measured(settings);
       const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);

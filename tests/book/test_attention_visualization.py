@@ -36,7 +36,6 @@ from transformer_workshop.pictures.attention_maps import (
     readable,
     sentence_pair,
 )
-from transformer_workshop.pictures.chapter_5 import cuts_chart
 
 SENTENCES = ["Ein Hund läuft.", "A dog runs.", "Eine Katze schläft dort."]
 FOLDER = project_folder() / CAPTIONS_MODEL
@@ -463,15 +462,6 @@ def test_the_grid_draws_the_heads_it_is_given():
         assert_cells(
             some, recording.rows, recording.columns, recording.weights[1, head]
         )
-
-
-def test_the_cuts_are_drawn_where_they_are():
-    shares = {"nothing": torch.tensor([0.8, 0.7]), "both": torch.tensor([0.4, 0.3])}
-    svg = drawn(cuts_chart({"zu": shares, "Hut": shares}, "in"))
-    found = re.findall(r"share of in: ([\d.]+); cut: (\w+)", svg)
-    assert sorted(found) == sorted(
-        [("0.8", "nothing"), ("0.7", "nothing"), ("0.4", "both"), ("0.3", "both")] * 2
-    )
 
 
 def test_the_grid_holds_every_head_of_its_layer():

@@ -159,14 +159,6 @@ def test_the_error_rate_of_the_mean_comes_last():
     assert levels[0]["is"] == "guess"
 
 
-def test_the_first_share_of_a_cut_is_that_of_the_texts_sentence():
-    chart = chapter_5.cuts_chart({"zu": {"none": torch.tensor([0.9, 0.1, 0.2])}}, "in")
-    [rows] = tables(chart.to_dict())
-    assert [(row["which"], row["share"]) for row in rows] == [
-        (0, 0.9), (1, 0.1), (1, 0.2)
-    ]  # fmt: skip
-
-
 def test_a_transplant_is_drawn_at_its_position_after_its_layer():
     encoder, decoder = torch.rand(3, 4), torch.rand(3, 2)
     chart = chapter_5.patching_chart({"a": [encoder, decoder]}, [*"wxyz"], [*"uv"])
@@ -183,7 +175,7 @@ def test_a_lead_keeps_its_head():
     [rows] = tables(chapter_5.leads_chart({"a": (weights, effects)}).to_dict())
     for row in rows:
         place = tuple(map(int, row["head"].split(".")))
-        assert (row["weight"], row["effect"]) == (weights[place], effects[place])
+        assert (row["weight"], row["carried"]) == (weights[place], effects[place])
 
 
 def test_a_part_is_worth_what_it_adds_and_what_is_lost_without_it():
@@ -297,21 +289,21 @@ def test_a_hidden_first_token_changes_only_what_comes_after_the_fifth():
     assert model.blocks[0].self_attn.attention_function is at.attention
 
 
-@pytest.mark.parametrize("cuts", [(), ("mit → man",), ("noun → man", "mit → man")])
-def test_the_arrows_that_are_cut_say_what_is_left(cuts):
+@pytest.mark.parametrize("clicked", [(), ("mit → man",), ("noun → man", "mit → man")])
+def test_the_arrows_that_are_exchanged_say_what_is_left(clicked):
     connections = list(chapter_5._CONNECTIONS)
     states = product((False, True), repeat=len(connections))
-    of_cuts = {tuple(compress(connections, state)): state for state in states}
+    of_states = {tuple(compress(connections, state)): state for state in states}
     measured = {
         away: (
             torch.tensor(40.0),
             torch.tensor(sum(2.0**i * c for i, c in enumerate(s))),
         )
-        for away, s in of_cuts.items()
+        for away, s in of_states.items()
     }  # every state has a distance of its own
     chart = chapter_5.circuit_chart({"a": measured, "b": measured}).to_dict()
     [away] = [param for param in chart["params"] if param["name"] == "away"]
-    away["value"] = [{"connection": what} for what in cuts]  # as if clicked
+    away["value"] = [{"connection": what} for what in clicked]
     svg = vl_convert.vegalite_to_svg(chart)
-    clothes, things = measured[cuts]
+    clothes, things = measured[clicked]
     assert re.findall(r">([\d.]+) apart<", svg) == [f"{clothes - things:.1f}"] * 2

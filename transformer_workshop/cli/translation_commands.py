@@ -86,7 +86,6 @@ def translate_command(arguments: Namespace) -> int:
         what = "is not calibrated, so --strict can't tell what not to rely on"
         raise DataError(arguments.model, what, "Run `calibrate` first.")
     note_if_uncalibrated(arguments.model, translator)
-    search = translator.config.beam_size, translator.config.length_penalty
     notes = Notes(translator)
     refused = False
     for lines in [given] if given else standard_input():
@@ -96,7 +95,7 @@ def translate_command(arguments: Namespace) -> int:
         numbered = enumerate(lines, notes.lines + 1)
         encoded = [encode_or_refuse(notes, i, line) for i, line in numbered]
         refused = refused or None in encoded
-        translated = translator.translate_ids([rows or [] for rows in encoded], *search)
+        translated = translator.translate_ids([rows or [] for rows in encoded])
         notes.add(translated)
         for translation in translated:
             sys.stdout.buffer.write(one_line(translation.text).encode() + b"\n")

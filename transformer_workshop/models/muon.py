@@ -1,4 +1,4 @@
-"""What squeezes out more BLEU?"""
+"""Which optimizer does a run get? Adam, or Muon for matrices and Adam for the rest."""
 
 from __future__ import annotations
 

@@ -45,39 +45,6 @@ def error_rate_chart(
     )
 
 
-def cuts_chart(panels: dict[str, dict[str, Tensor]], word: str) -> altair.FacetChart:
-    """Draw what cuts do to the share of a word, one panel for each model.
-
-    Each panel has, for each cut, the share in several sentences (n,), of which the
-    first is the one that the text is about.
-    """
-    alt = optional_import("altair")
-    cuts = list(dict.fromkeys(cut for panel in panels.values() for cut in panel))
-    table = [
-        {"panel": panel, "cut": cut, "share": round(share, 3), "which": min(i, 1)}
-        for panel, shares in panels.items()
-        for cut, of_sentences in shares.items()
-        for i, share in enumerate(of_sentences.tolist())
-    ]
-    base = alt.Chart(width=225, height=alt.Step(26)).encode(
-        alt.X("share:Q", title=f"share of {word}").scale(domain=(0, 1)),
-        alt.Y("cut:N", title=None, sort=cuts).axis(labelLimit=300),
-    )
-    names = "datum.label == '0' ? 'our sentence' : 'nine others'"
-    which = alt.Color("which:N", title=None, sort=[0, 1])
-    which = which.legend(orient="top", labelExpr=names, symbolOpacity=1)
-    which = which.scale(domain=[0, 1], range=["#d55e00", "#0072b2"])
-    others = base.transform_filter("datum.which == 1").mark_circle(size=60, opacity=0.4)
-    ours = base.transform_filter("datum.which == 0").mark_circle(size=110, opacity=1)
-    even = alt.Chart().mark_rule(strokeDash=[5, 4], color="#555555")
-    return alt.layer(
-        even.encode(x=alt.datum(0.5)),
-        others.encode(which),
-        ours.encode(which),
-        data=alt.Data(values=table),
-    ).facet(alt.Facet("panel:N", title=None, sort=list(panels)), columns=2, spacing=16)
-
-
 def patching_chart(
     patched: dict[str, list[Tensor]], columns: list[str], rows: list[str]
 ) -> altair.VConcatChart:
@@ -138,18 +105,18 @@ _CONNECTIONS = {
 def circuit_chart(
     measured: dict[str, dict[tuple[str, ...], tuple[Tensor, Tensor]]],
 ) -> altair.VConcatChart:
-    """Draw a circuit for each model; a click on an arrow cuts it, in both.
+    """Draw a circuit for each model; a click on an arrow exchanges it, in both.
 
-    ``measured`` has, by model and by the connections that are cut, the mean log-odds
-    for the clothes and for the things.
+    ``measured`` has, by model and by the connections that are exchanged, the mean
+    log-odds for the clothes and for the things.
     """
     alt = optional_import("altair")
     away = alt.selection_point(
         name="away", fields=["connection"], toggle="true", empty=False
     )
 
-    def distance(name: str, *cuts: str) -> float:
-        clothes, things = measured[name][cuts]
+    def distance(name: str, *exchanged: str) -> float:
+        clothes, things = measured[name][exchanged]
         return (clothes - things).item()
 
     table: list[dict[str, Any]] = []
@@ -162,11 +129,11 @@ def circuit_chart(
             words.append({"word": said, "x": right + x, "y": y, "bold": False})
         for what, (aside, height) in _CONNECTIONS.items():
             (x, y), (x2, y2) = (_WORDS[word] for word in what.split(" → "))
-            lost = distance(name) - distance(name, what)
+            carried = (distance(name) - distance(name, what)) / 2
             dx, dy = x2 - x, y2 - y
             gap = 0.2 / math.hypot(dx, dy)  # to the words
             table.append({
-                "connection": what, "lost": round(lost, 2), "thick": max(lost, 0),
+                "connection": what, "carried": round(carried, 2),
                 "x": right + x + gap * dx, "y": y + gap * dy,
                 "x2": right + x2 - 1.5 * gap * dx, "y2": y2 - 1.5 * gap * dy,
                 "label_x": right + aside, "label_y": height,
@@ -183,19 +150,19 @@ def circuit_chart(
 
     base = alt.Chart(alt.Data(values=table), width=520, height=250)
     ink = alt.condition(away, alt.value("#bbbbbb"), alt.value(CHART_COLORS[0]))
-    widths = alt.Scale(domain=(0, 3.5), range=(1.5, 20))
+    widths = alt.Scale(domain=(0, 3.5), range=(1.5, 20), clamp=True)
     sizes = alt.Scale(domain=(0, 3.5), range=(120, 900))
     shafts = base.mark_rule().encode(
         **at("x", "y"), x2="x2:Q", y2="y2:Q", color=ink,
-        strokeWidth=alt.StrokeWidth("thick:Q", scale=widths, legend=None),
+        strokeWidth=alt.StrokeWidth("carried:Q", scale=widths, legend=None),
         strokeDash=alt.condition(away, alt.value([3, 5]), alt.value([1, 0])),
     )  # fmt: skip
     heads = base.mark_point(shape="triangle", filled=True, opacity=1).encode(
         **at("x2", "y2"), color=ink, angle=alt.Angle("angle:Q", scale=None),
-        size=alt.Size("thick:Q", scale=sizes, legend=None),
+        size=alt.Size("carried:Q", scale=sizes, legend=None),
     )  # fmt: skip
     numbers = base.mark_text(fontSize=13).encode(
-        **at("label_x", "label_y"), text=alt.Text("lost:Q", format=".1f"), color=ink
+        **at("label_x", "label_y"), text=alt.Text("carried:Q", format=".1f"), color=ink
     )
     spoken = alt.Chart(alt.Data(values=words)).encode(**at("x", "y"), text="word:N")
     plain = spoken.transform_filter("!datum.bold").mark_text(fontSize=15)
@@ -211,23 +178,23 @@ def circuit_chart(
         .mark_circle(size=700, opacity=0, cursor="pointer")
         .encode(
             **at("at_x", "at_y"),
-            tooltip=["connection:N", alt.Tooltip("lost:Q", title="distance lost")],
+            tooltip=["connection:N", "carried:Q"],
         )
         .add_params(away)
     )
 
     states = [
-        {"model": name, "state": number, "connection": what, "cut": what in cuts,
+        {"model": name, "state": number, "connection": what, "exchanged": what in those,
          "clothes": round(clothes.item(), 3), "things": round(things.item(), 3)}
-        for name, of_cuts in measured.items()
-        for number, (cuts, (clothes, things)) in enumerate(of_cuts.items())
+        for name, of_states in measured.items()
+        for number, (those, (clothes, things)) in enumerate(of_states.items())
         for what in _CONNECTIONS
     ]  # fmt: skip
     chosen = {"param": "away", "empty": False}
     agrees = {
         "or": [
-            {"and": [chosen, "datum.cut"]},
-            {"and": [{"not": chosen}, "!datum.cut"]},
+            {"and": [chosen, "datum.exchanged"]},
+            {"and": [{"not": chosen}, "!datum.exchanged"]},
         ]
     }
     left = (
@@ -243,7 +210,7 @@ def circuit_chart(
         )
         .encode(y=alt.Y("model:N", title=None, sort=list(measured)))
     )
-    odds = alt.Scale(domain=(-7, 4), nice=False)
+    odds = alt.Scale(domain=(-4, 3), nice=False)
     axis = alt.X("clothes:Q", scale=odds, title="log-odds:  with ← 0 → in")
     ends = left.transform_fold(["clothes", "things"], as_=["for", "odds"])
     color = alt.Color("for:N", title=None).legend(orient="bottom", symbolOpacity=1)
@@ -274,26 +241,34 @@ def circuit_chart(
             ),
         ),
         title="What tells clothes from things goes from the noun to mit, and on to man",
-        description="Arrows from the noun to man, as thick as what is lost without "
-        "them; a click on one cuts it, and the distance that is left is below.",
+        description="Arrows from the noun to man, as thick as what they carry; a click "
+        "on one exchanges it, and what becomes of clothes and things is below.",
     )
 
 
 def leads_chart(leads: dict[str, tuple[Tensor, Tensor]]) -> altair.Chart:
-    """Draw what cutting each head's cell costs over the cell's weight, (N, h) each."""
+    """Draw what each head's cell carries over the cell's weight, (N, h) each."""
     alt = optional_import("altair")
     table = [
-        {"model": name, "head": f"{i}.{a}", "weight": weight, "effect": effect}
-        for name, (weights, effects) in leads.items()
-        for i, layer in enumerate(zip(weights.tolist(), effects.tolist(), strict=True))
-        for a, (weight, effect) in enumerate(zip(*layer, strict=True))
+        {"model": name, "head": f"{i}.{a}", "weight": weight, "carried": carried}
+        for name, (weights, of_cells) in leads.items()
+        for i, layer in enumerate(zip(weights.tolist(), of_cells.tolist(), strict=True))
+        for a, (weight, carried) in enumerate(zip(*layer, strict=True))
     ]
     points = alt.Chart(alt.Data(values=table), width=520, height=240).encode(
         x=alt.X("weight:Q", title="weight from mit to the noun").scale(domain=(0, 1)),
-        y=alt.Y("effect:Q", title="distance lost"),
+        y=alt.Y("carried:Q"),
         color=alt.Color("model:N", sort=list(leads)),
     )
-    dark = points.transform_filter("datum.weight > 0.5")
-    names = dark.mark_text(dy=-10).encode(text="head:N")
-    title = "The cells that matter are dark, but dark cells matter unequally"
-    return (points.mark_circle(size=50, opacity=0.8) + names).properties(title=title)
+    names = [  # of one model at the right of its points, of the other at the left
+        points.transform_filter(
+            alt.FieldEqualPredicate(field="model", equal=name)
+            & alt.FieldGTPredicate(field="carried", gt=0.2)
+        )
+        .mark_text(align=align, dx=dx)
+        .encode(text="head:N")
+        for name, align, dx in zip(leads, ("left", "right"), (8, -8))
+    ]
+    title = "The cells that carry much are dark, but dark cells carry unequally"
+    circles = points.mark_circle(size=50, opacity=0.8)
+    return alt.layer(circles, *names).properties(title=title)
