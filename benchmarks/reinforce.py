@@ -1,6 +1,6 @@
 """Train chapter 6's GPT on its own samples, as the grammar judges them: chapter 7.
 
-    python benchmarks/reinforce.py [--seeds 0 1 2 3 4] [--only SEED]
+    python benchmarks/reinforce.py [--seeds 0 1 2 3 4] [--only SEED] [--added]
 
 Two rewards that are hacked ("runs"), and a race ("race"): imitating kept samples, or
 kept new ones, against rewards, all with as many samples and updates. Each model is
@@ -11,7 +11,10 @@ are run in the same way: "controls" (more training on the captions, on unfiltere
 samples, and on samples drawn at the temperature COOL), "few samples" (a few groups,
 each used once or several times, without and with ratio and clip) and "baseline" (the
 reward with and without the group's mean). "drawn and filtered" is how many different
-new sentences the first model's own samples have, at its best temperature.
+new sentences the first model's own samples have, at its best temperature. "unseen" is
+a race of the strict ways for sentences that are new to the model itself, too, and
+"rewards" takes the shared reward apart; ``--added`` measures only these two, and adds
+them to what is stored.
 Takes some 80 CPU minutes. Each training is kept in runs/reinforce/, so that the program
 goes on where it was stopped, and that with ``--only`` several processes can share the
 seeds; results/reinforce.json has all that are there. ``measure`` of
@@ -65,6 +68,7 @@ TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
 RATES = (8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
+MIDDLE = TEMPERATURES[2:7]
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
@@ -75,12 +79,21 @@ def possible(ids: Tensor) -> Tensor:
     return torch.tensor([float(parse(line) is not None) for line in as_text(ids)])
 
 
+def divided(ids: Tensor) -> Tensor:
+    """Let equal sentences share a reward."""
+    lines = as_text(ids)
+    return possible(ids) / torch.tensor([float(lines.count(line)) for line in lines])
+
+
+def only_new(ids: Tensor) -> Tensor:
+    """Give no reward to training sentences."""
+    new = [float(line not in known_captions()) for line in as_text(ids)]
+    return possible(ids) * torch.tensor(new)
+
+
 def shared(ids: Tensor) -> Tensor:
     """Let equal sentences share a reward, and give none to training sentences."""
-    lines = as_text(ids)
-    new = [line not in known_captions() for line in lines]
-    share = [fresh / lines.count(line) for fresh, line in zip(new, lines, strict=True)]
-    return possible(ids) * torch.tensor(share)
+    return divided(ids) * only_new(ids)
 
 
 def paid_once() -> Reward:
@@ -156,11 +169,11 @@ def imitate(
     rounds: int,
     groups: int = UPDATES,
     temperature: float = 1.0,
-) -> None:
+) -> set[str]:
     """Train on own samples that are kept; ``groups`` of them are drawn in all.
 
     In a first round, the model draws from what it is; in a later one, from what it has
-    become. What was kept stays.
+    become. What was kept stays, and is returned.
     """
     draw = torch.Generator().manual_seed(seed)
     optimizer = optimizer_of(model, rate)
@@ -171,6 +184,7 @@ def imitate(
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
+    return set(rows)
 
 
 def clipped_loss(
@@ -227,7 +241,8 @@ def use(
 
 
 FIRST = "first model"
-HACKED = ("possible", "shared")
+REWARDS = {"possible": possible, "shared": shared}
+PARTS = {"only divided": divided, "only new": only_new}  # of the shared reward
 SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     FIRST: [{}],
     "kept": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
@@ -236,7 +251,11 @@ SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
 AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
-LOW = (RATES[0] / 2, *RATES[:4])  # for several updates with one group
+LOW = (RATES[0] / 2, *RATES[:4])  # where the highest are too high
+STRICT = {  # what counts a new sentence once; to get sentences new to the model itself
+    "kept new": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in LOW],
+    "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in LOW],
+}
 COOL = 0.5  # the first model's best temperature
 SMALLER = {  # races, each with its ways
     "controls": {
@@ -260,12 +279,14 @@ SMALLER = {  # races, each with its ways
 
 def trained(
     way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
-) -> tuple[at.GPT, list[dict[str, float]]]:
-    """Return a model trained in one way, and what was in each update's group."""
+) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
+    """Return a model trained in one way, what was in each update's group, and what it
+    has learned from: sentences that were kept for it, or that it was paid for."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
+    learned: set[str] = set()
     if way in FILTERS:
-        imitate(model, FILTERS[way], seed, rate, rounds)
+        learned |= imitate(model, FILTERS[way], seed, rate, rounds)
     elif way == "kept new, cool":
         imitate(model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL)
     elif way == "kept new, few":
@@ -278,23 +299,24 @@ def trained(
     elif way == "without the mean":
         use(model, seed, rate, shared, less_the_mean=False)
     elif way != FIRST:
-        reward: Reward = possible if way == "possible" else shared
-        if way in ("paid once", "once"):
-            reward = paid_once()
-        if beta:
-            reward = on_a_leash(reward, model, first, beta)
+        once_each = way in ("paid once", "once")
+        paid = paid_once() if once_each else (REWARDS | PARTS)[way]
 
         def noted(ids: Tensor) -> Tensor:
             good, lines = possible(ids).mean().item(), as_text(ids)
             groups.append(
                 {"possible": round(good, 3), "distinct": len(set(lines)) / GROUP}
             )
-            return reward(ids)
+            rewards = paid(ids)
+            learned.update(itertools.compress(lines, rewards.tolist()))
+            return rewards
+
+        reward = on_a_leash(noted, model, first, beta) if beta else noted
 
         number = FEW if way == "once" else UPDATES
-        for _ in at.reinforce(model, noted, number, group=GROUP, rate=rate, seed=seed):
+        for _ in at.reinforce(model, reward, number, group=GROUP, rate=rate, seed=seed):
             pass
-    return model, groups
+    return model, groups, learned
 
 
 def patterns_in(model: at.GPT, seed: int, temperature: float) -> dict[str, float]:
@@ -316,7 +338,7 @@ def patterns_in(model: at.GPT, seed: int, temperature: float) -> dict[str, float
 
 def hacked(way: str, seed: int) -> dict[str, Any]:
     """Train with a reward that is hacked; return what was measured."""
-    model, groups = trained(way, seed)
+    model, groups, _ = trained(way, seed)
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
     measured = measure(model, captions_gpt(), SAMPLES)
@@ -329,7 +351,7 @@ def entered(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
     Each seed draws other samples, of the first model, too.
     """
     begun = time.process_time()
-    model, _ = trained(way, seed, **settings)
+    model, *_ = trained(way, seed, **settings)
     row = {"way": way, "seed": seed, **settings}
     row["cpu_seconds"] = round(time.process_time() - begun)
     row["at"] = {
@@ -368,14 +390,17 @@ def tuning(seeds: Iterable[int], ways: Ways) -> list[dict[str, Any]]:
 
 
 def best(
-    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+    rows: list[dict[str, Any]],
+    way: str,
+    choices: list[dict[str, float]],
+    what: str = "new",
 ) -> dict[str, float]:
     """Return the settings and temperature with the most new sentences."""
 
     def new(settings: dict[str, float]) -> float:
         learned = {key: settings[key] for key in settings if key != "temperature"}
         return mean(
-            row["at"][str(settings["temperature"])]["new"]
+            row["at"][str(settings["temperature"])][what]
             for row in rows
             if row["way"] == way and learned.items() <= row.items()
         )
@@ -383,7 +408,7 @@ def best(
     tried = [
         {**settings, "temperature": temperature}
         for settings in choices
-        for temperature in TEMPERATURES
+        for temperature in (TEMPERATURES if what == "new" else MIDDLE)
     ]
     return max(tried, key=new)
 
@@ -433,6 +458,64 @@ def filtered(seed: int, temperature: float) -> int:
     return len(rows)
 
 
+def unseen(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
+    """Train a model; return how many of its samples are new, and how many to itself."""
+    model, _, learned = trained(way, seed, **settings)
+    at_each = {}
+    for temperature in MIDDLE:
+        prompt, draw = torch.full((SAMPLES, 1), END), torch.Generator()
+        dials: dict[str, Any] = {"draw": draw.manual_seed(1000 + seed)}
+        dials["temperature"] = temperature
+        lines = set(as_text(at.generate(model, prompt, LONGEST, END, **dials)))
+        new = {line for line in lines if FILTERS["kept new"](line)}
+        counts = {"new": len(new), "unseen": len(new - learned)}
+        at_each[str(temperature)] = {
+            what: round(100 * number / SAMPLES, 1) for what, number in counts.items()
+        }
+    return {"way": way, "seed": seed, **settings, "at": at_each}
+
+
+def added(seeds: list[int], settings_of: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Return what the race and the shared reward rest on.
+
+    The two strict ways are tuned and raced again, for sentences that are new to the
+    model itself, too; "as raced" counts these at the settings of the other race.
+    """
+
+    def measured(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
+        learned = {key: settings[key] for key in settings if key != "temperature"}
+        name = f"unseen {way} {seed} {json.dumps(learned)}"
+        return once(name, unseen, way, seed, learned)
+
+    tuned = [
+        measured(way, seed, settings)
+        for seed in TUNED_ON
+        for way, choices in STRICT.items()
+        for settings in choices
+    ]
+    picked = {way: best(tuned, way, STRICT[way], "unseen") for way in STRICT}
+    return {
+        "unseen": {
+            "chosen": picked,
+            "race": [
+                measured(way, seed, picked[way]) for way in STRICT for seed in seeds
+            ],
+            "tuning": tuned,
+            "as raced": [
+                measured(way, seed, settings_of[way])
+                for way in STRICT
+                for seed in seeds
+            ],
+        },
+        "rewards": [
+            {key: row[key] for key in row if key not in ("samples", "groups")}
+            for way in PARTS
+            for seed in seeds
+            for row in [once(f"hack {way} {seed}", hacked, way, seed)]
+        ],
+    }
+
+
 def of_the_grammar() -> dict[str, int]:
     """Return the patterns and verbs in COUNTED of the grammar's own sentences."""
     chance, lines = grammar.Chooser(1), []
@@ -446,9 +529,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--only", type=int, help="of all seeds; write no results")
+    parser.add_argument("--added", action="store_true", help="see above")
     parser.add_argument("--out", type=Path, default=FOLDER / "results/reinforce.json")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.added and given.only in TUNED_ON:  # for several processes
+        for way, choices in STRICT.items():
+            for settings in choices:
+                name = f"unseen {way} {given.only} {json.dumps(settings)}"
+                once(name, unseen, way, given.only, settings)
+        return
+    if given.added:
+        stored = read_json(given.out)
+        write_json(given.out, stored | added(given.seeds, stored["chosen"]))
+        return
     if given.only in TUNED_ON:
         for ways in (SETTINGS, *SMALLER.values()):
             tuning([given.only], ways)
@@ -471,7 +565,7 @@ def main() -> None:
     filters = parts(seeds, tuned)
     runs = [
         once(f"hack {way} {seed}", hacked, way, seed)
-        for way in HACKED
+        for way in REWARDS
         for seed in seeds
     ]
     if given.only is not None:
@@ -488,7 +582,7 @@ def main() -> None:
     summary["drawn and filtered"] = alone
     summary["tuning"] = only(tuned, "new", "patterns", "KL", "patterns in")
     summary["race"], summary["runs"] = raced, runs
-    write_json(given.out, {**summary, **smaller})
+    write_json(given.out, {**summary, **smaller, **added(seeds, settings_of)})
 
 
 if __name__ == "__main__":

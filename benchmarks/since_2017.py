@@ -231,6 +231,14 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
         )
         for peak in (0.024, 0.048)
     },
+    **{
+        f"but {part}, embeddings at 0.024": (fast(*but(part), peak=0.024), (rate,))
+        for part, rate in zip(GAINING, (0.003, 0.006, 0.006), strict=True)
+    },
+    "but query-key norm, embeddings at 0.024, half the rate": (
+        fast(*but("query-key norm"), peak=0.024),
+        (0.003,),
+    ),
     "2017, stable, fast embeddings": (fast(schedule=stable), (0.0015, 0.003)),
     "block, stable, fast embeddings": (fast(*PARTS, schedule=stable), (0.003, 0.006)),
     "norm everywhere, fast embeddings": (fast(*PARTS, cross_norm=True), (0.006,)),
@@ -280,6 +288,19 @@ COMPARED = {
         ("block, embeddings at 0.048", "2017, fast embeddings"),
         ("block, embeddings at 0.048, half the rate", "2017, fast embeddings"),
         ("2017, embeddings at 0.024, half the rate", "2017, fast embeddings"),
+    ],
+    "left out, embeddings at 0.024": [
+        (f"but {part}, embeddings at 0.024{rate}", "block, embeddings at 0.024")
+        for part, rate in (
+            *((part, "") for part in GAINING),
+            ("query-key norm", ", half the rate"),
+        )
+    ]
+    + [  # which prefers a slower table
+        (
+            "but rotary positions, fast embeddings, half the rate",
+            "block, embeddings at 0.024",
+        )
     ],
     "stable, fast embeddings": [
         ("2017, stable, fast embeddings", "2017, fast embeddings"),
