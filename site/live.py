@@ -105,10 +105,10 @@ NOTE = {
 }
 TRUST = {  # under the bar of the front page
     "en": "The bar shows how sure the model is, which doesn't make it right. Below the "
-    "notch it warns; words as doubtful as that are underlined. "
+    "notch it warns; words as doubtful as that get a wavy line. "
     '<a href="{}#What-went-wrong">Why does it go wrong?</a>',
     "zh": "条形表示模型对译文有多大把握；有把握不等于译得对。低于刻线会有警告，"
-    '同样没把握的词带下划线。<a href="{}#错在哪里">它为什么会译错？</a>',
+    '同样没把握的词画波浪线。<a href="{}#错在哪里">它为什么会译错？</a>',
 }
 INTRODUCTION = {
     "translate": {

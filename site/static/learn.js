@@ -13,16 +13,16 @@
     read: {
       title: "Who chased, and who was “it”?",
       off: {
-        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses."],
-        attention: ["attention", "Instead of choosing where to look, every word gets the plain average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses."],
-        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With most seeds, it names the animal that chased both times."],
+        positions: ["positions", "A bag of words. “dog chased cat” and “cat chased dog” are the same to it, so it guesses.", "where each word stands"],
+        attention: ["attention", "Instead of choosing where to look, every word gets the plain average of the sentence. Who chased, it gets right: the place alone tells it. Who “it” was, it mostly guesses.", "which words to look at"],
+        residuals: ["residual connections", "Each part now replaces what it was given, instead of adding to it. With most seeds, it names the animal that chased both times.", "add, don't replace"],
       },
     },
     write: {
       title: "Write it in German",
       off: {
-        mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, and the loss falls to nearly nothing. When it has to write, there is nothing to copy: it guesses the pronoun."],
-        positions: ["positions", "A bag of words, once more: it guesses the pronoun."],
+        mask: ["the mask", "While it learns, each word sees the one that it has to write next. It copies, and the loss falls to nearly nothing. When it has to write, there is nothing to copy: it guesses the pronoun.", "don't look ahead"],
+        positions: ["positions", "A bag of words, once more: it guesses the pronoun.", "where each word stands"],
       },
     },
   };
@@ -184,14 +184,14 @@
           start(false);
         },
       })));
-      parts.replaceChildren(element("span", { textContent: "Its parts (click one to take it away):" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label]]) => element("button", {
-        type: "button", textContent: label, ariaPressed: String(!isOff(settings, name)), onclick() {
+      parts.replaceChildren(element("span", { textContent: "Its parts (click one to take it away):" }), ...Object.entries(EXAMS[settings.exam].off).map(([name, [label, , gloss]]) => element("button", {
+        type: "button", ariaPressed: String(!isOff(settings, name)), onclick() {
           const off = isOff(settings, name);
           for (const [key, value] of Object.entries(without[name])) settings[key] = off ? BASE[key] : value;
           guess = null;
           start(false);
         },
-      })));
+      }, label, " ", element("small", { textContent: gloss }))));
       guesses.replaceChildren(element("span", { textContent: `Your guess: of sentences that it never saw, how many will it answer right after a few seconds of learning (${UPDATES} updates)?` }),
         ...GUESSES.map(([label, share]) => element("button", {
           type: "button", textContent: label, ariaPressed: String(guess === share), onclick() {
@@ -230,8 +230,8 @@
       };
       const both = before?.curve.length > 1 && before.settings.exam === settings.exam;
       const bands = [];
-      if (now?.done && stored !== whole) bands.push([whole, "learn-full", "eight measured runs, whole"]);
-      if (now?.done && stored) bands.push([stored, kindOf(settings), stored === whole ? "eight measured runs" : "eight measured runs like this one"]);
+      if (now?.done && stored !== whole) bands.push([whole, "learn-full", "range of eight runs, whole"]);
+      if (now?.done && stored) bands.push([stored, kindOf(settings), "range of eight runs like this one"]);
       bands.forEach(([runs, kind]) => band(runs, kind));
       if (guess !== null) svg.append(drawn("path", { class: "learn-guess", d: `M${left},${y(guess)}H${W - right}` }),
         drawn("text", { class: "learn-guess", x: left + 6, y: y(guess) + (guess > 0.9 ? 17 : -6) }, "your guess"));
@@ -247,7 +247,7 @@
       }
       svg.setAttribute("aria-label", now?.curve.length ? `Right, of sentences it never saw: ${percent(now.curve.at(-1)[1])} after ${now.curve.at(-1)[0]} updates.` : "Share of right answers, by updates.");
       const run = (when, { settings, curve }) => element("span", { className: `${when} ${kindOf(settings)}` }, `${named(settings)}${curve.length > 1 ? `: ${percent(curve.at(-1)[1])}${curve.at(-1)[0] < UPDATES ? ` after ${curve.at(-1)[0]} updates` : ""}` : ""}`);
-      chart.replaceChildren(element("b", { textContent: "Right, of sentences that it never saw" }), svg,
+      chart.replaceChildren(element("b", { textContent: settings.exam === "read" ? "Both answers right, of sentences that it never saw" : "All of it right, of sentences that it never saw" }), svg,
         element("p", { className: "learn-runs" }, ...now ? [run("learn-now", now)] : [], ...both ? [" ", run("learn-before", before)] : [],
           ...bands.flatMap(([, kind, says]) => [" ", element("span", { className: `learn-key ${kind}`, textContent: says })])));
     }
@@ -261,10 +261,10 @@
       const right = now?.done && share === 1, least = fewest(settings.exam, right ? last.count : Infinity);
       const guessed = GUESSES.find(([, share]) => share === now?.guess);
       const told = now?.done && guessed ? `You guessed ${guessed[0]}; it got ${percent(share)}. ` : "";
-      verdict.textContent = told + (!now?.done ? "It is tested on animals that it has never met together."
+      verdict.replaceChildren(element("strong", { textContent: told }), (!now?.done ? "It is tested on animals that it has never met together."
         : last.step < UPDATES ? `Stopped after ${last.step} updates. Guess again, and it starts over.`
         : name && off.length ? EXAMS[settings.exam].off[off[0]][1]
-        : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight measured runs got there.") : "This model wasn't measured before: what you see is one run.");
+        : name ? (share > 0.9 ? "Everything is right, or nearly. Now take a part away." : "Not this time, but eight runs of ours got there.") : "This model wasn't measured before: what you see is one run."));
       bar.replaceChildren(...[
         now?.trained && !now.done && ["Stop", () => { tell({ until: 0 }); }],
         now?.done && ["Again, with another seed", () => { settings.seed = (settings.seed + 1) % 8; start(true); }],
