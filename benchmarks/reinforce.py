@@ -68,7 +68,7 @@ TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
 RATES = (8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
-MIDDLE = TEMPERATURES[2:7]
+MIDDLE = TEMPERATURES[2:7]  # at which sentences are unseen
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
@@ -280,8 +280,8 @@ SMALLER = {  # races, each with its ways
 def trained(
     way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
 ) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
-    """Return a model trained in one way, what was in each update's group, and what it
-    has learned from: sentences that were kept for it, or that it was paid for."""
+    """Return a model trained in one way, what was in each update's group, and what the
+    ways of the race have learned from: sentences that were kept, or paid for."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
     learned: set[str] = set()
@@ -408,7 +408,7 @@ def best(
     tried = [
         {**settings, "temperature": temperature}
         for settings in choices
-        for temperature in (TEMPERATURES if what == "new" else MIDDLE)
+        for temperature in map(float, rows[0]["at"])
     ]
     return max(tried, key=new)
 

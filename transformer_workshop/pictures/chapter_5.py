@@ -261,10 +261,7 @@ def leads_chart(leads: dict[str, tuple[Tensor, Tensor]]) -> altair.Chart:
         color=alt.Color("model:N", sort=list(leads)),
     )
     names = [  # of one model at the right of its points, of the other at the left
-        points.transform_filter(
-            alt.FieldEqualPredicate(field="model", equal=name)
-            & alt.FieldGTPredicate(field="carried", gt=0.2)
-        )
+        points.transform_filter(f"datum.model == '{name}' && datum.carried > 0.2")
         .mark_text(align=align, dx=dx)
         .encode(text="head:N")
         for name, align, dx in zip(leads, ("left", "right"), (8, -8))

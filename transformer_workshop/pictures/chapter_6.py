@@ -49,7 +49,7 @@ def parts_chart(measured: dict[str, Any]) -> altair.Chart:
     """Draw what each part adds to the old block, and what today's loses without it.
 
     Each with the 95 % interval of a difference, and embeddings at the rate that suits
-    the block; what is left without a part counts at the better of the matrices' rates.
+    the block; what is left without a part counts at the best of the rates tried.
     """
     alt = optional_import("altair")
     fast = ", fast embeddings"
