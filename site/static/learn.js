@@ -279,7 +279,7 @@
     // Some sentences of the test, and what it says
     function drawFew() {
       const { words, choices } = task(), reads = settings.exam === "read", names = reads ? choices : words;
-      few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.slice(0, 3).map(({ ids, answers, said }) => {
+      few.replaceChildren(element("b", { textContent: "Sentences of the test, and its answers" }), element("ul", {}, ...now.last.tested.few.map(({ ids, answers, said }) => {
         const marked = said.map((id, i) => mark(names[id], id !== answers[i]));
         return element("li", {}, `${ids.map(id => words[id]).join(" ")}: `, ...reads ? ["the ", marked[0], " chased, it was the ", marked[1]] : ["weil ", ...marked.flatMap(each => [each, " "])]);
       })));

@@ -77,7 +77,7 @@ def parts_chart(measured: dict[str, Any]) -> altair.Chart:
     lines = each.mark_rule(color="#333333").encode(across, alt.X2("high:Q"))
     return alt.layer(
         bars, lines, data=alt.Data(values=rows), width=400, height=alt.Step(18)
-    ).properties(title="What a part is worth depends on the parts around it")
+    ).properties(title="What a part is worth, alone and among the others")
 
 
 def dials_chart(results: dict[str, Any]) -> altair.LayerChart:
