@@ -1834,6 +1834,9 @@ def knock_out(module: MultiHeadedAttention, hidden: Tensor) -> None:
     module.attention_function = without_cells
 
 
+# 5.11 Reading the layers in between
+
+
 @contextmanager
 def hooked(
     module: nn.Module, change: Callable[[Tensor], Tensor | None]

@@ -966,29 +966,6 @@ def test_the_table_of_parts_says_what_was_measured():
             assert word == (f"{gained:.1f}".replace("-", "−") if told_apart else "0")
 
 
-def test_what_an_exact_reader_pays_after_one_repeated_id():
-    """Weigh all the windows of 6.8's stream that a test sequence could be."""
-    cases = [(n, 99, 1, 8 * n - 29) for n in range(10, 20)]  # within the eight pieces
-    cases += [
-        (n, left, other, 0.1)  # or across the end of the eighth
-        for n, left, other in itertools.product(
-            range(10, 20), range(1, 30), range(10, 20)
-        )
-    ]
-    length, left, other, prior = torch.tensor(cases, dtype=torch.double).unbind(-1)
-    cost = torch.zeros(30)
-    for row in torch.randint(32, (200, 15)).repeat(1, 2):
-        p = prior / prior.sum()
-        for t, token in enumerate(row):
-            seen, back = t - left.clamp(min=0), torch.where(t < left, length, other)
-            repeats = torch.where(t < left, t >= length, seen >= other)
-            same = row[(t - back).clamp(min=0).long()] == token
-            each = torch.where(repeats, same.double(), 1 / 32)
-            cost[t] -= (p @ each).log() / 200
-            p = p * each / (p @ each)
-    assert 0.1 < cost[16] < 0.25 and cost[17] < 0.05  # after one repeated id, and two
-
-
 def test_in_the_gpt_the_blocks_cannot_be_told_apart():
     found = {"2017": defaultdict(list), "today": defaultdict(list)}
     for run in read_json(ROOT / "results/gpt.json")["blocks"]:
