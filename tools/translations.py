@@ -559,6 +559,9 @@ def faults(language: Language) -> Iterator[str]:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             where = path.relative_to(language.root).as_posix()
             yield f"{where}: not in step with the English; run `make notebooks`"
+    if letters := wording.not_in_font(language.folder):
+        where = f"{language.folder.name}/words.toml"
+        yield f"{where}: the charts' font has no {' '.join(letters)}; say it otherwise"
 
 
 def update(language: Language) -> None:

@@ -59,6 +59,18 @@ class Words:
         return {text: words for text, words in found.items() if "#" in text}
 
 
+def not_in_font(folder: Path) -> list[str]:
+    """Return the letters of its charts that the font of a translation lacks."""
+    from PIL import ImageFont
+
+    charts = Words.of(folder).tables["charts"].values()
+    [file] = (folder / "fonts").glob("*.otf")
+    font = ImageFont.truetype(str(file), 20)
+    unknown = bytes(font.getmask("\U0010fffe"))
+    letters = set(re.findall("[⺀-￯]", "".join(charts)))
+    return sorted(c for c in letters if bytes(font.getmask(c)) == unknown)
+
+
 def chart(
     spec: Any,
     words: Words,
