@@ -643,7 +643,7 @@ def looks(tmp_path, monkeypatch):
     """Have looks at the test set logged here, not in the project; return the file."""
     monkeypatch.setattr(evaluation_commands, "project_folder", lambda: tmp_path)
     (tmp_path / "results").mkdir()
-    return tmp_path / "results" / "test_looks.jsonl"
+    return tmp_path / "runs" / "test_looks.jsonl"
 
 
 def score(capfd, *argv):
@@ -671,7 +671,7 @@ def test_a_look_that_cannot_be_written_does_not_cost_the_scores(
 ):
     digest = hashlib.sha256("\n".join(e for _, e in PAIRS).encode()).hexdigest()
     monkeypatch.setattr(evaluation_commands, "TEST_2016", {digest})
-    looks.mkdir()  # in place of the file
+    looks.mkdir(parents=True)  # in place of the file
     assert main(["evaluate", *on_pairs]) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["sentences"] == len(PAIRS)

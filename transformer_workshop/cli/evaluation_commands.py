@@ -13,7 +13,13 @@ from pathlib import Path
 from annotated_transformer import DataError, optional_import
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
-from transformer_workshop.base.files import append_line, check_writable, log, write_json
+from transformer_workshop.base.files import (
+    append_line,
+    check_writable,
+    log,
+    report_unwritable,
+    write_json,
+)
 from transformer_workshop.base.machine import describe_environment
 from transformer_workshop.cli.translation_commands import load_model
 from transformer_workshop.lab.comparison import report
@@ -112,8 +118,8 @@ def _count_look(
 ) -> None:
     """Note a look at Multi30k's test sentences, if these are they."""
     references = "\n".join(reference for _, reference in pairs)
-    results = project_folder() / "results"  # not there if only the package is
-    if _sha256(references) not in TEST_2016 or not results.is_dir():
+    project = project_folder()  # it has results unless only the package is there
+    if _sha256(references) not in TEST_2016 or not (project / "results").is_dir():
         return
     settings = dataclasses.asdict(translator.config)
     look = {
@@ -122,8 +128,11 @@ def _count_look(
         "config": _sha256(json.dumps(settings, sort_keys=True))[:16],
         "bleu": bleu,
     }
+    looks = project / "runs" / "test_looks.jsonl"
     try:
-        append_line(results / "test_looks.jsonl", look)
+        with report_unwritable(looks):
+            looks.parent.mkdir(exist_ok=True)
+        append_line(looks, look)
     except DataError as error:
         log(f"{error.where}: {error.what}, so this look at a test isn't counted")
 
