@@ -109,6 +109,9 @@ class Reader(captions.Chooser):
         elif items is activities[-1].what:
             if not says(chosen[0], "O", second=bool(activities[1:])):
                 return list(items)
+        elif items is activities[-1].where:
+            if says(chosen[0], "P", second=bool(activities[1:])):
+                return [group for group in items if any(map(self.has, nouns_of(group)))]
         allowed = [item for item in items if any(map(self.has, words_of(item)))]
         if items[0] in captions.COUNTS:  # drawn for every subject, even for "a man"
             return allowed or [items[0]]
@@ -165,6 +168,13 @@ def words_of(item: Any) -> list[str]:
         if found[1] in captions.NOUNS:  # `Haus` of `vor/in_front_of alt Haus:a>Park`
             return words_of(captions.NOUNS[found[1]])
     return [""]
+
+
+@cache
+def nouns_of(group: str) -> list[str]:
+    """Return the English nouns of a group of places."""
+    places = captions.PLACES[group].split(", ")
+    return [word for place in places for word in words_of(place)]
 
 
 def main(argv: list[str] | None = None) -> int:
