@@ -1,24 +1,22 @@
 """Train chapter 6's GPT on its own samples, as the grammar judges them: chapter 7.
 
-    python benchmarks/reinforce.py [--seeds 0 1 2 3 4] [--only SEED] [--added]
+    python benchmarks/reinforce.py [--seeds 0 1 2 …] [--workers 2]
 
-Two rewards that are hacked ("runs"), and a race ("race"): imitating kept samples, or
-kept new ones, against rewards, all with as many samples and updates. Each model is
-drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way are
-chosen beforehand, by trainings from the seeds TUNED_ON ("tuning"), for the most new
-sentences. "parts" are the two filters of kept samples, in one round and in four. Others
-are run in the same way: "controls" (more training on the captions, on unfiltered
-samples, and on samples drawn at the temperature COOL), "few samples" (a few groups,
-each used once or several times, without and with ratio and clip) and "baseline" (the
-reward with and without the group's mean). "drawn and filtered" is how many different
-new sentences the first model's own samples have, at its best temperature. "unseen" is
-a race of the strict ways for sentences that are new to the model itself, too, and
-"rewards" takes the shared reward apart; ``--added`` measures only these two, and adds
-them to what is stored.
-Takes some 80 CPU minutes. Each training is kept in runs/reinforce/, so that the program
-goes on where it was stopped, and that with ``--only`` several processes can share the
-seeds; results/reinforce.json has all that are there. ``measure`` of
-transformer_workshop/lab/verifier.py says what the figures mean.
+Two rewards that are hacked and the parts of one ("runs"), and a race ("race"):
+imitating kept samples, or kept new ones, against rewards, all with as many samples and
+updates. What counts is UNSEEN: sentences that are possible and that no one has trained
+the model on, neither as captions nor as samples that were kept or paid for. Each model
+is drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way
+are chosen beforehand, for the most unseen sentences, by trainings from the seeds
+TUNED_ON, and the best few by the seeds MORE as well ("tuning"). "parts" are the two
+filters of kept samples, in one round and in four. Others are run in the same way, with
+the first few of the seeds: "controls" (more training on the captions, and on unfiltered
+samples) and "few samples" (a few groups, each used several times, without and with
+ratio and clip). "drawn and filtered" is how many different new sentences the first
+model's own samples have, at its best temperature.
+Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
+program goes on where it was stopped; delete that folder when code has changed.
+``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
 """
 
 import argparse
@@ -30,6 +28,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from math import comb
 from pathlib import Path
 from statistics import mean
@@ -65,10 +64,13 @@ BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
-RATES = (8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
+FINALISTS = 3  # settings of each way in the race, to choose from by
+MORE = (103, 104, 105, 106)  # seeds, too
+OTHERS = 5  # seeds, of all but the race itself
+RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
-TEMPERATURES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2)
-MIDDLE = TEMPERATURES[2:7]  # at which sentences are unseen
+TEMPERATURES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
+UNSEEN = "unseen"  # what is raced for
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
@@ -129,7 +131,7 @@ def keep(
     groups: int,
     passes: Callable[[str], bool],
     draw: torch.Generator,
-    temperature: float,
+    temperature: float = 1.0,
 ) -> None:
     """Add what passes of a model's own samples to ``rows``, each sentence once."""
     prompt = torch.full((GROUP, 1), END)
@@ -168,7 +170,6 @@ def imitate(
     rate: float,
     rounds: int,
     groups: int = UPDATES,
-    temperature: float = 1.0,
 ) -> set[str]:
     """Train on own samples that are kept; ``groups`` of them are drawn in all.
 
@@ -180,7 +181,7 @@ def imitate(
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
         if update % (UPDATES // rounds) == 0:
-            keep(rows, model, groups // rounds, passes, draw, temperature)
+            keep(rows, model, groups // rounds, passes, draw)
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
@@ -221,7 +222,6 @@ def use(
     groups: int = UPDATES,
     uses: int = 1,
     clip: float | None = None,
-    less_the_mean: bool = True,
 ) -> None:
     """Use each group for several updates; without a clip, as if it were fresh."""
     draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
@@ -229,7 +229,7 @@ def use(
     for _ in range(groups):
         ids = at.generate(model, prompt, LONGEST, END, draw=draw)
         rewards = reward(ids)
-        advantages = rewards - rewards.mean() if less_the_mean else rewards
+        advantages = rewards - rewards.mean()
         with torch.no_grad():
             old = at.token_log_p(model, ids)
         for _ in range(uses):
@@ -241,8 +241,12 @@ def use(
 
 
 FIRST = "first model"
-REWARDS = {"possible": possible, "shared": shared}
-PARTS = {"only divided": divided, "only new": only_new}  # of the shared reward
+REWARDS = {
+    "possible": possible,
+    "shared": shared,
+    "only divided": divided,  # the two parts of the shared reward
+    "only new": only_new,
+}
 SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     FIRST: [{}],
     "kept": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
@@ -251,28 +255,14 @@ SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
     "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
 }
 AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
-LOW = (RATES[0] / 2, *RATES[:4])  # where the highest are too high
-STRICT = {  # what counts a new sentence once; to get sentences new to the model itself
-    "kept new": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in LOW],
-    "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in LOW],
-}
-COOL = 0.5  # the first model's best temperature
 SMALLER = {  # races, each with its ways
     "controls": {
         "captions": [{"rate": rate} for rate in RATES],
         "unfiltered": [{"rate": rate} for rate in RATES],
-        "kept new, cool": [
-            {"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES
-        ],
     },
     "few samples": {
-        "once": [{"rate": rate} for rate in (*RATES[3:], 2 * RATES[-1])],
-        **{way: [{"rate": rate} for rate in LOW] for way in AGAIN},
-        "kept new, few": [{"rate": rate} for rate in LOW],
-    },
-    "baseline": {
-        "shared": [{"rate": rate, "beta": 0.0} for rate in RATES],
-        "without the mean": [{"rate": rate} for rate in RATES],
+        way: [{"rate": rate} for rate in (RATES[1], RATES[3])]  # a low and a high one
+        for way in (*AGAIN, "kept new, few")
     },
 }
 
@@ -280,41 +270,41 @@ SMALLER = {  # races, each with its ways
 def trained(
     way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
 ) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
-    """Return a model trained in one way, what was in each update's group, and what the
-    ways of the race have learned from: sentences that were kept, or paid for."""
+    """Return a model trained in one way, what was in each update's group, and what it
+    has learned from beside captions: samples that were kept, or paid for."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
     learned: set[str] = set()
-    if way in FILTERS:
-        learned |= imitate(model, FILTERS[way], seed, rate, rounds)
-    elif way == "kept new, cool":
-        imitate(model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL)
-    elif way == "kept new, few":
-        imitate(model, FILTERS["kept new"], seed, rate, rounds=FEW, groups=FEW)
-    elif way == "captions":
-        train_on_captions(model, seed, rate)
-    elif way in AGAIN:
-        few = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
-        use(model, seed, rate, paid_once(), **few)
-    elif way == "without the mean":
-        use(model, seed, rate, shared, less_the_mean=False)
-    elif way != FIRST:
-        once_each = way in ("paid once", "once")
-        paid = paid_once() if once_each else (REWARDS | PARTS)[way]
 
-        def noted(ids: Tensor) -> Tensor:
+    def noted(reward: Reward) -> Reward:
+        """Return the reward, and note what was in each group and what was paid."""
+
+        def given(ids: Tensor) -> Tensor:
             good, lines = possible(ids).mean().item(), as_text(ids)
             groups.append(
                 {"possible": round(good, 3), "distinct": len(set(lines)) / GROUP}
             )
-            rewards = paid(ids)
+            rewards = reward(ids)
             learned.update(itertools.compress(lines, rewards.tolist()))
             return rewards
 
-        reward = on_a_leash(noted, model, first, beta) if beta else noted
+        return given
 
-        number = FEW if way == "once" else UPDATES
-        for _ in at.reinforce(model, reward, number, group=GROUP, rate=rate, seed=seed):
+    if way in FILTERS:
+        learned |= imitate(model, FILTERS[way], seed, rate, rounds)
+    elif way == "kept new, few":
+        learned |= imitate(model, FILTERS["kept new"], seed, rate, FEW, FEW)
+    elif way == "captions":
+        train_on_captions(model, seed, rate)
+    elif way in AGAIN:
+        few = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
+        use(model, seed, rate, noted(paid_once()), **few)
+    elif way != FIRST:
+        reward = noted(paid_once() if way == "paid once" else REWARDS[way])
+        if beta:
+            reward = on_a_leash(reward, model, first, beta)
+        dials: dict[str, Any] = {"group": GROUP, "rate": rate, "seed": seed}
+        for _ in at.reinforce(model, reward, UPDATES, **dials):
             pass
     return model, groups, learned
 
@@ -351,19 +341,28 @@ def entered(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
     Each seed draws other samples, of the first model, too.
     """
     begun = time.process_time()
-    model, *_ = trained(way, seed, **settings)
+    model, _, learned = trained(way, seed, **settings)
     row = {"way": way, "seed": seed, **settings}
     row["cpu_seconds"] = round(time.process_time() - begun)
     row["at"] = {
         str(temperature): {
             **measure(
-                model, captions_gpt(), SAMPLES, 1000 + seed, temperature=temperature
+                model,
+                captions_gpt(),
+                SAMPLES,
+                1000 + seed,
+                temperature=temperature,
+                learned=learned,
             ),
             "patterns in": patterns_in(model, 1000 + seed, temperature),
         }
         for temperature in TEMPERATURES
     }
     return row
+
+
+Ways = dict[str, list[dict[str, float]]]
+Job = tuple[Any, ...]  # a name to keep a result under, a function, and what it gets
 
 
 def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
@@ -376,70 +375,43 @@ def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[st
     return read_json(path)
 
 
-Ways = dict[str, list[dict[str, float]]]
-
-
-def tuning(seeds: Iterable[int], ways: Ways) -> list[dict[str, Any]]:
-    """Return a row for each way, seed, and setting that may be chosen."""
-    return [
-        once(f"race {way} {seed} {json.dumps(settings)}", entered, way, seed, settings)
-        for seed in seeds
-        for way, choices in ways.items()
-        for settings in choices
-    ]
-
-
-def best(
-    rows: list[dict[str, Any]],
-    way: str,
-    choices: list[dict[str, float]],
-    what: str = "new",
-) -> dict[str, float]:
-    """Return the settings and temperature with the most new sentences."""
-
-    def new(settings: dict[str, float]) -> float:
-        learned = {key: settings[key] for key in settings if key != "temperature"}
-        return mean(
-            row["at"][str(settings["temperature"])][what]
-            for row in rows
-            if row["way"] == way and learned.items() <= row.items()
-        )
-
-    tried = [
-        {**settings, "temperature": temperature}
-        for settings in choices
-        for temperature in map(float, rows[0]["at"])
-    ]
-    return max(tried, key=new)
-
-
-def chosen(rows: list[dict[str, Any]], ways: Ways) -> dict[str, dict[str, float]]:
-    """Return each way's best settings and temperature."""
-    return {way: best(rows, way, choices) for way, choices in ways.items()}
-
-
-def parts(seeds: Iterable[int], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return trainings with both filters, in one round and in four."""
+def entries(seeds: Iterable[int], ways: Ways) -> list[Job]:
+    """Return a training for each seed, way, and setting."""
     found = []
-    for way in ("kept", "kept new"):
-        for rounds in ROUNDS:
-            choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
-            settings = best(rows, way, choices)
-            raced = race(seeds, {way: settings})
-            runs = only(raced, "possible", "new", "KL")
-            found.append({"way": way, **settings, "runs": runs})
+    for seed in seeds:
+        for way, choices in ways.items():
+            for settings in choices:
+                learned = {k: settings[k] for k in settings if k != "temperature"}
+                name = f"race {way} {seed} {json.dumps(learned)}"
+                found.append((name, entered, way, seed, learned))
     return found
 
 
-def race(seeds: Iterable[int], ways: dict[str, dict[str, float]]) -> list[dict]:
-    """Return a row for each seed and way, with the settings that were chosen."""
-    rows = []
-    for seed in seeds:
-        for way, settings in ways.items():
-            learned = {key: settings[key] for key in settings if key != "temperature"}
-            name = f"race {way} {seed} {json.dumps(learned)}"
-            rows.append(once(name, entered, way, seed, learned))
-    return rows
+def at_best(
+    rows: list[dict[str, Any]], way: str, settings: dict[str, float]
+) -> tuple[float, float]:
+    """Return the most unseen sentences that settings get, and at which temperature."""
+    runs = [
+        row["at"]
+        for row in rows
+        if row["way"] == way and settings.items() <= row.items()
+    ]
+    return max((mean(at[t][UNSEEN] for at in runs), float(t)) for t in runs[0])
+
+
+def ranked(
+    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+) -> list[dict[str, float]]:
+    """Return settings by the unseen sentences that they get, the most first."""
+    return sorted(choices, key=lambda each: -at_best(rows, way, each)[0])
+
+
+def best(
+    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+) -> dict[str, float]:
+    """Return the settings and temperature with the most unseen sentences."""
+    first = ranked(rows, way, choices)[0]
+    return {**first, "temperature": at_best(rows, way, first)[1]}
 
 
 def only(rows: list[dict[str, Any]], *measures: str) -> list[dict[str, Any]]:
@@ -458,64 +430,6 @@ def filtered(seed: int, temperature: float) -> int:
     return len(rows)
 
 
-def unseen(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
-    """Train a model; return how many of its samples are new, and how many to itself."""
-    model, _, learned = trained(way, seed, **settings)
-    at_each = {}
-    for temperature in MIDDLE:
-        prompt, draw = torch.full((SAMPLES, 1), END), torch.Generator()
-        dials: dict[str, Any] = {"draw": draw.manual_seed(1000 + seed)}
-        dials["temperature"] = temperature
-        lines = set(as_text(at.generate(model, prompt, LONGEST, END, **dials)))
-        new = {line for line in lines if FILTERS["kept new"](line)}
-        counts = {"new": len(new), "unseen": len(new - learned)}
-        at_each[str(temperature)] = {
-            what: round(100 * number / SAMPLES, 1) for what, number in counts.items()
-        }
-    return {"way": way, "seed": seed, **settings, "at": at_each}
-
-
-def added(seeds: list[int], settings_of: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Return what the race and the shared reward rest on.
-
-    The two strict ways are tuned and raced again, for sentences that are new to the
-    model itself, too; "as raced" counts these at the settings of the other race.
-    """
-
-    def measured(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
-        learned = {key: settings[key] for key in settings if key != "temperature"}
-        name = f"unseen {way} {seed} {json.dumps(learned)}"
-        return once(name, unseen, way, seed, learned)
-
-    tuned = [
-        measured(way, seed, settings)
-        for seed in TUNED_ON
-        for way, choices in STRICT.items()
-        for settings in choices
-    ]
-    picked = {way: best(tuned, way, STRICT[way], "unseen") for way in STRICT}
-    return {
-        "unseen": {
-            "chosen": picked,
-            "race": [
-                measured(way, seed, picked[way]) for way in STRICT for seed in seeds
-            ],
-            "tuning": tuned,
-            "as raced": [
-                measured(way, seed, settings_of[way])
-                for way in STRICT
-                for seed in seeds
-            ],
-        },
-        "rewards": [
-            {key: row[key] for key in row if key not in ("samples", "groups")}
-            for way in PARTS
-            for seed in seeds
-            for row in [once(f"hack {way} {seed}", hacked, way, seed)]
-        ],
-    }
-
-
 def of_the_grammar() -> dict[str, int]:
     """Return the patterns and verbs in COUNTED of the grammar's own sentences."""
     chance, lines = grammar.Chooser(1), []
@@ -527,62 +441,62 @@ def of_the_grammar() -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    parser.add_argument("--only", type=int, help="of all seeds; write no results")
-    parser.add_argument("--added", action="store_true", help="see above")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(10)])
+    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--out", type=Path, default=FOLDER / "results/reinforce.json")
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    if given.added and given.only in TUNED_ON:  # for several processes
-        for way, choices in STRICT.items():
-            for settings in choices:
-                name = f"unseen {way} {given.only} {json.dumps(settings)}"
-                once(name, unseen, way, given.only, settings)
-        return
-    if given.added:
-        stored = read_json(given.out)
-        write_json(given.out, stored | added(given.seeds, stored["chosen"]))
-        return
-    if given.only in TUNED_ON:
-        for ways in (SETTINGS, *SMALLER.values()):
-            tuning([given.only], ways)
-        return
-    tuned = tuning(TUNED_ON, SETTINGS)
-    settings_of = chosen(tuned, SETTINGS)
-    log(json.dumps(settings_of))
-    seeds = given.seeds if given.only is None else [given.only]
-    raced = race(seeds, settings_of)
-    smaller = {}
-    for name, ways in SMALLER.items():
-        rows = tuning(TUNED_ON, ways)
-        picked = chosen(rows, ways)
-        log(json.dumps(picked))
-        smaller[name] = {
-            "chosen": picked,
-            "race": race(seeds, picked),
-            "tuning": only(rows, "new"),
-        }
-    filters = parts(seeds, tuned)
-    runs = [
-        once(f"hack {way} {seed}", hacked, way, seed)
-        for way in REWARDS
-        for seed in seeds
-    ]
-    if given.only is not None:
-        return
-    dial = settings_of[FIRST]["temperature"]
-    alone = {seed: filtered(seed, dial) for seed in seeds}
-    settings = {"group": GROUP, "updates": UPDATES, "rate": RATE}
-    summary = {**describe_environment(), **settings, "samples": SAMPLES}
-    summary["counted"] = COUNTED  # possible samples, for patterns and verbs
-    summary["the grammar itself"] = of_the_grammar()
-    summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
-    summary["tuned on"] = TUNED_ON
-    summary["chosen"], summary["parts"] = settings_of, filters
-    summary["drawn and filtered"] = alone
-    summary["tuning"] = only(tuned, "new", "patterns", "KL", "patterns in")
-    summary["race"], summary["runs"] = raced, runs
-    write_json(given.out, {**summary, **smaller, **added(seeds, settings_of)})
+    few = given.seeds[:OTHERS]
+    with ProcessPoolExecutor(
+        given.workers, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+
+        def all_of(jobs: list[Job]) -> list[dict[str, Any]]:
+            # a process that draws the same samples again has them parsed already
+            size = len(RATES) if len(jobs) > 10 * given.workers else 1
+            return list(pool.map(once, *zip(*jobs, strict=True), chunksize=size))
+
+        def picked_from(rows: list[dict[str, Any]], ways: Ways) -> Ways:
+            picked = {way: [best(rows, way, choices)] for way, choices in ways.items()}
+            log(json.dumps(picked))
+            return picked
+
+        summary = {**describe_environment(), "group": GROUP, "updates": UPDATES}
+        summary |= {"rate": RATE, "samples": SAMPLES}
+        summary |= {"tuned on": TUNED_ON, "then on": MORE}
+        summary["counted"] = COUNTED  # possible samples, for patterns and verbs
+        summary["the grammar itself"] = of_the_grammar()
+        summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
+        rows = all_of(entries(TUNED_ON, SETTINGS))
+        finals = {way: ranked(rows, way, SETTINGS[way])[:FINALISTS] for way in SETTINGS}
+        rows += all_of(entries(MORE, finals))
+        picked = picked_from(rows, finals)
+        summary["chosen"] = {way: settings for way, [settings] in picked.items()}
+        kept = "possible", "new", UNSEEN, "patterns", "KL", "patterns in"
+        summary["tuning"] = only(rows, *kept)
+        summary["race"] = all_of(entries(given.seeds, picked))
+        summary["parts"] = []
+        for way in ("kept", "kept new"):
+            for rounds in ROUNDS:
+                choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
+                settings = best(
+                    [row for row in rows if row["seed"] in TUNED_ON], way, choices
+                )
+                raced = all_of(entries(few, {way: [settings]}))
+                runs = only(raced, "possible", "new", UNSEEN, "patterns", "KL")
+                summary["parts"].append({"way": way, **settings, "runs": runs})
+        for name, ways in SMALLER.items():
+            others = all_of(entries(TUNED_ON, ways))
+            of_others = picked_from(others, ways)
+            summary[name] = {
+                "chosen": {way: settings for way, [settings] in of_others.items()},
+                "race": all_of(entries(few, of_others)),
+                "tuning": only(others, UNSEEN),
+            }
+        hacks = [(f"hack {way} {n}", hacked, way, n) for way in REWARDS for n in few]
+        summary["runs"] = all_of(hacks)
+        dial = picked[FIRST][0]["temperature"]
+        summary["drawn and filtered"] = {seed: filtered(seed, dial) for seed in few}
+    write_json(given.out, summary)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Set
 from typing import Any
 
 import torch
@@ -81,14 +82,17 @@ def measure(
     seed: int = 0,
     *,
     temperature: float = 1.0,
+    learned: Set[str] = frozenset(),
 ) -> dict[str, Any]:
     """Return what a model's samples are worth, in percent of ``number`` of them.
 
-    "new" counts possible sentences that are not in the training set, each once. The
-    grammar's patterns and verbs are counted in the first COUNTED possible ones, so that
-    models can be compared. "KL" is the divergence from ``first`` at temperature 1, in
-    nats per sentence, estimated from the samples; "held-out loss" is in nats per token
-    of captions that neither has seen. Everything but ``first`` is at ``temperature``.
+    "new" counts possible sentences that are not in the training set, each once, and
+    "unseen" those of them that aren't in ``learned``: samples that the model has been
+    trained on since. The grammar's patterns and verbs are counted in the first COUNTED
+    possible ones, so that models can be compared. "KL" is the divergence from ``first``
+    at temperature 1, in nats per sentence, estimated from the samples; "held-out loss"
+    is in nats per token of captions that neither has seen. Everything but ``first`` is
+    at ``temperature``.
     """
     draw = torch.Generator().manual_seed(seed)
     prompt = torch.full((number, 1), END)
@@ -98,9 +102,11 @@ def measure(
         log_ratio = sentence_log_p(policy, ids) - sentence_log_p(first, ids)
     lines = as_text(ids)
     possible = [line for line in lines if parse(line)]
+    new = set(possible) - known_captions()
     counts = {
         "possible": len(possible),
-        "new": len(set(possible) - known_captions()),
+        "new": len(new),
+        "unseen": len(new - learned),
         "distinct": len(set(lines)),
     }
     return {

@@ -53,7 +53,7 @@ def groups_chart(results: dict[str, Any]) -> altair.HConcatChart:
 
 
 def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
-    """Draw new against possible for each way, and two measures beside it.
+    """Draw unseen against possible for each way, and two measures beside it.
 
     Temperature is the path; means over the seeds. The points that were chosen are
     large, and the panels beside it belong to them: means as points, ranges as lines.
@@ -72,7 +72,7 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
                     "chosen": temperature == best,
                     **{
                         what: mean(run[temperature][what] for run in runs)
-                        for what in ("possible", "new")
+                        for what in ("possible", "unseen")
                     },
                 }
             )
@@ -85,9 +85,9 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
     data = alt.Chart(alt.Data(values=path), width=330, height=300)
     data = data.encode(
         alt.X("possible:Q", title="possible, % of samples").scale(zero=False),
-        alt.Y("new:Q", title="different, possible, and new, %").scale(zero=False),
+        alt.Y("unseen:Q", title="different, possible, and unseen, %").scale(zero=False),
         color.legend(orient="bottom", columns=3, symbolOpacity=1),
-        tooltip=["way:N", "temperature:Q", "possible:Q", "new:Q"],
+        tooltip=["way:N", "temperature:Q", "possible:Q", "unseen:Q"],
     )
     line = data.mark_line().encode(order="temperature:Q")
     size = alt.condition("datum.chosen", alt.value(160), alt.value(25))
@@ -110,6 +110,6 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
     return alt.hconcat(
         line + points,
         alt.vconcat(*beside),
-        title="New against possible, with temperature as the path",
-        description="Shares of possible and of new sentences at each temperature.",
+        title="Unseen against possible, with temperature as the path",
+        description="Shares of possible and of unseen sentences at each temperature.",
     )
