@@ -64,11 +64,12 @@ def not_in_font(folder: Path) -> list[str]:
     from PIL import ImageFont
 
     charts = Words.of(folder).tables["charts"].values()
-    [file] = (folder / "fonts").glob("*.otf")
-    font = ImageFont.truetype(str(file), 20)
-    unknown = bytes(font.getmask("\U0010fffe"))
-    letters = set(re.findall("[⺀-￯]", "".join(charts)))
-    return sorted(c for c in letters if bytes(font.getmask(c)) == unknown)
+    letters, lacking = set(re.findall("[⺀-￯]", "".join(charts))), set()
+    for file in (folder / "fonts").glob("*.otf"):
+        font = ImageFont.truetype(str(file), 20)
+        unknown = bytes(font.getmask("\U0010fffe"))
+        lacking |= {c for c in letters if bytes(font.getmask(c)) == unknown}
+    return sorted(lacking)
 
 
 def chart(
