@@ -11,9 +11,10 @@ are chosen beforehand, for the most unseen sentences, by trainings from the seed
 TUNED_ON, and the best few by the seeds MORE as well ("tuning"). "parts" are the two
 filters of kept samples, in one round and in four. Others are run in the same way, with
 the first few of the seeds: "controls" (more training on the captions, and on unfiltered
-samples) and "few samples" (a few groups, each used several times, without and with
-ratio and clip). "drawn and filtered" is how many different new sentences the first
-model's own samples have, at its best temperature.
+samples), "few samples" (a few groups, each used several times, without and with ratio
+and clip), and "baseline" (the shared reward, with and without the group's mean). "drawn
+and filtered" is how many different new sentences the first model's own samples have, at
+its best temperature.
 Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
@@ -222,6 +223,7 @@ def use(
     groups: int = UPDATES,
     uses: int = 1,
     clip: float | None = None,
+    less_the_mean: bool = True,
 ) -> None:
     """Use each group for several updates; without a clip, as if it were fresh."""
     draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
@@ -229,7 +231,7 @@ def use(
     for _ in range(groups):
         ids = at.generate(model, prompt, LONGEST, END, draw=draw)
         rewards = reward(ids)
-        advantages = rewards - rewards.mean()
+        advantages = rewards - rewards.mean() if less_the_mean else rewards
         with torch.no_grad():
             old = at.token_log_p(model, ids)
         for _ in range(uses):
@@ -263,6 +265,10 @@ SMALLER = {  # races, each with its ways
     "few samples": {
         way: [{"rate": rate} for rate in (RATES[1], RATES[3])]  # a low and a high one
         for way in (*AGAIN, "kept new, few")
+    },
+    "baseline": {
+        way: [{"rate": rate, "beta": 0.0} for rate in RATES]
+        for way in ("shared", "without the mean")
     },
 }
 
@@ -299,6 +305,8 @@ def trained(
     elif way in AGAIN:
         few = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
         use(model, seed, rate, noted(paid_once()), **few)
+    elif way == "without the mean":
+        use(model, seed, rate, noted(shared), less_the_mean=False)
     elif way != FIRST:
         reward = noted(paid_once() if way == "paid once" else REWARDS[way])
         if beta:
@@ -441,7 +449,7 @@ def of_the_grammar() -> dict[str, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(10)])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(10, 20)])
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--out", type=Path, default=FOLDER / "results/reinforce.json")
     given = parser.parse_args()
