@@ -5,17 +5,21 @@
 Two rewards that are hacked and the parts of one ("runs"), and a race ("race"):
 imitating kept samples, or kept new ones, against rewards, all with as many samples and
 updates. What counts is UNSEEN: sentences that are possible and that no one has trained
-the model on, neither as captions nor as samples that were kept or paid for. Each model
-is drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way
-are chosen beforehand, for the most unseen sentences, by trainings from the seeds
-TUNED_ON, and the best few by the seeds MORE as well ("tuning"). "parts" are the two
-filters of kept samples, in one round and in four. Others are run in the same way, with
-the first few of the seeds: "controls" (more training on the captions, and on unfiltered
-samples), "few samples" (a few groups, each used several times, without and with ratio
-and clip), and "baseline" (the shared reward, with and without the group's mean). "drawn
-and filtered" is how many different new sentences the first model's own samples have, at
-its best temperature.
-Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
+the model on, neither as captions nor as samples that were kept or paid for. Who learns
+from more sentences has more that don't count, so NOT_BY_HEART adds how many a model
+would lose to the list of another training, "by chance". Each model is drawn from at all
+TEMPERATURES. Rate, rounds or leash, and temperature of each way are chosen beforehand,
+for the most unseen sentences, by trainings from the seeds TUNED_ON, and the best few by
+the seeds MORE as well ("tuning"); and once more, for NOT_BY_HEART ("chosen otherwise").
+"parts" are the two filters of kept samples, in one round and in four. Others are run in
+the same way, by the first few of the seeds: "controls" (more training on captions, and
+on unfiltered samples), "cool" (imitation of new samples, drawn at a low temperature),
+"few samples" (a few groups, each used several times, without and with ratio and clip),
+and "baseline" (the shared reward, with and without the group's mean). "gentler" is the
+reward for possible sentences in many small steps, and on a leash. "drawn and filtered"
+is how many different new sentences the first model's own samples have, at its best
+temperature.
+Takes some 120 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
 """
@@ -72,6 +76,9 @@ RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 UNSEEN = "unseen"  # what is raced for
+NOT_BY_HEART = "not by heart"  # and what else might be
+COOL = 0.5  # a temperature
+MORE_UPDATES = 8  # times as many, at a rate that is as many times lower
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
 Reward = Callable[[Tensor], Tensor]
@@ -171,6 +178,7 @@ def imitate(
     rate: float,
     rounds: int,
     groups: int = UPDATES,
+    temperature: float = 1.0,
 ) -> set[str]:
     """Train on own samples that are kept; ``groups`` of them are drawn in all.
 
@@ -182,7 +190,7 @@ def imitate(
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
         if update % (UPDATES // rounds) == 0:
-            keep(rows, model, groups // rounds, passes, draw)
+            keep(rows, model, groups // rounds, passes, draw, temperature)
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
@@ -262,6 +270,7 @@ SMALLER = {  # races, each with its ways
         "captions": [{"rate": rate} for rate in RATES],
         "unfiltered": [{"rate": rate} for rate in RATES],
     },
+    "cool": {"kept new, cool": [{"rate": rate} for rate in RATES]},
     "few samples": {
         way: [{"rate": rate} for rate in (RATES[1], RATES[3])]  # a low and a high one
         for way in (*AGAIN, "kept new, few")
@@ -274,7 +283,12 @@ SMALLER = {  # races, each with its ways
 
 
 def trained(
-    way: str, seed: int, rate: float = RATE, beta: float = 0.0, rounds: int = 1
+    way: str,
+    seed: int,
+    rate: float = RATE,
+    beta: float = 0.0,
+    rounds: int = 1,
+    updates: int = UPDATES,
 ) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
     """Return a model trained in one way, what was in each update's group, and what it
     has learned from beside captions: samples that were kept, or paid for."""
@@ -300,10 +314,14 @@ def trained(
         learned |= imitate(model, FILTERS[way], seed, rate, rounds)
     elif way == "kept new, few":
         learned |= imitate(model, FILTERS["kept new"], seed, rate, FEW, FEW)
+    elif way == "kept new, cool":
+        learned |= imitate(
+            model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL
+        )
     elif way == "captions":
         train_on_captions(model, seed, rate)
     elif way in AGAIN:
-        few = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
+        few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
         use(model, seed, rate, noted(paid_once()), **few)
     elif way == "without the mean":
         use(model, seed, rate, noted(shared), less_the_mean=False)
@@ -312,19 +330,23 @@ def trained(
         if beta:
             reward = on_a_leash(reward, model, first, beta)
         dials: dict[str, Any] = {"group": GROUP, "rate": rate, "seed": seed}
-        for _ in at.reinforce(model, reward, UPDATES, **dials):
+        for _ in at.reinforce(model, reward, updates, **dials):
             pass
     return model, groups, learned
 
 
-def patterns_in(model: at.GPT, seed: int, temperature: float) -> dict[str, float]:
+def written(model: at.GPT, seed: int, temperature: float) -> list[str]:
+    """Return what ``measure`` measures."""
+    prompt, draw = torch.full((SAMPLES, 1), END), torch.Generator().manual_seed(seed)
+    dials: dict[str, Any] = {"draw": draw, "temperature": temperature}
+    return as_text(at.generate(model, prompt, LONGEST, END, **dials))
+
+
+def patterns_in(lines: list[str]) -> dict[str, float]:
     """Return how many patterns are to be expected in the possible ones of k samples.
 
     As pass@k is estimated: over all choices of k of the SAMPLES that are drawn.
     """
-    prompt, draw = torch.full((SAMPLES, 1), END), torch.Generator().manual_seed(seed)
-    dials: dict[str, Any] = {"draw": draw, "temperature": temperature}
-    lines = as_text(at.generate(model, prompt, LONGEST, END, **dials))
     counts = Counter(found.skeleton for line in lines if (found := parse(line)))
     return {
         str(k): round(
@@ -334,41 +356,65 @@ def patterns_in(model: at.GPT, seed: int, temperature: float) -> dict[str, float
     }
 
 
-def hacked(way: str, seed: int) -> dict[str, Any]:
+def hacked(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train with a reward that is hacked; return what was measured."""
-    model, groups, _ = trained(way, seed)
+    model, groups, _ = trained(way, seed, **settings)
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
     measured = measure(model, captions_gpt(), SAMPLES)
-    return {"way": way, "seed": seed, **measured, "samples": said, "groups": groups}
+    row = {"way": way, "seed": seed, **settings, **measured}
+    return {**row, "samples": said, "groups": groups}
 
 
-def entered(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
+def entered(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train one model of the race, and measure it at all temperatures.
 
-    Each seed draws other samples, of the first model, too.
+    Each seed draws other samples, of the first model, too. "wrote" has the new ones.
     """
     begun = time.process_time()
     model, _, learned = trained(way, seed, **settings)
-    row = {"way": way, "seed": seed, **settings}
+    row: dict[str, Any] = {"way": way, "seed": seed, **settings}
     row["cpu_seconds"] = round(time.process_time() - begun)
-    row["at"] = {
-        str(temperature): {
-            **measure(
-                model,
-                captions_gpt(),
-                SAMPLES,
-                1000 + seed,
-                temperature=temperature,
-                learned=learned,
-            ),
-            "patterns in": patterns_in(model, 1000 + seed, temperature),
+    row |= {"learned": sorted(learned), "wrote": {}, "at": {}}
+    for t in TEMPERATURES:
+        dials: dict[str, Any] = {"temperature": t, "learned": learned}
+        lines = written(model, 1000 + seed, t)
+        new = {line for line in lines if parse(line)} - known_captions()
+        row["wrote"][str(t)] = sorted(new)
+        row["at"][str(t)] = {
+            **measure(model, captions_gpt(), SAMPLES, 1000 + seed, **dials),
+            "patterns in": patterns_in(lines),
         }
-        for temperature in TEMPERATURES
-    }
     return row
 
 
+def less_by_heart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with what is "by chance" and NOT_BY_HEART, and without sentences.
+
+    By chance are the new sentences that are in what models of other seeds have learned
+    from, which were trained in the same way: a mean over these.
+    """
+    stripped = []
+    for row in rows:
+        others = [
+            set(other["learned"])
+            for other in rows
+            if all(other.get(what) == row.get(what) for what in SETTING)
+            and other["seed"] != row["seed"]
+        ]
+        drawn = {}
+        for t, new in row["wrote"].items():
+            chance = mean([len(other & set(new)) for other in others] or [0])
+            by_chance = round(100 * chance / SAMPLES, 1)
+            measured = row["at"][t]
+            most = min(measured["new"], round(measured[UNSEEN] + by_chance, 1))
+            drawn[t] = {**measured, "by chance": by_chance, NOT_BY_HEART: most}
+        row = {**row, "learned": len(row["learned"]), "at": drawn}
+        stripped.append({what: row[what] for what in row if what != "wrote"})
+    return stripped
+
+
+SETTING = "way", "rate", "beta", "rounds"
 Ways = dict[str, list[dict[str, float]]]
 Job = tuple[Any, ...]  # a name to keep a result under, a function, and what it gets
 
@@ -396,30 +442,39 @@ def entries(seeds: Iterable[int], ways: Ways) -> list[Job]:
 
 
 def at_best(
-    rows: list[dict[str, Any]], way: str, settings: dict[str, float]
+    rows: list[dict[str, Any]],
+    way: str,
+    settings: dict[str, float],
+    what: str = UNSEEN,
 ) -> tuple[float, float]:
-    """Return the most unseen sentences that settings get, and at which temperature."""
+    """Return the most of a measure that settings get, and at which temperature."""
     runs = [
         row["at"]
         for row in rows
         if row["way"] == way and settings.items() <= row.items()
     ]
-    return max((mean(at[t][UNSEEN] for at in runs), float(t)) for t in runs[0])
+    return max((mean(at[t][what] for at in runs), float(t)) for t in runs[0])
 
 
 def ranked(
-    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+    rows: list[dict[str, Any]],
+    way: str,
+    choices: list[dict[str, float]],
+    what: str = UNSEEN,
 ) -> list[dict[str, float]]:
-    """Return settings by the unseen sentences that they get, the most first."""
-    return sorted(choices, key=lambda each: -at_best(rows, way, each)[0])
+    """Return settings by what they get of a measure, the most first."""
+    return sorted(choices, key=lambda each: -at_best(rows, way, each, what)[0])
 
 
 def best(
-    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
+    rows: list[dict[str, Any]],
+    way: str,
+    choices: list[dict[str, float]],
+    what: str = UNSEEN,
 ) -> dict[str, float]:
-    """Return the settings and temperature with the most unseen sentences."""
-    first = ranked(rows, way, choices)[0]
-    return {**first, "temperature": at_best(rows, way, first)[1]}
+    """Return the settings and temperature with the most of a measure."""
+    first = ranked(rows, way, choices, what)[0]
+    return {**first, "temperature": at_best(rows, way, first, what)[1]}
 
 
 def only(rows: list[dict[str, Any]], *measures: str) -> list[dict[str, Any]]:
@@ -463,8 +518,15 @@ def main() -> None:
             size = len(RATES) if len(jobs) > 10 * given.workers else 1
             return list(pool.map(once, *zip(*jobs, strict=True), chunksize=size))
 
-        def picked_from(rows: list[dict[str, Any]], ways: Ways) -> Ways:
-            picked = {way: [best(rows, way, choices)] for way, choices in ways.items()}
+        def raced(jobs: list[Job]) -> list[dict[str, Any]]:
+            return less_by_heart(all_of(jobs))
+
+        def picked_from(
+            rows: list[dict[str, Any]], ways: Ways, what: str = UNSEEN
+        ) -> Ways:
+            picked = {
+                way: [best(rows, way, choices, what)] for way, choices in ways.items()
+            }
             log(json.dumps(picked))
             return picked
 
@@ -474,14 +536,26 @@ def main() -> None:
         summary["counted"] = COUNTED  # possible samples, for patterns and verbs
         summary["the grammar itself"] = of_the_grammar()
         summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
-        rows = all_of(entries(TUNED_ON, SETTINGS))
-        finals = {way: ranked(rows, way, SETTINGS[way])[:FINALISTS] for way in SETTINGS}
-        rows += all_of(entries(MORE, finals))
-        picked = picked_from(rows, finals)
-        summary["chosen"] = {way: settings for way, [settings] in picked.items()}
-        kept = "possible", "new", UNSEEN, "patterns", "KL", "patterns in"
+        jobs = entries(TUNED_ON, SETTINGS)
+        rows = raced(jobs)
+        finals: dict[str, Ways] = {}  # for each measure
+        for what in (UNSEEN, NOT_BY_HEART):
+            finals[what] = {
+                way: ranked(rows, way, choices, what)[:FINALISTS]
+                for way, choices in SETTINGS.items()
+            }
+            more = entries(MORE, finals[what])
+            jobs += [job for job in more if job not in jobs]
+        rows = raced(jobs)
+        picked = picked_from(rows, finals[UNSEEN])
+        otherwise = picked_from(rows, finals[NOT_BY_HEART], NOT_BY_HEART)
+        kept = "possible", "new", UNSEEN, NOT_BY_HEART, "patterns", "KL", "patterns in"
         summary["tuning"] = only(rows, *kept)
-        summary["race"] = all_of(entries(given.seeds, picked))
+        for ways, suffix in ((picked, ""), (otherwise, " otherwise")):
+            chosen = {way: settings for way, [settings] in ways.items()}
+            summary["chosen" + suffix] = chosen
+            summary["race" + suffix] = raced(entries(given.seeds, ways))
+        summary["race otherwise"] = only(summary["race otherwise"], *kept[1:-1])
         summary["parts"] = []
         for way in ("kept", "kept new"):
             for rounds in ROUNDS:
@@ -489,19 +563,28 @@ def main() -> None:
                 settings = best(
                     [row for row in rows if row["seed"] in TUNED_ON], way, choices
                 )
-                raced = all_of(entries(few, {way: [settings]}))
-                runs = only(raced, "possible", "new", UNSEEN, "patterns", "KL")
+                found = raced(entries(few, {way: [settings]}))
+                runs = only(found, *kept[:-1])
                 summary["parts"].append({"way": way, **settings, "runs": runs})
         for name, ways in SMALLER.items():
-            others = all_of(entries(TUNED_ON, ways))
+            others = raced(entries(TUNED_ON, ways))
             of_others = picked_from(others, ways)
             summary[name] = {
                 "chosen": {way: settings for way, [settings] in of_others.items()},
-                "race": all_of(entries(few, of_others)),
-                "tuning": only(others, UNSEEN),
+                "race": raced(entries(few, of_others)),
+                "tuning": only(others, UNSEEN, NOT_BY_HEART),
             }
-        hacks = [(f"hack {way} {n}", hacked, way, n) for way in REWARDS for n in few]
-        summary["runs"] = all_of(hacks)
+        summary["runs"] = all_of(
+            [(f"hack {way} {n}", hacked, way, n, {}) for way in REWARDS for n in few]
+        )
+        slower = {"rate": RATE / MORE_UPDATES, "updates": UPDATES * MORE_UPDATES}
+        summary["gentler"] = all_of(
+            [
+                (f"gentler {n} {json.dumps(each)}", hacked, "possible", n, each)
+                for each in (slower, {"beta": BETA})
+                for n in few
+            ]
+        )
         dial = picked[FIRST][0]["temperature"]
         summary["drawn and filtered"] = {seed: filtered(seed, dial) for seed in few}
     write_json(given.out, summary)

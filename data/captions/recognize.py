@@ -113,7 +113,7 @@ class Reader(captions.Chooser):
             if says(chosen[0], "P", second=bool(activities[1:])):
                 return [group for group in items if any(map(self.has, nouns_of(group)))]
         allowed = [item for item in items if any(map(self.has, words_of(item)))]
-        if items[0] in captions.COUNTS:  # drawn for every subject, even for "a man"
+        if items[0] in UNUSED:  # drawn, but not always used
             return allowed or [items[0]]
         return allowed
 
@@ -151,6 +151,16 @@ def says(pattern: Pattern, symbols: str, second: bool) -> bool:
     )
 
 
+COUNTED = {  # what says how many there are, in English
+    **{german: [english] for german, english in captions.COUNTS.items()},
+    "one": ["a"],
+    "one the": ["the"],
+    "count": [*captions.COUNTS.values()],
+    "group": ["group"],
+}
+UNUSED = {*captions.COUNTS, "one"}
+
+
 @cache
 def words_of(item: Any) -> list[str]:
     """Return what an item may become in English; [""] where nothing can be said."""
@@ -162,8 +172,8 @@ def words_of(item: Any) -> list[str]:
         return [item.english, item.english_plural]
     if isinstance(item, tuple):  # an adjective or adverb, with its translation
         return [item[1]]
-    if item in captions.COUNTS:
-        return [captions.COUNTS[item]]
+    if item in COUNTED:
+        return COUNTED[item]
     if isinstance(item, str) and (found := re.search(r"(\S+?)(:\S+)?(>|$)", item)):
         if found[1] in captions.NOUNS:  # `Haus` of `vor/in_front_of alt Haus:a>Park`
             return words_of(captions.NOUNS[found[1]])
