@@ -944,9 +944,9 @@ def test_controls_have_the_sizes_that_they_are_to_have(parts):
 
 
 def test_the_table_of_parts_says_what_was_measured():
-    """What each part gains alone, and among the others; 0 where that can't be told."""
+    """What each part gains alone, and among the others, with intervals."""
     text = (ROOT / "notebooks/06_since_2017.md").read_text(encoding="utf-8")
-    said = re.findall(r"^\| \*\*(.+?)\*\* \| .+? \| (\S+) \| (\S+) \|$", text, re.M)
+    said = re.findall(r"^\| \*\*(.+?)\*\* \| .+? \| (.+?) \| (.+?) \|$", text, re.M)
     compared = read_json(ROOT / "results/since_2017.json")["comparisons"]
     fast = ", fast embeddings"
     added, left_out = (
@@ -961,9 +961,23 @@ def test_the_table_of_parts_says_what_was_measured():
         with_it = next(row for row in added if row["of"] == f"{name}{fast}")
         without = next(row for row in left_out if row["of"].startswith(f"but {name},"))
         for word, row, sign in ((alone, with_it, -1), (among, without, 1)):
-            gained = sign * row["difference"]
-            told_apart = abs(gained) > row["half"]
-            assert word == (f"{gained:.1f}".replace("-", "−") if told_apart else "0")
+            assert word == f"{sign * row['difference']:.1f} ± {row['half']:.1f}"
+    norm = compared["added"][0]
+    assert norm["of"] == "RMSNorm"
+    assert f"cost the old block {norm['difference']:.1f} ± {norm['half']:.1f}" in text
+
+
+def test_which_brings_more_depends_on_the_order():
+    text = (ROOT / "notebooks/06_since_2017.md").read_text(encoding="utf-8")
+    nats = read_json(ROOT / "results/since_2017.json")["nats"]
+    ways = "2017", "2017, fast embeddings", "block, embeddings at 0.024"
+    table_first = [mean(nats[way]) for way in ways]
+    parts_first = [mean(nats[way]) for way in ("2017", "block and rate", ways[-1])]
+    for (start, middle, end), said in (
+        (table_first, "it brings {:.1f} and the parts {:.1f}"),
+        (parts_first, "they bring {:.1f} and a fast table {:.1f}"),
+    ):
+        assert said.format(start - middle, middle - end) in " ".join(text.split())
 
 
 def test_in_the_gpt_the_blocks_cannot_be_told_apart():
