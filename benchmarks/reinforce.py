@@ -563,7 +563,7 @@ def main() -> None:
                 settings = best(
                     [row for row in rows if row["seed"] in TUNED_ON], way, choices
                 )
-                found = raced(entries(few, {way: [settings]}))
+                found = raced(entries(given.seeds, {way: [settings]}))
                 runs = only(found, *kept[:-1])
                 summary["parts"].append({"way": way, **settings, "runs": runs})
         for name, ways in SMALLER.items():
