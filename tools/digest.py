@@ -291,8 +291,11 @@ def _read_globally(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _named_files(code: str) -> list[Path]:
-    """Return the files of data/, models/ and results/ that a word of the code names."""
-    words = re.findall(r"[\w./-]+", code)
+    """Return the files of data/, models/ and results/ that a word of the code names.
+
+    folder / "data" / "a.txt" names data/a.txt, too.
+    """
+    words = re.findall(r"[\w./-]+", re.sub(r"""["']\s*/\s*["']""", "/", code))
     said = {re.sub(r"^(\.\./)+|/$", "", word) for word in words}
     return [path for path, names in _names_of_files(ROOT).items() if said & names]
 

@@ -507,7 +507,12 @@ def test_files_that_code_names(tmp_path, monkeypatch):
         (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "data" / name).touch()
     monkeypatch.setattr(digest, "ROOT", tmp_path)
-    for code in ("'../data/a'", "'../data/a/b.txt'", "folder / 'a'"):
+    for code in (
+        "'../data/a'",
+        "'../data/a/b.txt'",
+        "f / 'a'",
+        'f / "data" / "a" / "b.txt"',
+    ):
         assert digest._named_files(code) == [tmp_path / "data/a/b.txt"]
     assert digest._named_files("'../data', 'b.txt', 'd.txt'") == []
 
