@@ -735,6 +735,7 @@ def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
 
 def test_the_threads_of_a_word_follow_mouse_and_keyboard(visit):
     page = visit("index")
+    page.locator(".live-curves path").first.wait_for(state="attached")
     words, dim = page.locator(".live-word"), page.locator(".live-curves .live-dim")
     words.nth(1).hover()
     hovered = dim.count()
