@@ -514,7 +514,8 @@ def test_small_steps_collapse_as_well_and_a_leash_softens_it():
     assert max(run["distinct"] for run in small) <= max(r["distinct"] for r in runs)
     assert max(run["patterns"] for run in small) <= 3
     assert min(r["distinct"] for r in held) > 2 * max(r["distinct"] for r in runs)
-    assert 33 < mean(run["distinct"] for run in held) < 45  # "a good third"
+    assert 25 < min(r["distinct"] for r in held)  # "a quarter to a half"
+    assert max(r["distinct"] for r in held) < 60
     assert max(run["patterns"] for run in held) < 15
     assert {run["updates"] * run["rate"] for run in small} == {
         STORED["updates"] * STORED["rate"]
@@ -616,16 +617,11 @@ def test_what_the_chapter_says_of_the_controls():
     assert low < 0 < high
     assert rounded(*of_rounds["kept", "patterns"]) == (4, 2)
     assert rounded(*of_rounds["kept new", "patterns"]) == (5, 4)
-    near = [
-        at_1(way, rate, rounds=n) for way, rate, n in (
-            ("kept new", 7e-4, 1), ("kept new", 3.5e-4, 4),
-        )
-    ]  # fmt: skip
-    near += [
-        at_1("paid once", rate, beta=b) for rate, b in ((3.5e-4, 0.05), (1.75e-4, 0.0))
-    ]
-    assert [round(patterns) for _, patterns in near] == [32, 25, 19, 20]
-    assert all(2.2 < far < 2.65 for far, _ in near)  # "a KL near 2.5"
+    in_four = part("kept new", 4, "patterns")
+    assert round(mean(in_four)) == 24  # "as are those that are paid"
+    for way in ("shared", "paid once"):
+        _, low, high = apart(in_four, at_best(way, "patterns"))
+        assert low < 0 < high
     few = {way: of_race("few samples", way) for way in STORED["few samples"]["chosen"]}
     five = at_best("first model", "unseen")[:5]
     ahead = {way for way, found in few.items() if apart(found, five)[1] > 0}
@@ -684,16 +680,6 @@ def test_a_clip_stops_tokens_that_have_gone_too_far():
     both = (torch.autograd.grad(x, [*model.parameters()]) for x in (fresh, plain))
     for a, b in zip(*both, strict=True):
         assert torch.allclose(a, b, atol=1e-6)
-
-
-def at_1(way: str, rate: float, **settings: float) -> tuple[float, float]:
-    """Return KL and patterns at temperature 1, on the first seeds of the choices."""
-    drawn = [
-        run["at"]["1.0"] for run in STORED["tuning"]
-        if {"way": way, "rate": rate, **settings}.items() <= run.items()
-        and run["seed"] in STORED["tuned on"]
-    ]  # fmt: skip
-    return mean(at["KL"] for at in drawn), mean(at["patterns"] for at in drawn)
 
 
 def of_race(name: str, way: str) -> list[float]:
