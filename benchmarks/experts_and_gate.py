@@ -155,7 +155,7 @@ GATES: Group = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=range(8))
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(32))
     parser.add_argument("--workers", type=int)
     file = project_folder() / "results" / "experts_and_gate.json"
     parser.add_argument("--out", type=Path, default=file)

@@ -242,6 +242,15 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
     "2017, stable, fast embeddings": (fast(schedule=stable), (0.0015, 0.003)),
     "block, stable, fast embeddings": (fast(*PARTS, schedule=stable), (0.003, 0.006)),
     "norm everywhere, fast embeddings": (fast(*PARTS, cross_norm=True), (0.006,)),
+    "block, fast matrices": (fast(*PARTS, peak=0.003), (0.006,)),
+    "sinusoids, too, embeddings at 0.024": (
+        (beside_rotary, {"train": partial(with_others_at, 0.024, False)}),
+        (0.006,),
+    ),
+    "small sinusoids, fast embeddings": (
+        (small_sinusoids, {"train": partial(with_others_at, 0.012, False)}),
+        (0.003,),
+    ),
 }
 
 
@@ -274,6 +283,18 @@ COMPARED = {
         (name, other)
         for other in ("block and rate", "without rotary positions")
         for name in ("sinusoids, too", "small sinusoids")
+    ],
+    "positions, fast embeddings": [
+        ("sinusoids, too, embeddings at 0.024", "block, embeddings at 0.024"),
+        (
+            "small sinusoids, fast embeddings",
+            "but rotary positions, fast embeddings, half the rate",
+        ),
+    ],
+    "order": [  # parts and faster matrices first, the table's rate last
+        ("block, fast matrices", "2017"),
+        ("block, embeddings at 0.024", "block, fast matrices"),
+        ("block, embeddings at 0.024", "today's block alone"),
     ],
     "table": [  # the lead of today's block, with the table at four rates
         ("today's block alone", "2017"),
