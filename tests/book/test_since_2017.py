@@ -35,6 +35,7 @@ from annotated_transformer import END, PAD, START
 from transformer_workshop.base.config import TrainingConfig
 from transformer_workshop.base.data_sets import project_folder
 from transformer_workshop.base.files import read_json
+from transformer_workshop.lab.statistics import compare_pairs
 from transformer_workshop.models.architectures import modern_model
 from transformer_workshop.models.muon import (
     Muon,
@@ -941,6 +942,32 @@ def test_controls_have_the_sizes_that_they_are_to_have(parts):
     assert abs(sizes["wider"] - sizes["gate"]) < 0.02 * (sizes["gate"] - sizes["dense"])
     one, two = (at.count_parameters(at.SwiGLU(64, width)) for width in (128, 64))
     assert one == parts.CHOSEN * two  # as much work for a token
+
+
+def test_what_the_chapter_says_of_experts_and_gates():
+    found = read_json(ROOT / "results/experts_and_gate.json")["comparisons"]
+    losses = found[0]["losses"] | found[1]["losses"]
+
+    def gain(one, other):
+        pairs = zip(losses[other], losses[one], strict=True)
+        mean = compare_pairs([x - y for x, y in pairs], comparisons=4)
+        return mean.difference, mean.half
+
+    for one, other, said in (
+        ("gate", "dense", 0.07), ("gate", "blind gate", 0.04), ("gate", "halved", 0.02),
+        ("halved", "dense", 0.05), ("blind gate", "dense", 0.03),
+    ):  # fmt: skip
+        difference, half = gain(one, other)
+        assert round(difference, 2) == said and difference > half, (one, other)
+    difference, half = gain("gate", "wider")
+    assert difference > half
+    difference, half = gain("dense", "experts")  # "a little worse"
+    assert half < difference < 0.05
+    assert [round(x, 2) for x in gain("dense, all weights", "dense")] == [0.02, 0.02]
+    difference, half = gain("experts", "experts, no balance")
+    assert difference < half
+    busiest = {row["variant"]: row.get("busiest expert") for row in found[0]["rows"]}
+    assert 1 / 8 < busiest["experts"] < 0.15 < 0.25 < busiest["experts, no balance"]
 
 
 def test_the_table_of_parts_says_what_was_measured():
