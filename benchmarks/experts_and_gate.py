@@ -7,7 +7,7 @@ computes as much per token, a dense one with as many weights as the mixture, and
 mixture without its balance; a gate for attention, as many weights in a gate that reads
 nothing, attention that starts half as large, as a fresh gate makes it, and as many
 weights in the feed-forward network. Embeddings are multiplied by 8, as
-section 6.11 found that small ones hide what a block does. Ten minutes of one core.
+section 6.11 found that small ones hide what a block does. Twenty minutes of one core.
 Chapter 6 shows results/experts_and_gate.json.
 """
 

@@ -348,7 +348,8 @@ if (headings.length > 3 && location.pathname.includes("/notebooks/")) {
     element("a", { textContent: text }));
   pill.append(before, here, after);
   document.body.append(pill);
-  const name = heading => heading.firstChild.textContent;
+  const name = heading => [...heading.childNodes].filter(each => !each.matches?.(".headerlink"))
+    .map(each => each.textContent).join("");
   const lead = (link, heading, text) => {
     link.hidden = !heading;
     if (!heading) return;

@@ -962,6 +962,12 @@ def test_the_pill_leads_to_the_section_before_and_the_next(visit):
     assert page.locator(".chapters meter").count() == 1  # how far one has read
 
 
+def test_the_pill_says_the_whole_heading(visit):
+    page = visit("notebooks/05_attention_visualization#Is-<s>-a-sink?")
+    said = "document.querySelector('#where').innerText.includes('Is <s> a sink?')"
+    page.wait_for_function(said)
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_a_link_leads_to_its_section(visit, width):
     """Charts that are drawn meanwhile don't shift it, and table and pill agree."""
