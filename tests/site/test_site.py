@@ -354,6 +354,15 @@ def settle(page) -> None:
     }""")
 
 
+def place(locator) -> dict:
+    """Return where a part of a page is, once it stays there."""
+    seen = [locator.bounding_box()]
+    while len(seen) < 4 or len({(*box.items(),) for box in seen[-4:]}) > 1:
+        locator.page.wait_for_timeout(100)
+        seen.append(locator.bounding_box())
+    return seen[-1]
+
+
 def violations(page, contrast: bool = True) -> list:
     """Return what axe-core finds wrong for people who use a keyboard or hear a page."""
     from axe_playwright_python.sync_playwright import Axe
@@ -582,7 +591,7 @@ def test_dragging_the_query_moves_the_weights(visit):
     chart.scroll_into_view_if_needed()
     shown = chart.locator(".drawn svg")
     assert "0.79" in shown.text_content()
-    box = chart.get_by_text("too full", exact=True).bounding_box()
+    box = place(chart.get_by_text("too full", exact=True))
     middle = box["x"] + box["width"] / 2
     page.mouse.move(middle + 30, box["y"] + 30)
     page.mouse.down()
@@ -604,7 +613,7 @@ def test_a_finger_drags_the_query_too(visit):
     settle(page)
     chart = page.locator(".chart:has(input)").first
     chart.get_by_text("too full", exact=True).scroll_into_view_if_needed()
-    box = chart.get_by_text("too full", exact=True).bounding_box()
+    box = place(chart.get_by_text("too full", exact=True))
     x, y = box["x"] + box["width"] / 2, box["y"] - 6
     fingers = page.context.new_cdp_session(page)
     for step in range(9):
