@@ -386,7 +386,7 @@
     const { input } = box(figure, { label: WORDS.german, examples, known, size: 6, load: translator, answer, stored: play });
     if (figure.dataset.weights === "no") input.readOnly = true;
     input.addEventListener("input", () => history.replaceState(null, "", `#${new URLSearchParams({ say: input.value })}`));
-    let width = 0;
+    let width = links.clientWidth;
     new ResizeObserver(() => {
       if (width !== (width = links.clientWidth) && now?.looks.length) ribbons(links, now);
     }).observe(links);
@@ -517,8 +517,8 @@
     const { typed } = box(figure, { label: WORDS.german, value: whole.line, size: 6, load: translator, answer });
     figure.append(words, element("div", { className: "live-sides" }, ...sides.map(each => each.part)), links, ...given);
     buttons();
+    let width = links.clientWidth;
     show();
-    let width = 0;
     new ResizeObserver(() => width !== (width = links.clientWidth) && show()).observe(links);
   }
 

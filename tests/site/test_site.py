@@ -356,6 +356,7 @@ def settle(page) -> None:
 
 def place(locator) -> dict:
     """Return where a part of a page is, once it stays there."""
+    locator.page.evaluate("document.fonts.ready.then(() => undefined)")
     seen = [locator.bounding_box()]
     while len(seen) < 4 or len({(*box.items(),) for box in seen[-4:]}) > 1:
         locator.page.wait_for_timeout(100)
@@ -731,31 +732,35 @@ def test_a_tap_shows_the_threads_of_a_word_until_one_taps_elsewhere(visit):
     page = visit("index", 390, has_touch=True, is_mobile=True)
     words, dim = page.locator(".live-word"), page.locator(".live-curves .live-dim")
     words.first.wait_for()
+    place(words.nth(1))
     threads = page.locator(".live-curves path").count()
     words.nth(1).tap()
-    own = threads - dim.count()
-    assert 0 < own < threads
+    dim.first.wait_for(state="attached")
+    assert 0 < dim.count() < threads
     words.nth(1).tap()  # the same
-    assert dim.count() == 0
+    dim.first.wait_for(state="detached")
     words.nth(1).tap()
+    dim.first.wait_for(state="attached")
     page.locator(".lead").tap()
-    assert dim.count() == 0
+    dim.first.wait_for(state="detached")
 
 
 def test_the_threads_of_a_word_follow_mouse_and_keyboard(visit):
     page = visit("index")
     page.locator(".live-curves path").first.wait_for(state="attached")
     words, dim = page.locator(".live-word"), page.locator(".live-curves .live-dim")
+    place(words.nth(1))
     words.nth(1).hover()
+    dim.first.wait_for(state="attached")
     hovered = dim.count()
-    assert hovered > 0
     page.mouse.move(0, 0)
-    assert dim.count() == 0
+    dim.first.wait_for(state="detached")
     words.first.focus()
     page.keyboard.press("ArrowRight")
+    dim.nth(hovered - 1).wait_for(state="attached")
     assert dim.count() == hovered
     page.keyboard.press("Tab")
-    assert dim.count() == 0
+    dim.first.wait_for(state="detached")
 
 
 def test_a_sentence_is_there_when_one_comes_back(visit):
