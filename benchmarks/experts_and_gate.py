@@ -2,12 +2,13 @@
 
     python benchmarks/experts_and_gate.py [--seeds 0 1 2 …] [--workers 2]
 
-Tiny GPTs on the captions, each at the better of two rates: a dense one, a mixture that
+Tiny GPTs on the captions, each at the best of three rates: a dense one, a mixture that
 computes as much per token, a dense one with as many weights as the mixture, and a
 mixture without its balance; a gate for attention, as many weights in a gate that reads
-nothing, attention that starts half as large, as a fresh gate makes it, and as many
-weights in the feed-forward network. Embeddings are multiplied by 8, as
-section 6.11 found that small ones hide what a block does. Twenty minutes of one core.
+nothing, attention that starts half as large, as a fresh gate makes it, or an eighth,
+with a gate and without, and as many weights in the feed-forward network. Embeddings
+are multiplied by 8, as section 6.11 found that small ones hide what a block does. Half
+an hour of one core.
 Chapter 6 shows results/experts_and_gate.json.
 """
 
@@ -29,7 +30,6 @@ from transformer_workshop.lab.tasks import Continuation
 
 UPDATES = 100
 BRIEF = {"rows": 8}  # windows in a batch
-RATES = 0.012, 0.024  # at 0.048, a training of the mixture may go wrong
 WIDTH, INNER, HEADS, GROUPS = 64, 128, 4, 2
 EXPERTS, CHOSEN = 8, 2
 
@@ -131,11 +131,23 @@ def blind(words: int) -> GPT:
     return model
 
 
-def halved(words: int) -> GPT:
+def halved(words: int, factor: float = 0.5) -> GPT:
     """Return the dense model whose attention starts half as large, as behind a gate."""
     model = gpt(words)
     for block in model.blocks:
-        block.self_attn.linears[3].weight.data *= 0.5
+        block.self_attn.linears[3].weight.data *= factor
+    return model
+
+
+def an_eighth(words: int) -> GPT:
+    return halved(words, 1 / 8)
+
+
+def gated_eighth(words: int) -> GPT:
+    """Return the model with a gate whose attention starts as small as that."""
+    model = gated(words)
+    for block in model.blocks:
+        block.self_attn.w_o.weight.data *= 1 / 4
     return model
 
 
@@ -149,8 +161,13 @@ MIXTURES: Group = {
     "experts, no balance": unbalanced,
 }  # fmt: skip
 GATES: Group = {
-    "gate": gated, "dense": gpt, "blind gate": blind, "halved": halved, "wider": wider,
+    "gate": gated, "dense": gpt, "blind gate": blind, "halved": halved,
+    "an eighth": an_eighth, "gate, an eighth": gated_eighth, "wider": wider,
 }  # fmt: skip
+RATES = 0.006, 0.012, 0.024, 0.048
+COMPARED = [  # at 0.048, a training of the mixture may go wrong
+    (MIXTURES, RATES[:3]), (GATES, RATES[1:]),
+]  # fmt: skip
 
 
 def main() -> None:
@@ -163,12 +180,12 @@ def main() -> None:
     torch.set_num_threads(1)
     summary: dict[str, Any] = {**describe_environment(), "updates": UPDATES}
     summary |= {"seeds": list(given.seeds), "comparisons": []}
-    for group in MIXTURES, GATES:
+    for group, rates in COMPARED:
         found = experiment(
             {name: (build, BRIEF) for name, build in group.items()},
             Loads(),
             updates=UPDATES,
-            rates=RATES,
+            rates=rates,
             seeds=given.seeds,
             workers=given.workers,
         )

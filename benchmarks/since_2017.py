@@ -135,6 +135,19 @@ def small_sinusoids(src_vocab: int, tgt_vocab: int) -> at.EncoderDecoder:
     return model
 
 
+def rotated_everywhere(src_vocab: int, tgt_vocab: int) -> at.EncoderDecoder:
+    """Rotate today's cross-attention, too: each word by its place in its sentence."""
+    model: Any = build(src_vocab, tgt_vocab, PARTS)
+    for layer in model.decoder.layers:
+        rope = at.RotaryEmbedding(layer.src_attn.d_k)
+        layer.src_attn.attention_function = partial(rotated_attention, rope)
+    return model
+
+
+def rotated_attention(rope: nn.Module, q: Tensor, k: Tensor, *others: Any) -> Any:
+    return at.attention(rope(q), rope(k), *others)
+
+
 def paper_adam(
     first: list[nn.Parameter], others: list[nn.Parameter], multiple: float
 ) -> torch.optim.Optimizer:
@@ -247,6 +260,10 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
         (beside_rotary, {"train": partial(with_others_at, 0.024, False)}),
         (0.006,),
     ),
+    "rotated everywhere, embeddings at 0.024": (
+        (rotated_everywhere, {"train": partial(with_others_at, 0.024, False)}),
+        (0.006,),
+    ),
     "small sinusoids, fast embeddings": (
         (small_sinusoids, {"train": partial(with_others_at, 0.012, False)}),
         (0.003,),
@@ -290,6 +307,9 @@ COMPARED = {
             "small sinusoids, fast embeddings",
             "but rotary positions, fast embeddings, half the rate",
         ),
+    ],
+    "cross-attention": [
+        ("rotated everywhere, embeddings at 0.024", "block, embeddings at 0.024")
     ],
     "order": [  # parts and faster matrices first, the table's rate last
         ("block, fast matrices", "2017"),

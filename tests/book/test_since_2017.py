@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from fractions import Fraction
 from statistics import mean
 
+import nbformat
 import pytest
 import torch
 import torch.nn as nn
@@ -835,6 +836,18 @@ def test_each_variant_has_its_parts(benchmark):
         assert has == tuple(p in build.keywords["parts"] for p in benchmark.PARTS)
 
 
+def test_rotated_cross_attention_goes_by_the_distance(benchmark):
+    layer = benchmark.rotated_everywhere(12, 12).decoder.layers[0].src_attn
+    q, k = torch.randn(2, 1, 4, 1, layer.d_k).expand(2, 1, 4, 6, layer.d_k)
+    _, weights = layer.attention_function(q, k, k, None, None)
+    odds = weights.log().diff(dim=-1)  # of neighboring keys, for each query
+    same = odds[..., 1:, 1:], odds[..., :-1, :-1]
+    torch.testing.assert_close(*same, rtol=0, atol=1e-5)
+    assert odds.std(dim=-1).min() > 1e-3
+    plain = benchmark.build(12, 12, benchmark.PARTS).decoder.layers[0].src_attn
+    assert plain.attention_function is at.attention
+
+
 def test_the_older_gpt_reads_in_pieces_what_it_reads_at_once():
     older = program("benchmarks/gpt.py").OlderGPT(9, N=2, d_model=12, h=3)
     ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
@@ -954,13 +967,23 @@ def test_what_the_chapter_says_of_experts_and_gates():
         return mean.difference, mean.half
 
     for one, other, said in (
-        ("gate", "dense", 0.07), ("gate", "blind gate", 0.04), ("gate", "halved", 0.02),
+        ("gate", "dense", 0.07), ("gate", "blind gate", 0.04),
         ("halved", "dense", 0.05), ("blind gate", "dense", 0.03),
     ):  # fmt: skip
         difference, half = gain(one, other)
         assert round(difference, 2) == said and difference > half, (one, other)
     difference, half = gain("gate", "wider")
     assert difference > half
+    difference, half = gain("gate", "an eighth")  # "as well as the gate"
+    assert abs(difference) < half
+    for one, other in ("gate", "halved"), ("gate, an eighth", "an eighth"):
+        difference, half = gain(one, other)  # "hardly tell either from nothing"
+        assert round(difference, 2) == 0.02 and abs(difference - half) < 0.005
+    rates = {row["variant"]: row["rate"] for each in found for row in each["rows"]}
+    assert {name for name, rate in rates.items() if rate != 0.024} == {
+        "experts", "experts, no balance"
+    }  # fmt: skip
+    assert rates["experts"] == rates["experts, no balance"] == 0.012
     difference, half = gain("dense", "experts")  # "a little worse"
     assert half < difference < 0.05
     assert [round(x, 2) for x in gain("dense, all weights", "dense")] == [0.02, 0.02]
@@ -968,6 +991,16 @@ def test_what_the_chapter_says_of_experts_and_gates():
     assert difference < half
     busiest = {row["variant"]: row.get("busiest expert") for row in found[0]["rows"]}
     assert 1 / 8 < busiest["experts"] < 0.15 < 0.25 < busiest["experts, no balance"]
+
+
+def test_little_is_left_of_side_by_side_once_embeddings_are_larger():
+    found = read_json(ROOT / "results/side_by_side.json")["comparisons"][:3]
+    at_first, left, *others = (
+        row for each in found for row in each["rows"] if "difference" in row
+    )
+    assert round(left["difference"], 2) == -0.03 and left["to"] < 0
+    assert 15 < at_first["difference"] / left["difference"] < 25  # "a twentieth"
+    assert all(row["difference"] < 0.8 * at_first["difference"] for row in others)
 
 
 def test_the_table_of_parts_says_what_was_measured():
@@ -1021,6 +1054,49 @@ def test_sinusoids_do_harm_with_a_slow_table_only():
     assert beside["difference"] < beside["half"]  # "they do no harm"
     assert beside["difference"] + beside["half"] < 0.3
     assert small["difference"] > small["half"]  # "worse than whole"
+    [rotated] = found["cross-attention"]
+    text = " ".join((ROOT / "notebooks/06_since_2017.md").read_text("utf-8").split())
+    gain = f"brings another {-rotated['difference']:.1f} ± {rotated['half']:.1f}"
+    assert gain in text
+
+
+def test_what_the_chapter_says_of_counts():
+    """At temperature 0.5 and 1, beside the three GPTs, and of captions unread."""
+    cells = nbformat.read(ROOT / "notebooks/06_since_2017.ipynb", 4).cells
+    starts = "draw, training = ", "from math import log"
+    shown = [cell.outputs[0].text for cell in cells if cell.source.startswith(starts)]
+    possible, new, more, newer, could = map(int, re.findall(r"(\d+)%", shown[0]))
+    gpt = defaultdict(list)
+    for run in read_json(ROOT / "results/gpt.json")["runs"]:
+        for row in run["dials"]:
+            gpt[row["dial"]].append((row["possible"], row["possible, new, distinct"]))
+    of_gpts = [mean(column) for column in zip(*gpt["temperature 0.5"], strict=True)]
+    assert abs(possible - of_gpts[0]) < 5  # "as many"
+    text = " ".join((ROOT / "notebooks/06_since_2017.md").read_text("utf-8").split())
+    assert f"{new} in a hundred, where the GPT has {of_gpts[1]:.0f}" in text
+    assert new < min(found for _, found in gpt["temperature 0.5"])
+    assert all(more > a and newer > b for a, b in gpt["temperature 1.0"])
+    assert 100 * 5 / 6.5 < 100 - could < 100 * 7 / 8 + 1  # "six of seven"
+    *counts, of_gpt = map(float, re.findall(r"(\S+) per caption", shown[1]))
+    assert 2 < min(counts) - of_gpt < 3  # nats: "about ten times"
+
+
+def test_counts_with_a_fallback_give_probabilities():
+    names = dict(vars(at)) | {"captions": ["2 3 2 3", "2 3 4"], "vocab": range(6)}
+    names["with_ends"] = lambda line: [1, *map(int, line.split()), 1]
+    for cell in read(ROOT / "notebooks/06_since_2017.md"):
+        if "def four_before" in cell.source:
+            exec(cell.source.partition("def with_ends")[0], names)
+        if "def probability" in cell.source:
+            exec(cell.source.partition("def of_gpt")[0], names)
+    for before in (), (5,), (3,), (1, 2, 3), (4, 2, 3):
+        total = sum(names["probability"](before, token) for token in range(6))
+        assert total == pytest.approx(1)
+    # After 2 3: once each 2, 1, and 4; after 3: the same; of nine tokens, once 4.
+    after_none = (1 + 4 / 6) / (9 + 4)
+    after_one = (1 + 3 * after_none) / 6
+    expected = (1 + 3 * after_one) / 6
+    assert names["probability"]((2, 3), 4) == pytest.approx(expected)
 
 
 def test_in_the_gpt_the_blocks_cannot_be_told_apart():

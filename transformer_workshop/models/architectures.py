@@ -70,8 +70,9 @@ def modern_model(
 ) -> EncoderDecoder:
     """Return an encoder-decoder with chapter 6's parts, and with fresh weights.
 
-    Cross-attention isn't rotated: there is no distance between two languages. SwiGLU
-    is two thirds as wide as ``d_ff``, which leaves the number of weights as in 2017.
+    Cross-attention isn't rotated, though that would gain something (section 6.11).
+    SwiGLU is two thirds as wide as ``d_ff``, which leaves the number of weights as in
+    2017.
     """
     c = copy.deepcopy
     attn = GroupedQueryAttention(h, d_model, groups=h, dropout=dropout)
