@@ -255,7 +255,6 @@ CONTROLS: dict[str, tuple[Variant, tuple[float, ...]]] = {
     "2017, stable, fast embeddings": (fast(schedule=stable), (0.0015, 0.003)),
     "block, stable, fast embeddings": (fast(*PARTS, schedule=stable), (0.003, 0.006)),
     "norm everywhere, fast embeddings": (fast(*PARTS, cross_norm=True), (0.006,)),
-    "block, fast matrices": (fast(*PARTS, peak=0.003), (0.006,)),
     "sinusoids, too, embeddings at 0.024": (
         (beside_rotary, {"train": partial(with_others_at, 0.024, False)}),
         (0.006,),
@@ -310,11 +309,6 @@ COMPARED = {
     ],
     "cross-attention": [
         ("rotated everywhere, embeddings at 0.024", "block, embeddings at 0.024")
-    ],
-    "order": [  # parts and faster matrices first, the table's rate last
-        ("block, fast matrices", "2017"),
-        ("block, embeddings at 0.024", "block, fast matrices"),
-        ("block, embeddings at 0.024", "today's block alone"),
     ],
     "table": [  # the lead of today's block, with the table at four rates
         ("today's block alone", "2017"),
