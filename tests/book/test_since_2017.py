@@ -977,8 +977,8 @@ def test_what_the_chapter_says_of_experts_and_gates():
     difference, half = gain("gate", "an eighth")  # "as well as the gate"
     assert abs(difference) < half
     for one, other in ("gate", "halved"), ("gate, an eighth", "an eighth"):
-        difference, half = gain(one, other)  # "end just short of zero"
-        assert round(difference, 2) == 0.02 and 0 < difference - half < 0.005
+        difference, half = gain(one, other)  # "end at about zero"
+        assert round(difference, 2) == 0.02 and abs(difference - half) < 0.005
     rates = {row["variant"]: row["rate"] for each in found for row in each["rows"]}
     assert {name for name, rate in rates.items() if rate != 0.024} == {
         "experts", "experts, no balance"
@@ -1075,8 +1075,8 @@ def test_what_the_chapter_says_of_counts():
     assert all(more > a and newer > b for a, b in gpt["temperature 1.0"])
     assert 100 * 5 / 6.5 < 100 - could < 100 * 7 / 8 + 1  # "six of seven"
     *counts, four, whole = map(float, re.findall(r"(\S+) per caption", shown[1]))
-    assert 2 < min(counts) - whole < 3  # nats: "about ten times"
-    assert f"it saves {min(counts) - four:.1f} nats" in text
+    assert 2 < min(counts) - whole < 3  # "more than two nats"
+    assert 0.1 < min(counts) - four < 0.6  # "a few tenths"
 
 
 def test_counts_with_a_fallback_give_probabilities():
