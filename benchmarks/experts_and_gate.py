@@ -15,6 +15,7 @@ Chapter 6 shows results/experts_and_gate.json.
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +132,16 @@ def blind(words: int) -> GPT:
     return model
 
 
-def halved(words: int, factor: float = 0.5) -> GPT:
-    """Return the dense model whose attention starts half as large, as behind a gate."""
+def starting_at(factor: float, words: int) -> GPT:
+    """Return the dense model whose attention starts smaller, as behind a gate."""
     model = gpt(words)
     for block in model.blocks:
         block.self_attn.linears[3].weight.data *= factor
     return model
 
 
-def an_eighth(words: int) -> GPT:
-    return halved(words, 1 / 8)
-
-
 def gated_eighth(words: int) -> GPT:
-    """Return the model with a gate whose attention starts as small as that."""
+    """Return the model with a gate whose attention starts at an eighth, too."""
     model = gated(words)
     for block in model.blocks:
         block.self_attn.w_o.weight.data *= 1 / 4
@@ -161,8 +158,9 @@ MIXTURES: Group = {
     "experts, no balance": unbalanced,
 }  # fmt: skip
 GATES: Group = {
-    "gate": gated, "dense": gpt, "blind gate": blind, "halved": halved,
-    "an eighth": an_eighth, "gate, an eighth": gated_eighth, "wider": wider,
+    "gate": gated, "dense": gpt, "blind gate": blind,
+    "halved": partial(starting_at, 1 / 2), "an eighth": partial(starting_at, 1 / 8),
+    "gate, an eighth": gated_eighth, "wider": wider,
 }  # fmt: skip
 RATES = 0.006, 0.012, 0.024, 0.048
 COMPARED = [  # at 0.048, a training of the mixture may go wrong

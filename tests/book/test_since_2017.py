@@ -1070,10 +1070,10 @@ def test_what_the_chapter_says_of_counts():
     of_gpts = [mean(column) for column in zip(*gpt["temperature 0.5"], strict=True)]
     assert abs(possible - of_gpts[0]) < 5  # "as many"
     text = " ".join((ROOT / "notebooks/06_since_2017.md").read_text("utf-8").split())
-    assert f"in a hundred, where the GPT has {of_gpts[1]:.0f}" in text
+    assert f"in the mean of many draws, where the GPT has {of_gpts[1]:.0f}" in text
     assert new < min(found for _, found in gpt["temperature 0.5"])
     assert all(more > a and newer > b for a, b in gpt["temperature 1.0"])
-    assert 100 * 5 / 6.5 < 100 - could < 100 * 7 / 8 + 1  # "six of seven"
+    assert round(7 * (100 - could) / 100) == 6  # "six of seven"
     *counts, four, whole = map(float, re.findall(r"(\S+) per caption", shown[1]))
     assert 2 < min(counts) - whole < 3  # "more than two nats"
     assert 0.1 < min(counts) - four < 0.6  # "a few tenths"

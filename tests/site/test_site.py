@@ -357,11 +357,13 @@ def settle(page) -> None:
 def place(locator) -> dict:
     """Return where a part of a page is, once it stays there."""
     locator.page.evaluate("document.fonts.ready.then(() => undefined)")
-    seen = [locator.bounding_box()]
-    while len(seen) < 4 or len({(*box.items(),) for box in seen[-4:]}) > 1:
-        locator.page.wait_for_timeout(100)
+    seen = []
+    for _ in range(100):  # ten seconds
         seen.append(locator.bounding_box())
-    return seen[-1]
+        if len(seen) > 3 and all(box == seen[-1] for box in seen[-4:]):
+            return seen[-1]
+        locator.page.wait_for_timeout(100)
+    pytest.fail("it doesn't stay in its place")
 
 
 def violations(page, contrast: bool = True) -> list:
