@@ -62,8 +62,8 @@ _NAMES = [
     "beam_search", "mean_state", "average",
     # 05_attention_visualization
     "plain_attention", "KINDS", "attention_modules", "record", "Recording",
-    "get_encoder", "get_decoder_self", "get_decoder_src", "mtx2df", "attn_map",
-    "visualize_layer", "role_scores", "ablate", "knock_out", "hooked",
+    "get_encoder", "get_decoder_self", "get_decoder_src", "role_scores",
+    "ablate", "knock_out", "hooked", "mtx2df", "attn_map", "visualize_layer",
     "links_found", "gold_links", "count_links", "alignment_error_rate",
     # 06_since_2017
     "RMSNorm", "RotaryEmbedding", "SwiGLU", "GroupedQueryAttention", "Block",
@@ -1666,7 +1666,67 @@ def get_decoder_src(model: EncoderDecoder, layer: int) -> Tensor:
     return _kept(attention_modules(model)[KINDS[2]][layer])
 
 
-# 5.3 From a matrix to a chart
+# 5.7 What do heads look at?
+
+
+def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
+    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
+    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
+
+
+# 5.8 Does the model need it?
+
+
+def ablate(module: MultiHeadedAttention, head: int, rows: Tensor | None = None) -> None:
+    """Let a head return zeros, or its mean over ``rows``, inside ``plain_attention``.
+
+    ``rows`` (B, L) is True for the queries that the mean is taken over.
+    """
+    before = module.attention_function
+
+    def without_head(*inputs: Any) -> tuple[Tensor, Tensor]:
+        x, weights = before(*inputs)  # x: (B, h, L, d_k)
+        x[:, head] = 0.0 if rows is None else x[:, head][rows].mean(0)
+        return x, weights
+
+    module.attention_function = without_head
+
+
+# 5.9 What a map does not show
+
+
+def knock_out(module: MultiHeadedAttention, hidden: Tensor) -> None:
+    """Hide cells of a module's maps before the softmax, inside ``plain_attention``.
+
+    ``hidden`` broadcasts to (B, h, L, S) and is True where a key is hidden.
+    """
+    before = module.attention_function
+
+    def without_cells(
+        q: Tensor, k: Tensor, v: Tensor, mask: Any = None, dropout: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        seen = ~hidden if mask is None else (mask != 0) & ~hidden
+        return before(q, k, v, seen, dropout)
+
+    module.attention_function = without_cells
+
+
+# 5.10 Reading the layers in between
+
+
+@contextmanager
+def hooked(
+    module: nn.Module, change: Callable[[Tensor], Tensor | None]
+) -> Iterator[None]:
+    """Hand what a module returns to ``change``, whose result, if any, replaces it."""
+    hook = module.register_forward_hook(lambda module, inputs, output: change(output))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+# 5.14 Going deeper
 
 
 def mtx2df(
@@ -1752,69 +1812,6 @@ def visualize_layer(
     )
     says = f"All heads of layer {layer} as heat maps, two in a row."
     return optional_import("altair").concat(*maps, columns=2, description=says)
-
-
-# 5.7 What do heads look at?
-
-
-def role_scores(weights: Tensor, keys: Tensor) -> Tensor:
-    """Return the mean weight of maps (…, L, S) on a role's keys; NaN without any."""
-    return (weights * keys).sum((-2, -1)) / keys.any(-1).sum()
-
-
-# 5.8 Does the model need it?
-
-
-def ablate(module: MultiHeadedAttention, head: int, rows: Tensor | None = None) -> None:
-    """Let a head return zeros, or its mean over ``rows``, inside ``plain_attention``.
-
-    ``rows`` (B, L) is True for the queries that the mean is taken over.
-    """
-    before = module.attention_function
-
-    def without_head(*inputs: Any) -> tuple[Tensor, Tensor]:
-        x, weights = before(*inputs)  # x: (B, h, L, d_k)
-        x[:, head] = 0.0 if rows is None else x[:, head][rows].mean(0)
-        return x, weights
-
-    module.attention_function = without_head
-
-
-# 5.9 What a map does not show
-
-
-def knock_out(module: MultiHeadedAttention, hidden: Tensor) -> None:
-    """Hide cells of a module's maps before the softmax, inside ``plain_attention``.
-
-    ``hidden`` broadcasts to (B, h, L, S) and is True where a key is hidden.
-    """
-    before = module.attention_function
-
-    def without_cells(
-        q: Tensor, k: Tensor, v: Tensor, mask: Any = None, dropout: Any = None
-    ) -> tuple[Tensor, Tensor]:
-        seen = ~hidden if mask is None else (mask != 0) & ~hidden
-        return before(q, k, v, seen, dropout)
-
-    module.attention_function = without_cells
-
-
-# 5.10 Reading the layers in between
-
-
-@contextmanager
-def hooked(
-    module: nn.Module, change: Callable[[Tensor], Tensor | None]
-) -> Iterator[None]:
-    """Hand what a module returns to ``change``, whose result, if any, replaces it."""
-    hook = module.register_forward_hook(lambda module, inputs, output: change(output))
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-# 5.14 Going deeper
 
 
 def links_found(weights: Tensor, shift: int = 0) -> Tensor:

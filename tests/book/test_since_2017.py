@@ -977,8 +977,8 @@ def test_what_the_chapter_says_of_experts_and_gates():
     difference, half = gain("gate", "an eighth")  # "as well as the gate"
     assert abs(difference) < half
     for one, other in ("gate", "halved"), ("gate, an eighth", "an eighth"):
-        difference, half = gain(one, other)  # "end at about zero"
-        assert round(difference, 2) == 0.02 and abs(difference - half) < 0.005
+        difference, half = gain(one, other)
+        assert round(difference, 2) == 0.02 and difference > half - 0.005
     rates = {row["variant"]: row["rate"] for each in found for row in each["rows"]}
     assert {name for name, rate in rates.items() if rate != 0.024} == {
         "experts", "experts, no balance"
@@ -1038,9 +1038,8 @@ def test_what_the_table_and_the_parts_bring_in_either_order():
             "block, embeddings at 0.024",
         )
     )  # fmt: skip
-    first = f"it brings {start - table:.1f}, and then the parts, {table - both:.1f}."
-    last = f"they bring {start - parts:.1f}, and then a rate for the table, "
-    assert first in text and last + f"{parts - both:.1f}." in text
+    says = f"brings {start - table:.1f} nats before the five parts, and "
+    assert says + f"{parts - both:.1f} after them" in text
     assert start - table > table - both
     assert abs((start - parts) - (parts - both)) < 1  # "about as much"
 
@@ -1074,9 +1073,8 @@ def test_what_the_chapter_says_of_counts():
     assert new < min(found for _, found in gpt["temperature 0.5"])
     assert all(more > a and newer > b for a, b in gpt["temperature 1.0"])
     assert round(7 * (100 - could) / 100) == 6  # "six of seven"
-    *counts, four, whole = map(float, re.findall(r"(\S+) per caption", shown[1]))
+    *counts, whole = map(float, re.findall(r"(\S+) per caption", shown[1]))
     assert 2 < min(counts) - whole < 3  # "more than two nats"
-    assert 0.1 < min(counts) - four < 0.6  # "a few tenths"
 
 
 def test_counts_with_a_fallback_give_probabilities():

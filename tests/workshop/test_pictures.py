@@ -217,7 +217,7 @@ def test_samples_are_shares_between_their_seeds_extremes():
 
 def test_an_induction_chart_marks_where_ids_come_again():
     weights, losses = torch.eye(4), {"one layer": [1.0, 1.0, 0.5, 0.25]}
-    spec = chapter_6.induction_chart([7, 8, 7, 8], weights, losses, 2).to_dict()
+    spec = chapter_6.induction_chart(weights, losses, 2).to_dict()
     cells, rows, rule = tables(spec)
     assert len(cells) == 10 and sum(row["weight"] for row in cells) == 4
     assert rule == [{"position": 2.5}]

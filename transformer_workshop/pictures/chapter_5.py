@@ -58,7 +58,7 @@ def patching_chart(
     def squares(shares: Tensor, words: list[str], title: str, last: bool) -> Any:
         after = ["embedding", *(f"layer {i}" for i in range(len(shares) - 1))]
         table = [
-            {"after": after[i], "position": t, "share": round(share, 3)}
+            {"after": after[i], "position": t, "share": round(share, 4)}
             for i, row in enumerate(shares.tolist())
             for t, share in enumerate(row)
         ]

@@ -345,27 +345,25 @@ def distances_chart(weight: Tensor, cost: Tensor) -> altair.HConcatChart:
 
 
 def induction_chart(
-    ids: list[int], weights: Tensor, losses: dict[str, list[float]], period: int
+    weights: Tensor, losses: dict[str, list[float]], period: int
 ) -> altair.HConcatChart:
     """Draw a head's map (L, L) over ids that repeat, and losses by position."""
     alt = optional_import("altair")
     cells = [
-        {"query": i, "key": j, "weight": round(weights[i, j].item(), 3)}
-        for i in range(len(ids))
+        {"query": i + 1, "key": j + 1, "weight": round(weights[i, j].item(), 3)}
+        for i in range(len(weights))
         for j in range(i + 1)
     ]
-    label = f"{ids}[datum.value]"
-    axis = {"labelExpr": label, "labelFontSize": 8, "labelOverlap": False}
-    across, down = (alt.Axis(labelAngle=angle, **axis) for angle in (-90, 0))
+    axis = alt.Axis(labelAngle=0, values=[1, *range(5, len(weights) + 1, 5)])
     grid = (
         alt.Chart(alt.Data(values=cells), width=330, height=330)
         .mark_rect()
         .encode(
-            alt.X("key:O", title="id that is looked at (key)", axis=across),
-            alt.Y("query:O", title="id that was just read (query)", axis=down),
+            alt.X("key:O", title="position that is looked at (key)", axis=axis),
+            alt.Y("query:O", title="position that was just read (query)", axis=axis),
             alt.Color("weight:Q").legend(orient="top-right", gradientLength=120),
         )
-        .properties(title="An induction head reads ids that come again")
+        .properties(title="Where an induction head looks, on average")
     )
     rows = [
         {"model": name, "position": i, "loss": loss}
@@ -381,7 +379,7 @@ def induction_chart(
     )
     again = alt.Chart(alt.Data(values=[{"position": period + 0.5}]))
     rule = again.mark_rule(strokeDash=[4, 3]).encode(alt.X("position:Q"))
-    right = (rule + lines).properties(title="Only two layers predict what comes again")
+    right = (rule + lines).properties(title="Two layers find what comes again")
     return alt.hconcat(
         grid,
         right,

@@ -41,7 +41,7 @@ def groups_chart(results: dict[str, Any]) -> altair.HConcatChart:
             alt.X("update:Q").axis(values=[1, 10, 20, 30, 40]),
             color.legend(orient="top", symbolOpacity=1),
         )
-        share = alt.Y("share:Q", title="share of a group" if not panels else None)
+        share = alt.Y("share:Q", title="share of a group of 80" if not panels else None)
         share = share.axis(format="%").scale(domain=(0, 1))
         band = base.mark_area(opacity=0.2).encode(alt.Y("low:Q"), alt.Y2("high:Q"))
         panels.append(band + base.mark_line(strokeWidth=2).encode(share))
@@ -92,6 +92,8 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
     line = data.mark_line().encode(order="temperature:Q")
     size = alt.condition("datum.chosen", alt.value(160), alt.value(25))
     points = data.mark_circle(opacity=1).encode(size=size)
+    labels = data.mark_text(align="left", dx=1, dy=14).encode(text="temperature:Q")
+    labels = labels.transform_filter(alt.datum.way == ways[0])
     beside = []
     for what in ("patterns", "held-out loss"):
         rows = [row for row in chosen if row["what"] == what]
@@ -108,8 +110,11 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
         ranges = base.mark_rule(strokeWidth=2).encode(alt.X("low:Q"), alt.X2("high:Q"))
         beside.append(ranges + dots)
     return alt.hconcat(
-        line + points,
+        line + points + labels,
         alt.vconcat(*beside),
-        title="Unseen against possible, with temperature as the path",
+        title=alt.Title(
+            "Unseen against possible, with temperature as the path",
+            subtitle="numbers: the temperatures of the first model",
+        ),
         description="Shares of possible and of unseen sentences at each temperature.",
     )
