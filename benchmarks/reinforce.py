@@ -4,23 +4,22 @@
 
 Two rewards that are hacked and the parts of one ("runs"), and a race ("race"):
 imitating kept samples, or kept new ones, against rewards, all with as many samples and
-updates. What counts is NOT_BY_HEART: new sentences, less those that a model knows by
-heart, because it has been trained on them since. Beside each group that is kept or paid
-for, the same model draws another, its shadow, which passes the same filter and is never
-learned from. What a model writes of its own list, and would not write of the shadow's,
-it knows by heart. Each model is drawn from at all TEMPERATURES. Rate, rounds or leash,
-and temperature of each way are chosen beforehand, by trainings from the seeds TUNED_ON:
-the settings with the most new sentences ("tuning") are trained again with a shadow, the
-LAST two by the seeds MORE as well ("finals"), and the one with the most NOT_BY_HEART is
-"chosen". "parts" are the two filters of kept samples, in one round and in four. Others
-are run in the same way, by the first few of the seeds, chosen by UNSEEN, which leaves
-out the whole list: "controls" (more training on captions, and on unfiltered samples),
+updates. What counts is UNSEEN: sentences that are possible and that no one has trained
+the model on, neither as captions nor as samples that were kept or paid for. Who learns
+from more sentences has more that don't count, so NOT_BY_HEART adds how many a model
+would lose to the list of another training, "by chance". Each model is drawn from at all
+TEMPERATURES. Rate, rounds or leash, and temperature of each way are chosen beforehand,
+for the most unseen sentences, by trainings from the seeds TUNED_ON, and the best few by
+the seeds MORE as well ("tuning"); and once more, for NOT_BY_HEART ("chosen otherwise").
+"parts" are the two filters of kept samples, in one round and in four. Others are run in
+the same way, by the first few of the seeds: "controls" (more training on captions, and
+on unfiltered samples), "cool" (imitation of new samples, drawn at a low temperature),
 "few samples" (a few groups, each used several times, without and with ratio and clip),
 and "baseline" (the shared reward, with and without the group's mean). "gentler" is the
 reward for possible sentences in many small steps, and on a leash. "drawn and filtered"
 is how many different new sentences the first model's own samples have, at its best
 temperature.
-Takes some 160 CPU minutes. Each training is kept in runs/reinforce/, so that the
+Takes some 120 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
 """
@@ -70,16 +69,15 @@ BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
-FINALISTS = 4  # settings of each way in the race that are trained with a shadow
-LAST = 2  # of these, to choose from by
+FINALISTS = 3  # settings of each way in the race, to choose from by
 MORE = (103, 104, 105, 106)  # seeds, too
-SHADOW = 5000  # is added to a seed, to draw other samples
 OTHERS = 5  # seeds, of all but the race itself
-RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
+RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
-NOT_BY_HEART = "not by heart"  # what is raced for
-UNSEEN = "unseen"  # new, and not on a model's list
+UNSEEN = "unseen"  # what is raced for
+NOT_BY_HEART = "not by heart"  # and what else might be
+COOL = 0.5  # a temperature
 MORE_UPDATES = 8  # times as many, at a rate that is as many times lower
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
 
@@ -180,26 +178,23 @@ def imitate(
     rate: float,
     rounds: int,
     groups: int = UPDATES,
-    shadowed: bool = False,
-) -> tuple[set[str], set[str]]:
+    temperature: float = 1.0,
+) -> set[str]:
     """Train on own samples that are kept; ``groups`` of them are drawn in all.
 
     In a first round, the model draws from what it is; in a later one, from what it has
-    become. What was kept stays, and is returned, with what its shadow kept.
+    become. What was kept stays, and is returned.
     """
-    draw, other = (torch.Generator().manual_seed(n) for n in (seed, SHADOW + seed))
+    draw = torch.Generator().manual_seed(seed)
     optimizer = optimizer_of(model, rate)
     rows: dict[str, Tensor] = {}
-    shadow: dict[str, Tensor] = {}
     for update in range(UPDATES):
         if update % (UPDATES // rounds) == 0:
-            keep(rows, model, groups // rounds, passes, draw)
-            if shadowed:
-                keep(shadow, model, groups // rounds, passes, other)
+            keep(rows, model, groups // rounds, passes, draw, temperature)
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
         step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
-    return set(rows), set(shadow)
+    return set(rows)
 
 
 def clipped_loss(
@@ -275,6 +270,7 @@ SMALLER = {  # races, each with its ways
         "captions": [{"rate": rate} for rate in RATES],
         "unfiltered": [{"rate": rate} for rate in RATES],
     },
+    "cool": {"kept new, cool": [{"rate": rate} for rate in RATES]},
     "few samples": {
         way: [{"rate": rate} for rate in (RATES[1], RATES[3])]  # a low and a high one
         for way in (*AGAIN, "kept new, few")
@@ -293,21 +289,15 @@ def trained(
     beta: float = 0.0,
     rounds: int = 1,
     updates: int = UPDATES,
-    shadowed: bool = False,
-) -> tuple[at.GPT, list[dict[str, float]], set[str], set[str]]:
-    """Return a model trained in one way, what was in each update's group, what it has
-    learned from beside captions (samples that were kept, or paid for), and what its
-    shadow would have, if there is one."""
+) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
+    """Return a model trained in one way, what was in each update's group, and what it
+    has learned from beside captions: samples that were kept, or paid for."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
     learned: set[str] = set()
-    shadow: set[str] = set()
-    other, prompt = torch.Generator(), torch.full((GROUP, 1), END)
-    other.manual_seed(SHADOW + seed)
 
-    def noted(make: Callable[[], Reward]) -> Reward:
-        """Return a reward, and note what was in each group and what was paid."""
-        reward, of_shadow = make(), make()
+    def noted(reward: Reward) -> Reward:
+        """Return the reward, and note what was in each group and what was paid."""
 
         def given(ids: Tensor) -> Tensor:
             good, lines = possible(ids).mean().item(), as_text(ids)
@@ -316,35 +306,33 @@ def trained(
             )
             rewards = reward(ids)
             learned.update(itertools.compress(lines, rewards.tolist()))
-            if shadowed:
-                beside = at.generate(model, prompt, LONGEST, END, draw=other)
-                paid = of_shadow(beside).tolist()
-                shadow.update(itertools.compress(as_text(beside), paid))
             return rewards
 
         return given
 
     if way in FILTERS:
-        learned, shadow = imitate(
-            model, FILTERS[way], seed, rate, rounds, shadowed=shadowed
-        )
+        learned |= imitate(model, FILTERS[way], seed, rate, rounds)
     elif way == "kept new, few":
-        learned, _ = imitate(model, FILTERS["kept new"], seed, rate, FEW, FEW)
+        learned |= imitate(model, FILTERS["kept new"], seed, rate, FEW, FEW)
+    elif way == "kept new, cool":
+        learned |= imitate(
+            model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL
+        )
     elif way == "captions":
         train_on_captions(model, seed, rate)
     elif way in AGAIN:
         few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
-        use(model, seed, rate, noted(paid_once), **few)
+        use(model, seed, rate, noted(paid_once()), **few)
     elif way == "without the mean":
-        use(model, seed, rate, noted(lambda: shared), less_the_mean=False)
+        use(model, seed, rate, noted(shared), less_the_mean=False)
     elif way != FIRST:
-        reward = noted(paid_once if way == "paid once" else lambda: REWARDS[way])
+        reward = noted(paid_once() if way == "paid once" else REWARDS[way])
         if beta:
             reward = on_a_leash(reward, model, first, beta)
         dials: dict[str, Any] = {"group": GROUP, "rate": rate, "seed": seed}
         for _ in at.reinforce(model, reward, updates, **dials):
             pass
-    return model, groups, learned, shadow
+    return model, groups, learned
 
 
 def written(model: at.GPT, seed: int, temperature: float) -> list[str]:
@@ -370,7 +358,7 @@ def patterns_in(lines: list[str]) -> dict[str, float]:
 
 def hacked(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train with a reward that is hacked; return what was measured."""
-    model, groups, *_ = trained(way, seed, **settings)
+    model, groups, _ = trained(way, seed, **settings)
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
     measured = measure(model, captions_gpt(), SAMPLES)
@@ -378,33 +366,55 @@ def hacked(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     return {**row, "samples": said, "groups": groups}
 
 
-def entered(
-    way: str, seed: int, settings: dict[str, Any], shadowed: bool
-) -> dict[str, Any]:
+def entered(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train one model of the race, and measure it at all temperatures.
 
-    Each seed draws other samples, of the first model, too. Without a shadow, there is
-    no NOT_BY_HEART.
+    Each seed draws other samples, of the first model, too. "wrote" has the new ones.
     """
     begun = time.process_time()
-    model, _, learned, shadow = trained(way, seed, **settings, shadowed=shadowed)
+    model, _, learned = trained(way, seed, **settings)
     row: dict[str, Any] = {"way": way, "seed": seed, **settings}
     row["cpu_seconds"] = round(time.process_time() - begun)
-    row |= {"learned": len(learned), "at": {}}
+    row |= {"learned": sorted(learned), "wrote": {}, "at": {}}
     for t in TEMPERATURES:
+        dials: dict[str, Any] = {"temperature": t, "learned": learned}
         lines = written(model, 1000 + seed, t)
         new = {line for line in lines if parse(line)} - known_captions()
-        dials: dict[str, Any] = {"temperature": t, "learned": learned}
-        measured = measure(model, captions_gpt(), SAMPLES, 1000 + seed, **dials)
-        measured["patterns in"] = patterns_in(lines)
-        if shadowed:
-            spared = 100 * len(new & shadow) / SAMPLES
-            measured["on the shadow's list"] = round(spared, 1)
-            measured[NOT_BY_HEART] = round(measured[UNSEEN] + spared, 1)
-        row["at"][str(t)] = measured
+        row["wrote"][str(t)] = sorted(new)
+        row["at"][str(t)] = {
+            **measure(model, captions_gpt(), SAMPLES, 1000 + seed, **dials),
+            "patterns in": patterns_in(lines),
+        }
     return row
 
 
+def less_by_heart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows with what is "by chance" and NOT_BY_HEART, and without sentences.
+
+    By chance are the new sentences that are in what models of other seeds have learned
+    from, which were trained in the same way: a mean over these.
+    """
+    stripped = []
+    for row in rows:
+        others = [
+            set(other["learned"])
+            for other in rows
+            if all(other.get(what) == row.get(what) for what in SETTING)
+            and other["seed"] != row["seed"]
+        ]
+        drawn = {}
+        for t, new in row["wrote"].items():
+            chance = mean([len(other & set(new)) for other in others] or [0])
+            by_chance = round(100 * chance / SAMPLES, 1)
+            measured = row["at"][t]
+            most = min(measured["new"], round(measured[UNSEEN] + by_chance, 1))
+            drawn[t] = {**measured, "by chance": by_chance, NOT_BY_HEART: most}
+        row = {**row, "learned": len(row["learned"]), "at": drawn}
+        stripped.append({what: row[what] for what in row if what != "wrote"})
+    return stripped
+
+
+SETTING = "way", "rate", "beta", "rounds"
 Ways = dict[str, list[dict[str, float]]]
 Job = tuple[Any, ...]  # a name to keep a result under, a function, and what it gets
 
@@ -419,16 +429,15 @@ def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[st
     return read_json(path)
 
 
-def entries(seeds: Iterable[int], ways: Ways, shadowed: bool = True) -> list[Job]:
+def entries(seeds: Iterable[int], ways: Ways) -> list[Job]:
     """Return a training for each seed, way, and setting."""
     found = []
     for seed in seeds:
         for way, choices in ways.items():
             for settings in choices:
                 learned = {k: settings[k] for k in settings if k != "temperature"}
-                name = f"{way} {seed} {json.dumps(learned)}"
-                name = f"{'race' if shadowed else 'tuning'} {name}"
-                found.append((name, entered, way, seed, learned, shadowed))
+                name = f"race {way} {seed} {json.dumps(learned)}"
+                found.append((name, entered, way, seed, learned))
     return found
 
 
@@ -436,7 +445,7 @@ def at_best(
     rows: list[dict[str, Any]],
     way: str,
     settings: dict[str, float],
-    what: str = NOT_BY_HEART,
+    what: str = UNSEEN,
 ) -> tuple[float, float]:
     """Return the most of a measure that settings get, and at which temperature."""
     runs = [
@@ -451,7 +460,7 @@ def ranked(
     rows: list[dict[str, Any]],
     way: str,
     choices: list[dict[str, float]],
-    what: str = NOT_BY_HEART,
+    what: str = UNSEEN,
 ) -> list[dict[str, float]]:
     """Return settings by what they get of a measure, the most first."""
     return sorted(choices, key=lambda each: -at_best(rows, way, each, what)[0])
@@ -461,7 +470,7 @@ def best(
     rows: list[dict[str, Any]],
     way: str,
     choices: list[dict[str, float]],
-    what: str = NOT_BY_HEART,
+    what: str = UNSEEN,
 ) -> dict[str, float]:
     """Return the settings and temperature with the most of a measure."""
     first = ranked(rows, way, choices, what)[0]
@@ -509,8 +518,11 @@ def main() -> None:
             size = len(RATES) if len(jobs) > 10 * given.workers else 1
             return list(pool.map(once, *zip(*jobs, strict=True), chunksize=size))
 
+        def raced(jobs: list[Job]) -> list[dict[str, Any]]:
+            return less_by_heart(all_of(jobs))
+
         def picked_from(
-            rows: list[dict[str, Any]], ways: Ways, what: str = NOT_BY_HEART
+            rows: list[dict[str, Any]], ways: Ways, what: str = UNSEEN
         ) -> Ways:
             picked = {
                 way: [best(rows, way, choices, what)] for way, choices in ways.items()
@@ -524,42 +536,43 @@ def main() -> None:
         summary["counted"] = COUNTED  # possible samples, for patterns and verbs
         summary["the grammar itself"] = of_the_grammar()
         summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
-        tuning = all_of(entries(TUNED_ON, SETTINGS, shadowed=False))
-        kept = "possible", "new", UNSEEN, "patterns", "KL"
-        summary["tuning"] = only(tuning, *kept)
-        finals = {
-            way: ranked(tuning, way, choices, "new")[:FINALISTS]
-            for way, choices in SETTINGS.items()
-        }
-        jobs = entries(TUNED_ON, finals)
-        rows = all_of(jobs)
-        last = {
-            way: ranked(rows, way, choices)[:LAST] for way, choices in finals.items()
-        }
-        rows = all_of([*jobs, *entries(MORE, last)])
-        summary["finals"] = only(rows, *kept, NOT_BY_HEART, "patterns in")
-        picked = picked_from(rows, last)
-        summary["chosen"] = {way: settings for way, [settings] in picked.items()}
-        summary["race"] = all_of(entries(given.seeds, picked))
+        jobs = entries(TUNED_ON, SETTINGS)
+        rows = raced(jobs)
+        finals: dict[str, Ways] = {}  # for each measure
+        for what in (UNSEEN, NOT_BY_HEART):
+            finals[what] = {
+                way: ranked(rows, way, choices, what)[:FINALISTS]
+                for way, choices in SETTINGS.items()
+            }
+            more = entries(MORE, finals[what])
+            jobs += [job for job in more if job not in jobs]
+        rows = raced(jobs)
+        picked = picked_from(rows, finals[UNSEEN])
+        otherwise = picked_from(rows, finals[NOT_BY_HEART], NOT_BY_HEART)
+        kept = "possible", "new", UNSEEN, NOT_BY_HEART, "patterns", "KL", "patterns in"
+        summary["tuning"] = only(rows, *kept)
+        for ways, suffix in ((picked, ""), (otherwise, " otherwise")):
+            chosen = {way: settings for way, [settings] in ways.items()}
+            summary["chosen" + suffix] = chosen
+            summary["race" + suffix] = raced(entries(given.seeds, ways))
+        summary["race otherwise"] = only(summary["race otherwise"], *kept[1:-1])
         summary["parts"] = []
         for way in ("kept", "kept new"):
             for rounds in ROUNDS:
-                settings = summary["chosen"][way]
-                if settings["rounds"] != rounds:
-                    choices = [
-                        each for each in SETTINGS[way] if each["rounds"] == rounds
-                    ]
-                    settings = best(tuning, way, choices, "new")
-                found = all_of(entries(given.seeds, {way: [settings]}))
-                runs = only(found, *kept, NOT_BY_HEART)
+                choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
+                settings = best(
+                    [row for row in rows if row["seed"] in TUNED_ON], way, choices
+                )
+                found = raced(entries(given.seeds, {way: [settings]}))
+                runs = only(found, *kept[:-1])
                 summary["parts"].append({"way": way, **settings, "runs": runs})
         for name, ways in SMALLER.items():
-            others = all_of(entries(TUNED_ON, ways, shadowed=False))
-            of_others = picked_from(others, ways, UNSEEN)
+            others = raced(entries(TUNED_ON, ways))
+            of_others = picked_from(others, ways)
             summary[name] = {
                 "chosen": {way: settings for way, [settings] in of_others.items()},
-                "race": all_of(entries(few, of_others, shadowed=False)),
-                "tuning": only(others, UNSEEN),
+                "race": raced(entries(few, of_others)),
+                "tuning": only(others, UNSEEN, NOT_BY_HEART),
             }
         summary["runs"] = all_of(
             [(f"hack {way} {n}", hacked, way, n, {}) for way in REWARDS for n in few]

@@ -292,12 +292,11 @@ def test_the_chart_shows_means_and_ranges_of_the_runs():
         assert rows[3]["update"] == 2 and rows[3]["share"] == 0.625
 
 
-def test_the_settings_with_the_most_that_counts_are_chosen():
+def test_the_settings_with_the_most_unseen_sentences_are_chosen():
     choices = {"a": [{}], "b": [{"rate": 1.0}, {"rate": 2.0}]}
 
     def row(cold, warm, **given):
-        at = {"0.5": {"not by heart": cold}, "1.0": {"not by heart": warm}}
-        return {**given, "at": at}
+        return {**given, "at": {"0.5": {"unseen": cold}, "1.0": {"unseen": warm}}}
 
     rows = [
         row(3, 2, way="a"), row(1, 5, way="b", rate=1.0),
@@ -308,45 +307,21 @@ def test_the_settings_with_the_most_that_counts_are_chosen():
     ]  # fmt: skip
 
 
-def test_a_shadow_passes_the_same_filter_and_changes_nothing(monkeypatch):
-    """Two updates of each way; the lists have new sentences, and what others have."""
+def test_what_a_model_has_learned_from_is_what_was_kept_or_paid(monkeypatch):
+    """Two updates of each way; none of its unseen sentences is among what it kept."""
     monkeypatch.setattr(benchmark, "UPDATES", 2)
     for way, settings in (("kept new", {}), ("paid once", {"beta": 0.05})):
-        given = way, 0, 1e-4
-        alone, _, learned, none = benchmark.trained(*given, **settings)
-        beside, _, again, shadow = benchmark.trained(*given, **settings, shadowed=True)
-        assert learned == again and not none and shadow
-        for one, two in zip(alone.parameters(), beside.parameters(), strict=True):
-            assert torch.equal(one, two)
-        for listed in (learned, shadow):
-            assert listed and not listed & verifier.known_captions()
-            assert all(verifier.parse(line) for line in listed)
-        assert learned != shadow
-        assert 0.5 < len(shadow) / len(learned) < 2
-    _, _, learned, _ = benchmark.trained("unfiltered", 0, 1e-4)
+        _, _, learned = benchmark.trained(way, 0, 1e-4, **settings)
+        assert learned and not learned & verifier.known_captions()
+        assert all(verifier.parse(line) for line in learned)
+    _, _, learned = benchmark.trained("unfiltered", 0, 1e-4)
     assert not all(verifier.parse(line) for line in learned)
     assert not benchmark.trained("captions", 0, 1e-4)[2]
 
 
-def test_what_is_on_the_shadows_list_counts(monkeypatch):
-    lines = [*COPIES[:2], COPIES[0]]
-    monkeypatch.setattr(benchmark, "SAMPLES", 3)
-    monkeypatch.setattr(benchmark, "TEMPERATURES", (1.0,))
-    monkeypatch.setattr(benchmark, "written", lambda *given: lines)
-    monkeypatch.setattr(benchmark, "known_captions", lambda: frozenset())
-    lists = {COPIES[0]}, {COPIES[1]}
-    monkeypatch.setattr(benchmark, "trained", lambda *a, **k: (None, [], *lists))
-    monkeypatch.setattr(benchmark, "captions_gpt", lambda: None)
-    monkeypatch.setattr(benchmark, "measure", lambda *a, **k: {"unseen": 40.0})
-    monkeypatch.setattr(benchmark, "patterns_in", lambda lines: {})
-    at = benchmark.entered("paid once", 0, {}, True)["at"]["1.0"]
-    assert at["on the shadow's list"] == 33.3 and at["not by heart"] == 73.3
-    assert "not by heart" not in benchmark.entered("kept", 0, {}, False)["at"]["1.0"]
-
-
 def test_the_race_is_drawn_at_all_temperatures():
     def row(way, n):
-        row = {"possible": 2 * n, "not by heart": n, "patterns": n, "held-out loss": 1}
+        row = {"possible": 2 * n, "unseen": n, "patterns": n, "held-out loss": 1}
         return {"way": way, "at": {"0.5": row, "1.0": row}}
 
     chosen = {"a": {"temperature": 0.5}, "b": {"temperature": 1.0}}
@@ -354,8 +329,7 @@ def test_the_race_is_drawn_at_all_temperatures():
     results = {"race": rows, "chosen": chosen}
     spec = chapter_7.race_chart(results).to_dict()
     path = spec["hconcat"][0]["data"]["values"]
-    shown = "way", "temperature", "not by heart", "chosen"
-    assert [tuple(row[what] for what in shown) for row in path] == [
+    assert [(r["way"], r["temperature"], r["unseen"], r["chosen"]) for r in path] == [
         ("a", 0.5, 2, True), ("a", 1.0, 2, False),
         ("b", 0.5, 4, False), ("b", 1.0, 4, True),
     ]  # fmt: skip
@@ -436,21 +410,46 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
         max(values("shared", "patterns")) < min(drawn_at(first, "1.0", "patterns")) / 2
     )
     ways = "first model", "kept", "kept new", "shared", "paid once"
+    at_rate = [run["at"] for run in plain("shared", 7e-4)]
+    best = max(at_rate[0], key=lambda t: sum(at[t]["unseen"] for at in at_rate))
+    new, own = (mean(at[best][what] for at in at_rate) for what in ("new", "unseen"))
+    assert new > 50 and 7 < 100 / own < 8  # "one in seven or eight"
     ahead = {
         k: [way for way in ways[1:] if covered(way, k) > covered(first, k) + 0.5]
         for k in ("10", "30", "100", "300")
     }
-    assert ahead == {"10": ["kept", "kept new"], "30": [], "100": [], "300": []}
+    assert ahead == dict.fromkeys(("10", "30"), ["kept", "kept new"]) | {
+        "100": [],
+        "300": [],
+    }
     assert min(covered(way, "1") for way in ways[1:]) > covered(first, "1")
-    for k in ("100", "300"):
-        imitate, paid = (
-            [covered(way, k) for way in some] for some in (ways[1:3], ways[3:])
+    at_1 = {
+        way: mean(drawn["100"] for drawn in drawn_at(way, "1.0", "patterns in"))
+        for way in (first, "kept new")
+    }
+    assert [round(found) for found in at_1.values()] == [17, 25]
+    for rate in benchmark.RATES:
+        for way in ("shared", "paid once"):
+            free, held = (on_the_seeds_of_choices(way, rate, b) for b in (0, 0.05))
+            assert free["patterns"] < held["patterns"]
+    for held, slow, far, of_patterns, of_unseen in (
+        (3.5e-4, 1.75e-4, 2.6, (19, 20), (55, 48)),
+        (7e-4, 3.5e-4, 4.6, (15, 15), (54, 47)),
+    ):
+        both = (
+            on_the_seeds_of_choices("paid once", held, 0.05),
+            on_the_seeds_of_choices("paid once", slow, 0),
         )
-        assert max(imitate) < covered(first, k) - 3
-        assert max(paid) < min(imitate) - 3
-    for settings in STORED["chosen"].values():
+        assert [found["KL"] for found in both] == pytest.approx([far, far], abs=0.13)
+        assert [round(found["patterns"]) for found in both] == list(of_patterns)
+        assert [round(found["unseen"]) for found in both] == pytest.approx(
+            of_unseen, abs=0.6
+        )
+    for settings in STORED["chosen"].values():  # no best one is at an end
         assert 0.4 < settings["temperature"] < 1.0
-        assert settings.get("rate", 1) > min(benchmark.RATES)
+        inner = sorted(benchmark.RATES)[1:]
+        assert settings.get("rate", inner[0]) in inner
+        assert settings.get("rounds", 1) == 1  # trained live as in section 7.2
 
 
 def rounded(ones: list[float], others: list[float]) -> tuple[int, int]:
@@ -461,49 +460,50 @@ def rounded(ones: list[float], others: list[float]) -> tuple[int, int]:
 
 def test_what_the_chapter_says_of_the_race():
     ways = "first model", "kept", "kept new", "shared", "paid once"
-    first, kept, new, shared, paid = (at_best(way, "not by heart") for way in ways)
-    gains = [mean(way) - mean(first) for way in (kept, new, shared, paid)]
-    assert [round(min(gains)), round(max(gains))] == [9, 23]
-    for way in (kept, new, shared, paid):
-        _, low, high = apart(way, first)
-        assert low > 0 and 5 < high - low < 10  # "± 3 to 5"
-    assert rounded(paid, new) == (8, 3)
-    for other in (kept, shared):
-        assert apart(paid, other)[1] > 0
-    _, low, high = apart(shared, new)
-    assert low < 0 < high
-    assert rounded(new, kept) == (7, 5) and apart(new, kept)[1] > 0
+    first, kept, new, shared, paid = (at_best(way, "unseen") for way in ways)
+    means = [mean(found) for found in (first, kept, new, shared, paid)]
+    assert [round(found) for found in means] == [48, 49, 57, 54, 55]
+    assert apart(kept, first)[1] < 0 < apart(kept, first)[2]  # can't be told apart
+    for way in (new, shared, paid):  # "six to nine more"
+        assert apart(way, first)[1] > 0 and 5.5 < mean(way) - mean(first) < 9
+    assert rounded(new, kept) == (7, 3)
+    assert rounded(new, paid) == (2, 2) and rounded(new, shared) == (3, 3)
+    for other in (paid, shared):  # "hardly more than chance"
+        assert -0.5 < apart(new, other)[1] < 0.5
     patterns = [mean(at_best(way, "patterns")) for way in ways]
-    assert [math.floor(found + 0.5) for found in patterns] == [33, 26, 24, 21, 16]
-    for way in ways[:4]:
-        assert apart(at_best(way, "patterns"), at_best("paid once", "patterns"))[1] > 0
-    surprise = {way: mean(at_best(way, "held-out loss")) for way in ways}
-    assert min(surprise["kept"], surprise["kept new"]) > surprise["paid once"] + 0.3
-    for way in ("kept", "kept new"):  # "the highest rate that was tried"
-        assert STORED["chosen"][way]["rate"] == max(benchmark.RATES)
-    narrow = [
-        run["at"] for run in STORED["finals"]
-        if (run["way"], run.get("rate")) == ("shared", 0.0014)
-    ]  # fmt: skip
-    best = max(narrow[0], key=lambda t: sum(at[t]["not by heart"] for at in narrow))
-    found = (
-        mean(at[best][what] for at in narrow) for what in ("not by heart", "patterns")
-    )
-    assert [round(each) for each in found] == [58, 5]
+    assert [round(found) for found in patterns] == [33, 29, 29, 24, 24]
+    strict = ways[2:]
+    far = [mean(at_best(way, "KL")) for way in strict]
+    assert max(far) - min(far) < 0.15  # "equally far"
+    for way in strict[1:]:
+        assert apart(at_best("kept new", "patterns"), at_best(way, "patterns"))[1] > 0
 
 
-def test_what_the_models_know_by_heart():
-    def share(way: str, *what: str) -> float:
-        one, *less = (mean(at_best(way, each)) for each in what)
-        return one - sum(less)
-
-    assert round(share("paid once", "new", "unseen")) == 18  # "on its list"
-    assert round(share("paid once", "on the shadow's list")) == 15
-    for way, least, most in (
-        ("shared", 0.5, 2.5), ("paid once", 0.5, 2.5),
-        ("kept", 6.5, 8.5), ("kept new", 6.5, 8.5),
-    ):  # fmt: skip
-        assert least < share(way, "new", "not by heart") < most
+def test_what_unseen_takes_and_what_chance_would():
+    """Of new sentences, three write as many; not by heart, too, until one goes on."""
+    for way, share in (("kept new", 1 / 3), ("shared", 2 / 3), ("paid once", 2 / 3)):
+        new, unseen, chance = (
+            mean(at_best(way, what)) for what in ("new", "unseen", "by chance")
+        )
+        assert abs(chance / (new - unseen) - share) < 0.05
+        assert round(new) == 61
+    first, new = at_best("first model", "unseen"), at_best("kept new", "not by heart")
+    for way in ("shared", "paid once"):
+        _, low, high = apart(new, at_best(way, "not by heart"))
+        assert low < 0 < high  # "level"
+        assert apart(at_best(way, "not by heart"), first)[1] > 0
+    assert apart(new, first)[1] > 0
+    assert apart(new, at_best("kept", "not by heart"))[1] > 0  # "only from what is new"
+    changed = {
+        way for way in STORED["chosen"]
+        if STORED["chosen"][way] != STORED["chosen otherwise"][way]
+    }  # fmt: skip
+    assert changed == {"paid once"}
+    before, after = (STORED[key]["paid once"] for key in ("chosen", "chosen otherwise"))
+    assert after["rate"] == 4 * before["rate"]
+    paid = at_best("paid once", "not by heart", " otherwise")
+    assert rounded(paid, new) == (6, 3)
+    assert round(mean(at_best("paid once", "patterns", " otherwise"))) == 16
 
 
 def test_small_steps_collapse_as_well_and_a_leash_softens_it():
@@ -522,11 +522,40 @@ def test_small_steps_collapse_as_well_and_a_leash_softens_it():
     }
 
 
+def test_what_chance_takes_is_found_in_the_lists_of_others():
+    def row(seed, learned, wrote, unseen):
+        at = {"1.0": {"new": 2.0, "unseen": unseen}}
+        row = {"way": "a", "seed": seed, "rate": 1, "learned": learned, "at": at}
+        return {**row, "wrote": {"1.0": wrote}}
+
+    n = benchmark.SAMPLES
+    rows = [row(0, ["x", "y"], ["x", "z"], 1.0), row(1, ["z"], ["y", "v"], 2.0),
+            row(2, ["w"], ["u"], 2.0)]  # fmt: skip
+    found = benchmark.less_by_heart(rows)
+    by_chance = [each["at"]["1.0"]["by chance"] for each in found]
+    assert by_chance == [round(100 * one / n, 1) for one in (0.5, 0.5, 0)]
+    assert [each["learned"] for each in found] == [2, 1, 1]
+    assert not any("wrote" in each for each in found)
+    whole = [each["at"]["1.0"]["not by heart"] for each in found]
+    assert whole == [round(1 + by_chance[0], 1), 2.0, 2.0]  # at most what is new
+
+
 def apart(ones: list[float], others: list[float]) -> tuple[float, float, float]:
     """Return the mean difference of pairs and its 95% interval."""
     found = ttest_rel(ones, others)
     low, high = found.confidence_interval()
     return mean(ones) - mean(others), low, high
+
+
+def plain(way: str, rate: float) -> list[dict]:
+    """Return trainings of the choices at a rate, in one round and on no leash."""
+    return [
+        run
+        for run in STORED["tuning"]
+        if (run["way"], run.get("rate")) == (way, rate)
+        and not run.get("beta")
+        and run.get("rounds", 1) == 1
+    ]
 
 
 def test_which_part_of_the_shared_reward_keeps_samples_different():
@@ -562,7 +591,7 @@ def is_paid(way: str) -> bool:
 
 
 def test_what_the_chapter_says_of_the_controls():
-    first = mean(at_best("first model", "new"))
+    first = mean(at_best("first model", "unseen"))
     for way in ("captions", "unfiltered"):
         assert mean(of_race("controls", way)) < first
     assert 1200 < mean(STORED["drawn and filtered"].values()) < 1260
@@ -575,48 +604,43 @@ def test_what_the_chapter_says_of_the_controls():
         drawn = [run["at"][str(found["temperature"])] for run in found["runs"]]
         return [at[what] for at in drawn]
 
-    counted = "not by heart"
-    for rounds, said in ((1, (10, 3)), (4, (7, 5))):
-        both = (part(way, rounds, counted) for way in ("kept new", "kept"))
+    for rounds, said in ((1, (7, 3)), (4, (11, 4))):
+        both = (part(way, rounds, "unseen") for way in ("kept new", "kept"))
         assert rounded(*both) == said
     of_rounds = {
-        (way, what): (part(way, 4, what), part(way, 1, what))
+        (way, what): (part(way, 1, what), part(way, 4, what))
         for way in ("kept", "kept new")
-        for what in (counted, "patterns")
+        for what in ("unseen", "patterns")
     }
-    assert rounded(*of_rounds["kept", counted])[0] == 7
-    assert apart(*of_rounds["kept", counted])[1] > 0
-    assert rounded(*of_rounds["kept", "patterns"])[0] == -4
-    assert apart(*of_rounds["kept", "patterns"])[2] < 0
-    for what in (counted, "patterns"):
-        _, low, high = apart(*of_rounds["kept new", what])
+    assert rounded(*of_rounds["kept", "unseen"]) == (5, 3)
+    _, low, high = apart(*of_rounds["kept new", "unseen"])
+    assert low < 0 < high
+    assert rounded(*of_rounds["kept", "patterns"]) == (4, 2)
+    assert rounded(*of_rounds["kept new", "patterns"]) == (5, 4)
+    in_four = part("kept new", 4, "patterns")
+    assert round(mean(in_four)) == 24  # "as are those that are paid"
+    for way in ("shared", "paid once"):
+        _, low, high = apart(in_four, at_best(way, "patterns"))
         assert low < 0 < high
-    chosen = STORED["chosen"]["kept new"]
-    slower = [run["at"] for run in STORED["finals"] if run["way"] == "kept new"
-              and run["rate"] == chosen["rate"] / 2 and run["rounds"] == 4]  # fmt: skip
-    same = [run["at"] for run in STORED["finals"] if run["way"] == "kept new"
-            and run["rate"] == chosen["rate"]]  # fmt: skip
-    most = [
-        max(mean(at[t][counted] for at in runs) for t in runs[0])
-        for runs in (slower, same)
-    ]
-    assert abs(most[0] - most[1]) < 2.5  # "about as well"
     few = {way: of_race("few samples", way) for way in STORED["few samples"]["chosen"]}
-    five = at_best("first model", "new")[:5]
+    five = at_best("first model", "unseen")[:5]
     ahead = {way for way, found in few.items() if apart(found, five)[1] > 0}
     assert ahead == {"again, ratio and clip"}
     assert rounded(few["again, ratio and clip"], five)[0] == 3
     at_low = {way: best_at(way, 8.75e-05) for way in benchmark.AGAIN}
     assert min(at_low, key=at_low.__getitem__) == "again, ratio and clip"  # by three
+    cool = STORED["cool"]["race"]
+    chosen = str(STORED["cool"]["chosen"]["kept new, cool"]["temperature"])
+    of_cool = [
+        int(mean(run["at"][chosen][what] for run in cool))
+        for what in ("new", "unseen", "by chance", "not by heart")
+    ]
+    assert of_cool == [64, 39, 18, 58]
+    assert apart([run["at"][chosen]["unseen"] for run in cool], five)[2] < 0
     _, low, high = apart(
         *(of_race("baseline", way) for way in STORED["baseline"]["chosen"])
     )
     assert low < 0 < high
-    with_it, without = (
-        of_race("baseline", way, "patterns") for way in STORED["baseline"]["chosen"]
-    )
-    assert abs(mean(with_it) - mean(without)) < 2  # "as few"
-    assert max(*with_it, *without) < mean(at_best("first model", "patterns")) - 5
     for one, other in itertools.combinations(benchmark.AGAIN, 2):
         _, low, high = apart(few[one], few[other])
         assert low < 0 < high
@@ -658,11 +682,11 @@ def test_a_clip_stops_tokens_that_have_gone_too_far():
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def of_race(name: str, way: str, what: str = "unseen") -> list[float]:
-    """Return a measure of all trainings of a smaller race."""
+def of_race(name: str, way: str) -> list[float]:
+    """Return the unseen sentences of all trainings of a smaller race."""
     race = STORED[name]
     at_best = str(race["chosen"][way]["temperature"])
-    return [run["at"][at_best][what] for run in race["race"] if run["way"] == way]
+    return [run["at"][at_best]["unseen"] for run in race["race"] if run["way"] == way]
 
 
 def best_at(way: str, rate: float) -> float:
@@ -672,12 +696,26 @@ def best_at(way: str, rate: float) -> float:
     return max(mean(drawn[t]["unseen"] for drawn in runs) for t in runs[0])
 
 
+def on_the_seeds_of_choices(way: str, rate: float, beta: float) -> dict[str, float]:
+    """Return patterns and KL at temperature 1, and the most unseen, as means."""
+    drawn = [
+        run["at"] for run in STORED["tuning"]
+        if (run["way"], run.get("rate"), run.get("beta")) == (way, rate, beta)
+        and run["seed"] in STORED["tuned on"]
+    ]  # fmt: skip
+    found = {what: mean(at["1.0"][what] for at in drawn) for what in ("patterns", "KL")}
+    return {
+        **found,
+        "unseen": max(mean(at[t]["unseen"] for at in drawn) for t in drawn[0]),
+    }
+
+
 def covered(way: str, k: str) -> float:
     """Return the patterns in k samples, at the temperature that tuning found best."""
     settings = STORED["chosen"][way]
     tuned = [
         run["at"]
-        for run in STORED["finals"]
+        for run in STORED["tuning"]
         if run["way"] == way
         and all(run.get(what, value) == value for what, value in settings.items())
     ]

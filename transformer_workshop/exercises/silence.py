@@ -8,7 +8,8 @@ from transformer_workshop.exercises.checking import Part, judge_parts
 
 ASKED = "give each of the letters a, b, and c once, as in 'cab'"
 KINDS = (
-    "in the maps of section 5.4, which kind of attention looks from *mit* at the hat?"
+    "in the maps of sections 5.3 and 5.4, which kind of attention looks from *mit* at "
+    "the hat?"
 )
 
 

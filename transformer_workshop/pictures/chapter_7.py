@@ -12,7 +12,6 @@ from transformer_workshop.pictures.controls import BLUE, ORANGE
 if TYPE_CHECKING:
     import altair
 
-COUNTED = "not by heart"  # what the race is run for
 TITLES = {
     "possible": "paid for what is possible",
     "shared": "equal sentences share a reward",
@@ -54,7 +53,7 @@ def groups_chart(results: dict[str, Any]) -> altair.HConcatChart:
 
 
 def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
-    """Draw "not by heart" against possible for each way, two measures beside it.
+    """Draw unseen against possible for each way, and two measures beside it.
 
     Temperature is the path; means over the seeds. The points that were chosen are
     large, and the panels beside it belong to them: means as points, ranges as lines.
@@ -73,7 +72,7 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
                     "chosen": temperature == best,
                     **{
                         what: mean(run[temperature][what] for run in runs)
-                        for what in ("possible", COUNTED)
+                        for what in ("possible", "unseen")
                     },
                 }
             )
@@ -86,9 +85,9 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
     data = alt.Chart(alt.Data(values=path), width=330, height=300)
     data = data.encode(
         alt.X("possible:Q", title="possible, % of samples").scale(zero=False),
-        alt.Y(f"{COUNTED}:Q", title="new, and not by heart, %").scale(zero=False),
+        alt.Y("unseen:Q", title="different, possible, and unseen, %").scale(zero=False),
         color.legend(orient="bottom", columns=3, symbolOpacity=1),
-        tooltip=["way:N", "temperature:Q", "possible:Q", f"{COUNTED}:Q"],
+        tooltip=["way:N", "temperature:Q", "possible:Q", "unseen:Q"],
     )
     line = data.mark_line().encode(order="temperature:Q")
     size = alt.condition("datum.chosen", alt.value(160), alt.value(25))
@@ -114,8 +113,8 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
         line + points + labels,
         alt.vconcat(*beside),
         title=alt.Title(
-            "New against possible, with temperature as the path",
+            "Unseen against possible, with temperature as the path",
             subtitle="numbers: the temperatures of the first model",
         ),
-        description="Shares of possible and of new sentences at each temperature.",
+        description="Shares of possible and of unseen sentences at each temperature.",
     )
