@@ -4,35 +4,35 @@
 
 Two rewards that are hacked and the parts of one ("runs"), and a race ("race"):
 imitating kept samples, or kept new ones, against rewards, all with as many samples and
-updates. What counts is UNSEEN: sentences that are possible and that no one has trained
-the model on, neither as captions nor as samples that were kept or paid for. Who learns
-from more sentences has more that don't count, so NOT_BY_HEART adds how many a model
-would lose to the list of another training, "by chance". Each model is drawn from at all
+updates. In the race, a coin is tossed for each sentence, other coins for each seed, and
+those that show tails are hidden from every training: what is drawn of them is neither
+kept nor paid for. So no model can have them by heart. UNSEEN, what is raced for, is
+twice the share of new sentences that are hidden. Each model is drawn from at all
 TEMPERATURES. Rate, rounds or leash, and temperature of each way are chosen beforehand,
-for the most unseen sentences, by trainings from the seeds TUNED_ON, and the best few by
-the seeds MORE as well ("tuning"); and once more, for NOT_BY_HEART ("chosen otherwise").
-"parts" are the two filters of kept samples, in one round and in four. Others are run in
-the same way, by the first few of the seeds: "controls" (more training on captions, and
-on unfiltered samples), "cool" (imitation of new samples, drawn at a low temperature),
-"few samples" (a few groups, each used several times, without and with ratio and clip),
-and "baseline" (the shared reward, with and without the group's mean). "gentler" is the
-reward for possible sentences in many small steps, and on a leash. "drawn and filtered"
-is how many different new sentences the first model's own samples have, at its best
-temperature.
-Takes some 120 CPU minutes. Each training is kept in runs/reinforce/, so that the
+for UNSEEN, by trainings from the seeds TUNED_ON ("tuning"); a way whose best rate is
+the lowest or the highest that was tried gets another one. Others are run in the same
+way, by the first few of the seeds: "controls" (more training on captions, and on
+unfiltered samples), "cool" (imitation of new samples, drawn at a low temperature), "few
+samples" (a few groups, each used several times, without and with ratio and clip), and
+"baseline" (the shared reward, with and without the group's mean). "parts" are the two
+filters of kept samples, in one round and in four. "gentler" is the reward for possible
+sentences in many small steps, and on a leash. "drawn and filtered" is how many
+different new sentences the first model's own samples have, at its best temperature.
+Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
 """
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from math import comb
 from pathlib import Path
@@ -54,6 +54,7 @@ from transformer_workshop.lab.verifier import (
     as_text,
     captions_gpt,
     coverage,
+    is_hidden,
     known_captions,
     measure,
     parse,
@@ -67,16 +68,15 @@ KEPT = FOLDER / "runs" / "reinforce"
 GROUP, UPDATES, RATE = 80, 40, 7e-4
 BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
+BLOCKS = 4  # of so many samples, at the temperature that was chosen
+DRAWN = 2 * GROUP * UPDATES  # sentences in the race; about half of them are hidden
 ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
-FINALISTS = 3  # settings of each way in the race, to choose from by
-MORE = (103, 104, 105, 106)  # seeds, too
 OTHERS = 5  # seeds, of all but the race itself
-RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4)
+RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 UNSEEN = "unseen"  # what is raced for
-NOT_BY_HEART = "not by heart"  # and what else might be
 COOL = 0.5  # a temperature
 MORE_UPDATES = 8  # times as many, at a rate that is as many times lower
 TRIES = (1, 10, 30, 100, 300)  # samples in which patterns are counted
@@ -133,22 +133,39 @@ def on_a_leash(reward: Reward, model: at.GPT, first: at.GPT, beta: float) -> Rew
     return less
 
 
-def keep(
-    rows: dict[str, Tensor],
-    model: at.GPT,
-    groups: int,
-    passes: Callable[[str], bool],
-    draw: torch.Generator,
-    temperature: float = 1.0,
-) -> None:
-    """Add what passes of a model's own samples to ``rows``, each sentence once."""
-    prompt = torch.full((GROUP, 1), END)
+def of_the_others(reward: Reward, seed: int, less_the_mean: bool = True) -> Reward:
+    """Return a reward that teaches nothing about hidden sentences.
+
+    Each of them gets the mean of the others, and thus an advantage of 0; and 0, where
+    the mean isn't subtracted.
+    """
+
+    def given(ids: Tensor) -> Tensor:
+        taught = torch.tensor([not is_hidden(line, seed) for line in as_text(ids)])
+        rewards = reward(ids[taught])
+        baseline = rewards.mean() if less_the_mean else torch.tensor(0.0)
+        return baseline.expand(len(ids)).masked_scatter(taught, rewards)
+
+    return given
+
+
+def samples(
+    model: at.GPT, number: int, seed: int, temperature: float = 1.0
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield sentences of a model, GROUP at a time, and their ids (L)."""
+    prompt, draw = torch.full((GROUP, 1), END), torch.Generator().manual_seed(seed)
     dials: dict[str, Any] = {"draw": draw, "temperature": temperature}
-    for _ in range(groups):
+    for _ in range(number // GROUP):
         ids = at.generate(model, prompt, LONGEST, END, **dials)
-        for line, row in zip(as_text(ids), ids, strict=True):
-            if passes(line):
-                rows[line] = row
+        yield from zip(as_text(ids), ids, strict=True)
+
+
+@functools.lru_cache(maxsize=4)
+def of_the_first(
+    number: int, seed: int, temperature: float
+) -> list[tuple[str, Tensor]]:
+    """Return samples of the first model, from which several trainings learn."""
+    return [*samples(captions_gpt(), number, seed, temperature)]
 
 
 FILTERS: dict[str, Callable[[str], bool]] = {
@@ -177,24 +194,28 @@ def imitate(
     seed: int,
     rate: float,
     rounds: int,
-    groups: int = UPDATES,
+    drawn: int = DRAWN,
     temperature: float = 1.0,
-) -> set[str]:
-    """Train on own samples that are kept; ``groups`` of them are drawn in all.
+) -> None:
+    """Train on own samples that are kept; so many are ``drawn`` in all.
 
     In a first round, the model draws from what it is; in a later one, from what it has
-    become. What was kept stays, and is returned.
+    become. What was kept stays.
     """
-    draw = torch.Generator().manual_seed(seed)
+    pick = torch.Generator().manual_seed(seed)
     optimizer = optimizer_of(model, rate)
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
-        if update % (UPDATES // rounds) == 0:
-            keep(rows, model, groups // rounds, passes, draw, temperature)
+        now, begun = divmod(update, UPDATES // rounds)
+        if not begun:
+            of_round = drawn // rounds, seed + 1000 * now, temperature
+            said = samples(model, *of_round) if now else of_the_first(*of_round)
+            for line, row in said:
+                if not is_hidden(line, seed) and passes(line):
+                    rows[line] = row
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
-        ids = padded[torch.randint(len(padded), (GROUP,), generator=draw)]
+        ids = padded[torch.randint(len(padded), (GROUP,), generator=pick)]
         step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
-    return set(rows)
 
 
 def clipped_loss(
@@ -234,7 +255,8 @@ def use(
     less_the_mean: bool = True,
 ) -> None:
     """Use each group for several updates; without a clip, as if it were fresh."""
-    draw, prompt = torch.Generator().manual_seed(seed), torch.full((GROUP, 1), END)
+    draw = torch.Generator().manual_seed(seed)
+    prompt = torch.full((2 * GROUP, 1), END)
     optimizer = optimizer_of(model, rate)
     for _ in range(groups):
         ids = at.generate(model, prompt, LONGEST, END, draw=draw)
@@ -257,28 +279,33 @@ REWARDS = {
     "only divided": divided,  # the two parts of the shared reward
     "only new": only_new,
 }
-SETTINGS: dict[str, list[dict[str, float]]] = {  # of each way, to choose from
+Ways = dict[str, list[dict[str, float]]]  # settings of each, to choose from
+
+
+def at_rates(which: Iterable[int], **more: tuple[float, ...]) -> list[dict[str, float]]:
+    """Return settings with some of the RATES, and each of another one's values."""
+    found: list[dict[str, float]] = [{"rate": RATES[i]} for i in which]
+    for name, values in more.items():
+        found = [{**each, name: value} for value in values for each in found]
+    return found
+
+
+SETTINGS: Ways = {
     FIRST: [{}],
-    "kept": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
-    "kept new": [{"rate": rate, "rounds": n} for n in ROUNDS for rate in RATES],
-    "shared": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
-    "paid once": [{"rate": rate, "beta": b} for b in (0.0, BETA) for rate in RATES],
+    "kept": at_rates(range(2, 6), rounds=ROUNDS),
+    "kept new": at_rates(range(2, 6), rounds=ROUNDS),
+    "shared": at_rates(range(1, 5), beta=(0.0, BETA)),
+    "paid once": at_rates(range(1, 5), beta=(0.0, BETA)),
 }
 AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
-SMALLER = {  # races, each with its ways
-    "controls": {
-        "captions": [{"rate": rate} for rate in RATES],
-        "unfiltered": [{"rate": rate} for rate in RATES],
-    },
-    "cool": {"kept new, cool": [{"rate": rate} for rate in RATES]},
+SMALLER: dict[str, Ways] = {  # races, each with its ways
+    "controls": {way: at_rates((0, 2, 4)) for way in ("captions", "unfiltered")},
     "few samples": {
-        way: [{"rate": rate} for rate in (RATES[1], RATES[3])]  # a low and a high one
+        way: at_rates((1, 3))  # a low rate and a high one
         for way in (*AGAIN, "kept new, few")
     },
-    "baseline": {
-        way: [{"rate": rate, "beta": 0.0} for rate in RATES]
-        for way in ("shared", "without the mean")
-    },
+    "cool": {"kept new, cool": at_rates((2, 3, 4))},
+    "baseline": {"without the mean": at_rates((0, 1, 2), beta=(0.0, BETA))},
 }
 
 
@@ -288,51 +315,34 @@ def trained(
     rate: float = RATE,
     beta: float = 0.0,
     rounds: int = 1,
-    updates: int = UPDATES,
-) -> tuple[at.GPT, list[dict[str, float]], set[str]]:
-    """Return a model trained in one way, what was in each update's group, and what it
-    has learned from beside captions: samples that were kept, or paid for."""
-    first, model = captions_gpt(), captions_gpt()
-    groups: list[dict[str, float]] = []
-    learned: set[str] = set()
-
-    def noted(reward: Reward) -> Reward:
-        """Return the reward, and note what was in each group and what was paid."""
-
-        def given(ids: Tensor) -> Tensor:
-            good, lines = possible(ids).mean().item(), as_text(ids)
-            groups.append(
-                {"possible": round(good, 3), "distinct": len(set(lines)) / GROUP}
-            )
-            rewards = reward(ids)
-            learned.update(itertools.compress(lines, rewards.tolist()))
-            return rewards
-
-        return given
-
+) -> at.GPT:
+    """Return a model trained in one way, with half of all sentences hidden from it."""
+    model = captions_gpt()
     if way in FILTERS:
-        learned |= imitate(model, FILTERS[way], seed, rate, rounds)
+        imitate(model, FILTERS[way], seed, rate, rounds)
     elif way == "kept new, few":
-        learned |= imitate(model, FILTERS["kept new"], seed, rate, FEW, FEW)
+        imitate(model, FILTERS["kept new"], seed, rate, FEW, 2 * GROUP * FEW)
     elif way == "kept new, cool":
-        learned |= imitate(
-            model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL
-        )
+        imitate(model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL)
     elif way == "captions":
         train_on_captions(model, seed, rate)
-    elif way in AGAIN:
-        few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
-        use(model, seed, rate, noted(paid_once()), **few)
-    elif way == "without the mean":
-        use(model, seed, rate, noted(shared), less_the_mean=False)
     elif way != FIRST:
-        reward = noted(paid_once() if way == "paid once" else REWARDS[way])
+        once = way == "paid once" or way in AGAIN
+        reward = paid_once() if once else shared
         if beta:
-            reward = on_a_leash(reward, model, first, beta)
-        dials: dict[str, Any] = {"group": GROUP, "rate": rate, "seed": seed}
-        for _ in at.reinforce(model, reward, updates, **dials):
-            pass
-    return model, groups, learned
+            reward = on_a_leash(reward, model, captions_gpt(), beta)
+        less_the_mean = way != "without the mean"
+        reward = of_the_others(reward, seed, less_the_mean)
+        if way in AGAIN:
+            few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
+            use(model, seed, rate, reward, **few)
+        elif not less_the_mean:
+            use(model, seed, rate, reward, less_the_mean=False)
+        else:
+            dials: dict[str, Any] = {"group": 2 * GROUP, "rate": rate, "seed": seed}
+            for _ in at.reinforce(model, reward, UPDATES, **dials):
+                pass
+    return model
 
 
 def written(model: at.GPT, seed: int, temperature: float) -> list[str]:
@@ -356,66 +366,90 @@ def patterns_in(lines: list[str]) -> dict[str, float]:
     }
 
 
-def hacked(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Train with a reward that is hacked; return what was measured."""
-    model, groups, _ = trained(way, seed, **settings)
+def hacked(
+    way: str, seed: int, updates: int = UPDATES, beta: float = 0.0, **dials: float
+) -> dict[str, Any]:
+    """Train with a reward that is hacked, nothing hidden; return what was measured."""
+    first, model = captions_gpt(), captions_gpt()
+    groups: list[dict[str, float]] = []
+
+    def noted(ids: Tensor) -> Tensor:
+        """Return the reward, and note what was in the group."""
+        good, lines = possible(ids).mean().item(), as_text(ids)
+        groups.append({"possible": round(good, 3), "distinct": len(set(lines)) / GROUP})
+        return REWARDS[way](ids)
+
+    reward = on_a_leash(noted, model, first, beta) if beta else noted
+    of_chapter: dict[str, Any] = {"group": GROUP, "rate": RATE, "seed": seed, **dials}
+    for _ in at.reinforce(model, reward, updates, **of_chapter):
+        pass
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
-    measured = measure(model, captions_gpt(), SAMPLES)
-    row = {"way": way, "seed": seed, **settings, **measured}
+    row = {"way": way, "seed": seed, **dials, **measure(model, first, SAMPLES)}
+    if updates != UPDATES:
+        row["updates"] = updates
+    if beta:
+        row["beta"] = beta
     return {**row, "samples": said, "groups": groups}
 
 
-def entered(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Train one model of the race, and measure it at all temperatures.
+def gentler(seed: int, dials: dict[str, Any]) -> dict[str, Any]:
+    """Train with the reward for possible sentences, but in another way."""
+    return hacked("possible", seed, **dials)
 
-    Each seed draws other samples, of the first model, too. "wrote" has the new ones.
+
+def counted(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
+    """Train a model; return what of its samples is new and unseen at each temperature.
+
+    What is counted is in percent of SAMPLES, and a mean of two times as many.
     """
     begun = time.process_time()
-    model, _, learned = trained(way, seed, **settings)
-    row: dict[str, Any] = {"way": way, "seed": seed, **settings}
-    row["cpu_seconds"] = round(time.process_time() - begun)
-    row |= {"learned": sorted(learned), "wrote": {}, "at": {}}
+    model = trained(way, seed, **settings)
+    drawn = {}
     for t in TEMPERATURES:
-        dials: dict[str, Any] = {"temperature": t, "learned": learned}
-        lines = written(model, 1000 + seed, t)
-        new = {line for line in lines if parse(line)} - known_captions()
-        row["wrote"][str(t)] = sorted(new)
-        row["at"][str(t)] = {
-            **measure(model, captions_gpt(), SAMPLES, 1000 + seed, **dials),
-            "patterns in": patterns_in(lines),
+        shares = []
+        for block in range(2):
+            lines = {*written(model, 1000 + 1000 * block + seed, t)}
+            new = {line for line in lines if parse(line)} - known_captions()
+            hidden = [line for line in new if is_hidden(line, seed)]
+            shares.append((len(new), 2 * len(hidden)))
+        drawn[str(t)] = {
+            what: round(100 * mean(found) / SAMPLES, 1)
+            for what, found in zip(
+                ("new", UNSEEN), zip(*shares, strict=True), strict=True
+            )
         }
-    return row
+    row = {"way": way, "seed": seed, **settings, "at": drawn}
+    return {**row, "cpu_seconds": round(time.process_time() - begun)}
 
 
-def less_by_heart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows with what is "by chance" and NOT_BY_HEART, and without sentences.
+def entered(
+    way: str, seed: int, settings: dict[str, float], path: bool
+) -> dict[str, Any]:
+    """Train one model of a race, and measure it at the temperature that was chosen.
 
-    By chance are the new sentences that are in what models of other seeds have learned
-    from, which were trained in the same way: a mean over these.
+    There, what is reported is a mean of BLOCKS. A ``path`` has the other temperatures,
+    too. Each seed draws other samples, of the first model, too.
     """
-    stripped = []
-    for row in rows:
-        others = [
-            set(other["learned"])
-            for other in rows
-            if all(other.get(what) == row.get(what) for what in SETTING)
-            and other["seed"] != row["seed"]
-        ]
-        drawn = {}
-        for t, new in row["wrote"].items():
-            chance = mean([len(other & set(new)) for other in others] or [0])
-            by_chance = round(100 * chance / SAMPLES, 1)
-            measured = row["at"][t]
-            most = min(measured["new"], round(measured[UNSEEN] + by_chance, 1))
-            drawn[t] = {**measured, "by chance": by_chance, NOT_BY_HEART: most}
-        row = {**row, "learned": len(row["learned"]), "at": drawn}
-        stripped.append({what: row[what] for what in row if what != "wrote"})
-    return stripped
+    begun = time.process_time()
+    learned = {what: settings[what] for what in settings if what != "temperature"}
+    model, drawn = trained(way, seed, **learned), {}
+    for t in TEMPERATURES if path else (settings["temperature"],):
+        blocks = []
+        for block in range(BLOCKS if t == settings["temperature"] else 1):
+            start = 3000 + 1000 * block + seed
+            measured = measure(
+                model, captions_gpt(), SAMPLES, start, temperature=t,
+                hidden=lambda line: is_hidden(line, seed),
+            )  # fmt: skip
+            found = patterns_in(written(model, start, t))
+            blocks.append({**measured, **{f"patterns in {k}": found[k] for k in found}})
+        means = {what: mean(block[what] for block in blocks) for what in blocks[0]}
+        drawn[str(t)] = {what: round(means[what], 3) for what in means}
+    row = {"way": way, "seed": seed, **learned, "at": drawn}
+    return {**row, "cpu_seconds": round(time.process_time() - begun)}
 
 
-SETTING = "way", "rate", "beta", "rounds"
-Ways = dict[str, list[dict[str, float]]]
 Job = tuple[Any, ...]  # a name to keep a result under, a function, and what it gets
 
 
@@ -429,68 +463,72 @@ def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[st
     return read_json(path)
 
 
-def entries(seeds: Iterable[int], ways: Ways) -> list[Job]:
-    """Return a training for each seed, way, and setting."""
-    found = []
-    for seed in seeds:
-        for way, choices in ways.items():
-            for settings in choices:
-                learned = {k: settings[k] for k in settings if k != "temperature"}
-                name = f"race {way} {seed} {json.dumps(learned)}"
-                found.append((name, entered, way, seed, learned))
-    return found
+def entries(seeds: Iterable[int], ways: Ways, *race: bool) -> list[Job]:
+    """Return a training for each seed, way, and setting: to choose from, or a race's.
+
+    For a race, it has to be said whether a model is drawn from at all temperatures.
+    """
+    kind, make = ("race", entered) if race else ("tuning", counted)
+    return [
+        (
+            f"{kind} {way} {seed} {json.dumps(settings)}",
+            make,
+            way,
+            seed,
+            settings,
+            *race,
+        )
+        for seed in seeds
+        for way, choices in ways.items()
+        for settings in choices
+    ]
 
 
 def at_best(
-    rows: list[dict[str, Any]],
-    way: str,
-    settings: dict[str, float],
-    what: str = UNSEEN,
+    rows: list[dict[str, Any]], way: str, settings: dict[str, float]
 ) -> tuple[float, float]:
-    """Return the most of a measure that settings get, and at which temperature."""
+    """Return the most unseen sentences of settings, and at which temperature."""
     runs = [
         row["at"]
         for row in rows
         if row["way"] == way and settings.items() <= row.items()
     ]
-    return max((mean(at[t][what] for at in runs), float(t)) for t in runs[0])
-
-
-def ranked(
-    rows: list[dict[str, Any]],
-    way: str,
-    choices: list[dict[str, float]],
-    what: str = UNSEEN,
-) -> list[dict[str, float]]:
-    """Return settings by what they get of a measure, the most first."""
-    return sorted(choices, key=lambda each: -at_best(rows, way, each, what)[0])
+    return max((mean(at[t][UNSEEN] for at in runs), float(t)) for t in runs[0])
 
 
 def best(
-    rows: list[dict[str, Any]],
-    way: str,
-    choices: list[dict[str, float]],
-    what: str = UNSEEN,
+    rows: list[dict[str, Any]], way: str, choices: list[dict[str, float]]
 ) -> dict[str, float]:
-    """Return the settings and temperature with the most of a measure."""
-    first = ranked(rows, way, choices, what)[0]
-    return {**first, "temperature": at_best(rows, way, first, what)[1]}
+    """Return the settings and temperature with the most unseen sentences."""
+    first = max(choices, key=lambda each: at_best(rows, way, each))
+    return {**first, "temperature": at_best(rows, way, first)[1]}
 
 
-def only(rows: list[dict[str, Any]], *measures: str) -> list[dict[str, Any]]:
-    """Return rows with some of their measures."""
+def next_rate(
+    choices: list[dict[str, float]], chosen: dict[str, float]
+) -> list[dict[str, float]]:
+    """Return settings with another rate, if the best is the last that was tried."""
+    if "rate" not in chosen:
+        return []
+    tried = [RATES.index(each["rate"]) for each in choices]
+    here = RATES.index(chosen["rate"])
+    if here == min(tried):
+        more = here - 1
+    elif here == max(tried):
+        more = here + 1
+    else:
+        return []
+    if not 0 <= more < len(RATES):
+        return []
     return [
-        {**row, "at": {t: {m: at[m] for m in measures} for t, at in row["at"].items()}}
-        for row in rows
+        {**each, "rate": RATES[more]} for each in choices if each["rate"] == RATES[here]
     ]
 
 
 def filtered(seed: int, temperature: float) -> int:
-    """Return how many new sentences the first model writes in a race's samples."""
-    rows: dict[str, Tensor] = {}
-    draw = torch.Generator().manual_seed(seed)
-    keep(rows, captions_gpt(), UPDATES, FILTERS["kept new"], draw, temperature)
-    return len(rows)
+    """Return how many new sentences are in half of a race's samples, nothing hidden."""
+    found = samples(captions_gpt(), GROUP * UPDATES, seed, temperature)
+    return len({line for line, _ in found if FILTERS["kept new"](line)})
 
 
 def of_the_grammar() -> dict[str, int]:
@@ -515,77 +553,64 @@ def main() -> None:
 
         def all_of(jobs: list[Job]) -> list[dict[str, Any]]:
             # a process that draws the same samples again has them parsed already
-            size = len(RATES) if len(jobs) > 10 * given.workers else 1
+            size = 4 if len(jobs) > 10 * given.workers else 1
             return list(pool.map(once, *zip(*jobs, strict=True), chunksize=size))
 
-        def raced(jobs: list[Job]) -> list[dict[str, Any]]:
-            return less_by_heart(all_of(jobs))
-
-        def picked_from(
-            rows: list[dict[str, Any]], ways: Ways, what: str = UNSEEN
-        ) -> Ways:
-            picked = {
-                way: [best(rows, way, choices, what)] for way, choices in ways.items()
-            }
-            log(json.dumps(picked))
-            return picked
+        def chosen_from(
+            seeds: Iterable[int], ways: Ways, widen: bool
+        ) -> tuple[list[dict[str, Any]], dict[str, dict[str, float]]]:
+            """Return trainings to choose from, and the best settings of each way."""
+            ways = {way: [*choices] for way, choices in ways.items()}
+            rows, more = [], ways
+            while more:
+                rows += all_of(entries(seeds, more))
+                chosen = {way: best(rows, way, ways[way]) for way in ways}
+                log(json.dumps(chosen))
+                more = {way: next_rate(ways[way], chosen[way]) for way in ways if widen}
+                more = {way: choices for way, choices in more.items() if choices}
+                for way, choices in more.items():
+                    ways[way] += choices
+            return rows, chosen
 
         summary = {**describe_environment(), "group": GROUP, "updates": UPDATES}
-        summary |= {"rate": RATE, "samples": SAMPLES}
-        summary |= {"tuned on": TUNED_ON, "then on": MORE}
+        summary |= {"rate": RATE, "samples": SAMPLES, "drawn": DRAWN}
+        summary |= {"blocks": BLOCKS, "tuned on": TUNED_ON}
         summary["counted"] = COUNTED  # possible samples, for patterns and verbs
         summary["the grammar itself"] = of_the_grammar()
         summary |= {"few": FEW, "uses": USES, "clip": CLIP}  # of the few samples
-        jobs = entries(TUNED_ON, SETTINGS)
-        rows = raced(jobs)
-        finals: dict[str, Ways] = {}  # for each measure
-        for what in (UNSEEN, NOT_BY_HEART):
-            finals[what] = {
-                way: ranked(rows, way, choices, what)[:FINALISTS]
-                for way, choices in SETTINGS.items()
-            }
-            more = entries(MORE, finals[what])
-            jobs += [job for job in more if job not in jobs]
-        rows = raced(jobs)
-        picked = picked_from(rows, finals[UNSEEN])
-        otherwise = picked_from(rows, finals[NOT_BY_HEART], NOT_BY_HEART)
-        kept = "possible", "new", UNSEEN, NOT_BY_HEART, "patterns", "KL", "patterns in"
-        summary["tuning"] = only(rows, *kept)
-        for ways, suffix in ((picked, ""), (otherwise, " otherwise")):
-            chosen = {way: settings for way, [settings] in ways.items()}
-            summary["chosen" + suffix] = chosen
-            summary["race" + suffix] = raced(entries(given.seeds, ways))
-        summary["race otherwise"] = only(summary["race otherwise"], *kept[1:-1])
+        rows, chosen = chosen_from(TUNED_ON, SETTINGS, True)
+        summary |= {"tuning": rows, "chosen": chosen}
+        ways = {way: [settings] for way, settings in chosen.items()}
+        summary["race"] = all_of(entries(given.seeds, ways, True))
+        for name, ways in SMALLER.items():
+            others, chosen = chosen_from(TUNED_ON, ways, False)
+            ways = {way: [settings] for way, settings in chosen.items()}
+            race = all_of(entries(few, ways, False))
+            summary[name] = {"chosen": chosen, "race": race, "tuning": others}
         summary["parts"] = []
         for way in ("kept", "kept new"):
             for rounds in ROUNDS:
-                choices = [each for each in SETTINGS[way] if each["rounds"] == rounds]
-                settings = best(
-                    [row for row in rows if row["seed"] in TUNED_ON], way, choices
-                )
-                found = raced(entries(given.seeds, {way: [settings]}))
-                runs = only(found, *kept[:-1])
+                choices = [
+                    {what: row[what] for what in ("rate", "rounds")}
+                    for row in rows
+                    if row["way"] == way and row["rounds"] == rounds
+                ]
+                settings = best(rows, way, choices)
+                is_raced = settings == summary["chosen"][way]
+                runs = all_of(entries(few, {way: [settings]}, is_raced))
                 summary["parts"].append({"way": way, **settings, "runs": runs})
-        for name, ways in SMALLER.items():
-            others = raced(entries(TUNED_ON, ways))
-            of_others = picked_from(others, ways)
-            summary[name] = {
-                "chosen": {way: settings for way, [settings] in of_others.items()},
-                "race": raced(entries(few, of_others)),
-                "tuning": only(others, UNSEEN, NOT_BY_HEART),
-            }
         summary["runs"] = all_of(
-            [(f"hack {way} {n}", hacked, way, n, {}) for way in REWARDS for n in few]
+            [(f"hack {way} {n}", hacked, way, n) for way in REWARDS for n in few]
         )
         slower = {"rate": RATE / MORE_UPDATES, "updates": UPDATES * MORE_UPDATES}
         summary["gentler"] = all_of(
             [
-                (f"gentler {n} {json.dumps(each)}", hacked, "possible", n, each)
+                (f"gentler {n} {json.dumps(each)}", gentler, n, each)
                 for each in (slower, {"beta": BETA})
                 for n in few
             ]
         )
-        dial = picked[FIRST][0]["temperature"]
+        dial = summary["chosen"][FIRST]["temperature"]
         summary["drawn and filtered"] = {seed: filtered(seed, dial) for seed in few}
     write_json(given.out, summary)
 
