@@ -5,19 +5,20 @@
 Two rewards that are hacked and the parts of one ("runs"), and a race ("race"):
 imitating kept samples, or kept new ones, against rewards, all with as many samples and
 updates. In the race, a coin is tossed for each sentence, other coins for each seed, and
-those that show tails are hidden from every training: what is drawn of them is neither
-kept nor paid for. So no model can have them by heart. UNSEEN, what is raced for, is
-twice the share of new sentences that are hidden. Each model is drawn from at all
-TEMPERATURES. Rate, rounds or leash, and temperature of each way are chosen beforehand,
-for UNSEEN, by trainings from the seeds TUNED_ON ("tuning"); a way whose best rate is
-the lowest or the highest that was tried gets another one. Others are run in the same
-way, by the first few of the seeds: "controls" (more training on captions, and on
-unfiltered samples), "cool" (imitation of new samples, drawn at a low temperature), "few
-samples" (a few groups, each used several times, without and with ratio and clip), and
-"baseline" (the shared reward, with and without the group's mean). "parts" are the two
-filters of kept samples, in one round and in four. "gentler" is the reward for possible
-sentences in many small steps, and on a leash. "drawn and filtered" is how many
-different new sentences the first model's own samples have, at its best temperature.
+those that show tails are hidden from a model that learns from its samples: what is
+drawn of them is neither kept nor paid for. So no model can have them by heart. UNSEEN,
+what is raced for, is twice the share of new sentences that are hidden. Each model is
+drawn from at all TEMPERATURES. Rate, rounds or leash, and temperature of each way are
+chosen beforehand, for UNSEEN, by trainings from the seeds TUNED_ON ("tuning"); a way
+whose best rate is the lowest or the highest that was tried gets another one. Others are
+run in the same way, by the first few of the seeds: "controls" (more training on
+captions, and on unfiltered samples), "few samples" (a few groups, each used several
+times, without and with ratio and clip), and "cool" (imitation of new samples, drawn at
+a low temperature); and by all seeds, "taken apart" (paid once, but without the group's
+mean; kept new, but on a leash). "parts" are each way in so many rounds, or on a leash
+and without. "gentler" is the reward for possible sentences in many small steps, and on
+a leash. "drawn and filtered" is how many different new sentences the first model's own
+samples have, at its best temperature.
 Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
@@ -70,10 +71,10 @@ BETA = 0.05  # what a nat of divergence from the first model costs
 SAMPLES = 300
 BLOCKS = 4  # of so many samples, at the temperature that was chosen
 DRAWN = 2 * GROUP * UPDATES  # sentences in the race; about half of them are hidden
-ROUNDS = (1, 4)  # in which samples are drawn, kept, and imitated
+ROUNDS = (1, 4, 40)  # in which samples are drawn, kept, and imitated
 TUNED_ON = (100, 101, 102)  # seeds that take no part in a race
 OTHERS = 5  # seeds, of all but the race itself
-RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3)
+RATES = (4.375e-5, 8.75e-5, 1.75e-4, 3.5e-4, 7e-4, 1.4e-3, 2.8e-3)
 FEW, USES, CLIP = 5, 8, 0.2  # groups; updates with each; how far a ratio counts
 TEMPERATURES = (0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 UNSEEN = "unseen"  # what is raced for
@@ -194,14 +195,16 @@ def imitate(
     seed: int,
     rate: float,
     rounds: int,
-    drawn: int = DRAWN,
+    drawn: int,
     temperature: float = 1.0,
+    beta: float = 0.0,
 ) -> None:
     """Train on own samples that are kept; so many are ``drawn`` in all.
 
     In a first round, the model draws from what it is; in a later one, from what it has
-    become. What was kept stays.
+    become. What was kept stays. On a leash, a row counts less as it gets likelier.
     """
+    weights = on_a_leash(lambda ids: torch.ones(len(ids)), model, captions_gpt(), beta)
     pick = torch.Generator().manual_seed(seed)
     optimizer = optimizer_of(model, rate)
     rows: dict[str, Tensor] = {}
@@ -215,7 +218,7 @@ def imitate(
                     rows[line] = row
             padded = torch.nn.utils.rnn.pad_sequence([*rows.values()], True, END)
         ids = padded[torch.randint(len(padded), (GROUP,), generator=pick)]
-        step(model, optimizer, at.policy_loss(model, ids, torch.ones(len(ids))))
+        step(model, optimizer, at.policy_loss(model, ids, weights(ids)))
 
 
 def clipped_loss(
@@ -249,7 +252,7 @@ def use(
     rate: float,
     reward: Reward,
     *,
-    groups: int = UPDATES,
+    groups: int,
     uses: int = 1,
     clip: float | None = None,
     less_the_mean: bool = True,
@@ -305,7 +308,10 @@ SMALLER: dict[str, Ways] = {  # races, each with its ways
         for way in (*AGAIN, "kept new, few")
     },
     "cool": {"kept new, cool": at_rates((2, 3, 4))},
-    "baseline": {"without the mean": at_rates((0, 1, 2), beta=(0.0, BETA))},
+    "taken apart": {
+        "paid once, without the mean": at_rates((2, 3, 4, 5), beta=(0.0, BETA)),
+        "kept new, on a leash": at_rates((4, 5, 6), rounds=ROUNDS[-1:], beta=(BETA,)),
+    },
 }
 
 
@@ -319,25 +325,26 @@ def trained(
     """Return a model trained in one way, with half of all sentences hidden from it."""
     model = captions_gpt()
     if way in FILTERS:
-        imitate(model, FILTERS[way], seed, rate, rounds)
+        imitate(model, FILTERS[way], seed, rate, rounds, DRAWN)
+    elif way == "kept new, on a leash":
+        imitate(model, FILTERS["kept new"], seed, rate, rounds, DRAWN, beta=beta)
     elif way == "kept new, few":
         imitate(model, FILTERS["kept new"], seed, rate, FEW, 2 * GROUP * FEW)
     elif way == "kept new, cool":
-        imitate(model, FILTERS["kept new"], seed, rate, rounds, temperature=COOL)
+        imitate(model, FILTERS["kept new"], seed, rate, rounds, DRAWN, COOL)
     elif way == "captions":
         train_on_captions(model, seed, rate)
     elif way != FIRST:
-        once = way == "paid once" or way in AGAIN
-        reward = paid_once() if once else shared
+        reward = shared if way == "shared" else paid_once()
         if beta:
             reward = on_a_leash(reward, model, captions_gpt(), beta)
-        less_the_mean = way != "without the mean"
+        less_the_mean = way != "paid once, without the mean"
         reward = of_the_others(reward, seed, less_the_mean)
         if way in AGAIN:
             few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
             use(model, seed, rate, reward, **few)
         elif not less_the_mean:
-            use(model, seed, rate, reward, less_the_mean=False)
+            use(model, seed, rate, reward, groups=UPDATES, less_the_mean=False)
         else:
             dials: dict[str, Any] = {"group": 2 * GROUP, "rate": rate, "seed": seed}
             for _ in at.reinforce(model, reward, UPDATES, **dials):
@@ -583,22 +590,26 @@ def main() -> None:
         ways = {way: [settings] for way, settings in chosen.items()}
         summary["race"] = all_of(entries(given.seeds, ways, True))
         for name, ways in SMALLER.items():
-            others, chosen = chosen_from(TUNED_ON, ways, False)
+            widen = name == "taken apart"
+            others, chosen = chosen_from(TUNED_ON, ways, widen)
             ways = {way: [settings] for way, settings in chosen.items()}
-            race = all_of(entries(few, ways, False))
+            seeds = given.seeds if widen else few
+            race = all_of(entries(seeds, ways, False))
             summary[name] = {"chosen": chosen, "race": race, "tuning": others}
         summary["parts"] = []
-        for way in ("kept", "kept new"):
-            for rounds in ROUNDS:
-                choices = [
-                    {what: row[what] for what in ("rate", "rounds")}
-                    for row in rows
-                    if row["way"] == way and row["rounds"] == rounds
-                ]
-                settings = best(rows, way, choices)
-                is_raced = settings == summary["chosen"][way]
-                runs = all_of(entries(few, {way: [settings]}, is_raced))
-                summary["parts"].append({"way": way, **settings, "runs": runs})
+        for way in SETTINGS:
+            for part, values in (("rounds", ROUNDS), ("beta", (0.0, BETA))):
+                for value in values:
+                    choices = [
+                        {what: row[what] for what in ("rate", part)}
+                        for row in rows
+                        if row["way"] == way and row.get(part) == value
+                    ]
+                    if choices:
+                        settings = best(rows, way, choices)
+                        path = way == "kept" or settings == summary["chosen"][way]
+                        runs = all_of(entries(given.seeds, {way: [settings]}, path))
+                        summary["parts"].append({"way": way, **settings, "runs": runs})
         summary["runs"] = all_of(
             [(f"hack {way} {n}", hacked, way, n) for way in REWARDS for n in few]
         )

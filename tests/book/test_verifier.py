@@ -181,10 +181,11 @@ def test_the_divergence_is_that_of_the_tokens():
     good = [line for line in lines if could_say(line)]
     assert measured["possible"] == len(good)
     training = (ROOT / "data/captions/train.en").read_text().splitlines()
-    assert measured["new"] == measured["unseen"] == len(set(good) - set(training))
-    learned = {good[0], training[0], lines[-1]}
-    again = verifier.measure(model, first, number=100, seed=3, learned=learned)
-    assert again["unseen"] == len(set(good) - set(training) - learned) < again["new"]
+    new = set(good) - set(training)
+    assert measured["new"] == len(new) and "unseen" not in measured
+    hidden = {*sorted(new)[:3], training[0], "This is no caption."}
+    half = verifier.measure(model, first, 100, 3, hidden=hidden.__contains__)
+    assert half == measured | {"unseen": 2 * 3.0}
 
 
 @pytest.mark.parametrize("small", [0, 1e-6, 1e-4])
@@ -307,16 +308,63 @@ def test_the_settings_with_the_most_unseen_sentences_are_chosen():
     ]  # fmt: skip
 
 
-def test_what_a_model_has_learned_from_is_what_was_kept_or_paid(monkeypatch):
-    """Two updates of each way; none of its unseen sentences is among what it kept."""
-    monkeypatch.setattr(benchmark, "UPDATES", 2)
-    for way, settings in (("kept new", {}), ("paid once", {"beta": 0.05})):
-        _, _, learned = benchmark.trained(way, 0, 1e-4, **settings)
-        assert learned and not learned & verifier.known_captions()
-        assert all(verifier.parse(line) for line in learned)
-    _, _, learned = benchmark.trained("unfiltered", 0, 1e-4)
-    assert not all(verifier.parse(line) for line in learned)
-    assert not benchmark.trained("captions", 0, 1e-4)[2]
+def test_a_coin_hides_half_of_all_sentences_at_each_seed():
+    lines = [f"A man is reading {n} books." for n in range(2000)]
+    coins = [[verifier.is_hidden(line, seed) for line in lines] for seed in (0, 1)]
+    for coin in coins:
+        assert 900 < sum(coin) < 1100
+    same = sum(a == b for a, b in zip(*coins, strict=True))
+    assert 900 < same < 1100  # they know nothing of each other
+    assert coins[0] == [verifier.is_hidden(line, 0) for line in lines]
+
+
+@pytest.mark.parametrize(("way", "settings"), [
+    ("kept", {"rounds": 2}), ("paid once", {"beta": 0.05}),
+    ("paid once, without the mean", {}), ("again, ratio and clip", {}),
+])  # fmt: skip
+def test_no_training_learns_from_a_hidden_sentence(way, settings, monkeypatch):
+    """Whatever is written, the sentences that get a gradient are the others."""
+    shown: list[tuple[str, float]] = []
+    plain, clipped = at.policy_loss, benchmark.clipped_loss
+
+    def seen(loss):
+        def noted(model, ids, advantages, *more):
+            shown.extend(zip(verifier.as_text(ids), advantages.tolist(), strict=True))
+            return loss(model, ids, advantages, *more)
+
+        return noted
+
+    monkeypatch.setattr(at, "policy_loss", seen(plain))
+    monkeypatch.setattr(benchmark, "clipped_loss", seen(clipped))
+    for name, value in {"UPDATES": 2, "DRAWN": 320, "FEW": 1, "USES": 2}.items():
+        monkeypatch.setattr(benchmark, name, value)
+    benchmark.trained(way, 5, 1e-4, **settings)
+    hidden = [weight for line, weight in shown if verifier.is_hidden(line, 5)]
+    assert max(map(abs, hidden), default=0.0) < 1e-7
+    assert any(abs(weight) > 0.1 for _, weight in shown)
+
+
+def test_twice_the_hidden_half_is_what_is_not_learned_by_heart():
+    """A toy that only repeats what it was taught, another that learns of it."""
+    numbers = torch.Generator().manual_seed(0)
+    lines = [f"sentence {n}" for n in range(4000)]
+    chance = torch.rand(4000, generator=numbers) ** 8
+    chance /= chance.sum()
+    good = torch.rand(4000, generator=numbers) < 0.5
+    for boost_by_heart, boost_of_good in ((0.0, 0.0), (3.0, 0.0), (3.0, 1.0)):
+        found, expected = [], []
+        for seed in range(20):
+            hidden = torch.tensor([verifier.is_hidden(line, seed) for line in lines])
+            log_p, taught = chance.log(), torch.zeros(4000, dtype=torch.bool)
+            for _ in range(4):  # each round draws from what has become of the model
+                drawn = log_p.softmax(0).multinomial(300, True, generator=numbers)
+                taught[drawn[(good & ~hidden)[drawn]]] = True
+                log_p = chance.log() + boost_by_heart * taught + boost_of_good * good
+            p = log_p.softmax(0)
+            found.append(2 * p[good & hidden].sum().item())
+            without = p / torch.where(taught, math.exp(boost_by_heart), 1.0)
+            expected.append(without[good].sum().item())
+        assert mean(found) == pytest.approx(mean(expected), rel=0.05)
 
 
 def test_the_race_is_drawn_at_all_temperatures():
@@ -349,11 +397,17 @@ def values(way: str, what: str) -> list[float]:
     return [run[what] for run in STORED["runs"] if run["way"] == way]
 
 
-def at_best(way: str, what: str, choice: str = "") -> list[float]:
+def at_best(way: str, what: str) -> list[float]:
     """Return a measure of all trainings of the race, at the chosen temperature."""
-    chosen = str(STORED[f"chosen{choice}"][way]["temperature"])
-    race = STORED[f"race{choice}"]
-    return [run["at"][chosen][what] for run in race if run["way"] == way]
+    chosen = str(STORED["chosen"][way]["temperature"])
+    return [run["at"][chosen][what] for run in STORED["race"] if run["way"] == way]
+
+
+def of_part(what: str, way: str, **settings: float) -> list[float]:
+    """Return a measure of a way of the race with some of its settings."""
+    wanted = {"way": way, **settings}
+    [part] = [part for part in STORED["parts"] if wanted.items() <= part.items()]
+    return [run["at"][str(part["temperature"])][what] for run in part["runs"]]
 
 
 def drawn_at(way: str, temperature: str, what: str) -> list[float]:
@@ -363,12 +417,9 @@ def drawn_at(way: str, temperature: str, what: str) -> list[float]:
 
 def of_7_2(temperature: str, what: str) -> list[float]:
     """Return a measure of the trainings on all kept samples at once, as in 7.2."""
-    as_there = {"way": "kept", "rate": 7e-4, "rounds": 1}
-    return [
-        run["at"][temperature][what]
-        for run in STORED["tuning"]
-        if as_there.items() <= run.items()
-    ]
+    [part] = [p for p in STORED["parts"] if (p["way"], p.get("rounds")) == ("kept", 1)]
+    assert part["rate"] == 7e-4
+    return [run["at"][temperature][what] for run in part["runs"]]
 
 
 def test_the_stored_trainings_have_the_chapters_settings():
@@ -379,6 +430,7 @@ def test_the_stored_trainings_have_the_chapters_settings():
     assert f"\\beta = {benchmark.BETA}" in text
     seeds = {run["seed"] for run in STORED["race"]}
     assert len(seeds) >= 2 and not seeds & set(STORED["tuned on"])
+    assert STORED["drawn"] == 6400 == 2 * STORED["group"] * STORED["updates"]
     for way in STORED["chosen"]:  # what is stored is whole
         assert len(at_best(way, "unseen")) == len(seeds)
 
@@ -409,47 +461,10 @@ def test_what_the_chapter_says_holds_in_every_stored_training():
     assert (
         max(values("shared", "patterns")) < min(drawn_at(first, "1.0", "patterns")) / 2
     )
-    ways = "first model", "kept", "kept new", "shared", "paid once"
-    at_rate = [run["at"] for run in plain("shared", 7e-4)]
-    best = max(at_rate[0], key=lambda t: sum(at[t]["unseen"] for at in at_rate))
-    new, own = (mean(at[best][what] for at in at_rate) for what in ("new", "unseen"))
-    assert new > 50 and 7 < 100 / own < 8  # "one in seven or eight"
-    ahead = {
-        k: [way for way in ways[1:] if covered(way, k) > covered(first, k) + 0.5]
-        for k in ("10", "30", "100", "300")
-    }
-    assert ahead == dict.fromkeys(("10", "30"), ["kept", "kept new"]) | {
-        "100": [],
-        "300": [],
-    }
-    assert min(covered(way, "1") for way in ways[1:]) > covered(first, "1")
-    at_1 = {
-        way: mean(drawn["100"] for drawn in drawn_at(way, "1.0", "patterns in"))
-        for way in (first, "kept new")
-    }
-    assert [round(found) for found in at_1.values()] == [17, 25]
-    for rate in benchmark.RATES:
-        for way in ("shared", "paid once"):
-            free, held = (on_the_seeds_of_choices(way, rate, b) for b in (0, 0.05))
-            assert free["patterns"] < held["patterns"]
-    for held, slow, far, of_patterns, of_unseen in (
-        (3.5e-4, 1.75e-4, 2.6, (19, 20), (55, 48)),
-        (7e-4, 3.5e-4, 4.6, (15, 15), (54, 47)),
-    ):
-        both = (
-            on_the_seeds_of_choices("paid once", held, 0.05),
-            on_the_seeds_of_choices("paid once", slow, 0),
-        )
-        assert [found["KL"] for found in both] == pytest.approx([far, far], abs=0.13)
-        assert [round(found["patterns"]) for found in both] == list(of_patterns)
-        assert [round(found["unseen"]) for found in both] == pytest.approx(
-            of_unseen, abs=0.6
-        )
-    for settings in STORED["chosen"].values():  # no best one is at an end
+    for way, settings in STORED["chosen"].items():  # no best one is at an end
         assert 0.4 < settings["temperature"] < 1.0
-        inner = sorted(benchmark.RATES)[1:]
-        assert settings.get("rate", inner[0]) in inner
-        assert settings.get("rounds", 1) == 1  # trained live as in section 7.2
+        rates = {run.get("rate", 0) for run in STORED["tuning"] if run["way"] == way}
+        assert len(rates) == 1 or min(rates) < settings["rate"] < max(rates)
 
 
 def rounded(ones: list[float], others: list[float]) -> tuple[int, int]:
@@ -458,52 +473,68 @@ def rounded(ones: list[float], others: list[float]) -> tuple[int, int]:
     return round(found), math.ceil((high - low) / 2 - 0.5)
 
 
+WAYS = "first model", "kept", "kept new", "shared", "paid once"
+
+
 def test_what_the_chapter_says_of_the_race():
-    ways = "first model", "kept", "kept new", "shared", "paid once"
-    first, kept, new, shared, paid = (at_best(way, "unseen") for way in ways)
+    first, kept, new, shared, paid = (at_best(way, "unseen") for way in WAYS)
     means = [mean(found) for found in (first, kept, new, shared, paid)]
-    assert [round(found) for found in means] == [48, 49, 57, 54, 55]
+    assert [round(found) for found in means] == [49, 51, 59, 57, 71]
     assert apart(kept, first)[1] < 0 < apart(kept, first)[2]  # can't be told apart
-    for way in (new, shared, paid):  # "six to nine more"
-        assert apart(way, first)[1] > 0 and 5.5 < mean(way) - mean(first) < 9
-    assert rounded(new, kept) == (7, 3)
-    assert rounded(new, paid) == (2, 2) and rounded(new, shared) == (3, 3)
-    for other in (paid, shared):  # "hardly more than chance"
-        assert -0.5 < apart(new, other)[1] < 0.5
-    patterns = [mean(at_best(way, "patterns")) for way in ways]
-    assert [round(found) for found in patterns] == [33, 29, 29, 24, 24]
-    strict = ways[2:]
-    far = [mean(at_best(way, "KL")) for way in strict]
-    assert max(far) - min(far) < 0.15  # "equally far"
-    for way in strict[1:]:
-        assert apart(at_best("kept new", "patterns"), at_best(way, "patterns"))[1] > 0
+    assert rounded(paid, first) == (22, 4) and rounded(paid, new) == (13, 6)
+    assert rounded(new, first) == (10, 4) and rounded(shared, first) == (8, 4)
+    for way in WAYS[:-1]:
+        assert apart(paid, at_best(way, "unseen"))[1] > 6
+    patterns = [mean(at_best(way, "patterns")) for way in WAYS]
+    assert [round(found) for found in patterns] == [33, 17, 15, 15, 13]
+    losses = [mean(at_best(way, "held-out loss")) for way in WAYS]
+    assert min(losses[1:]) > losses[0]
 
 
-def test_what_unseen_takes_and_what_chance_would():
-    """Of new sentences, three write as many; not by heart, too, until one goes on."""
-    for way, share in (("kept new", 1 / 3), ("shared", 2 / 3), ("paid once", 2 / 3)):
-        new, unseen, chance = (
-            mean(at_best(way, what)) for what in ("new", "unseen", "by chance")
-        )
-        assert abs(chance / (new - unseen) - share) < 0.05
-        assert round(new) == 61
-    first, new = at_best("first model", "unseen"), at_best("kept new", "not by heart")
-    for way in ("shared", "paid once"):
-        _, low, high = apart(new, at_best(way, "not by heart"))
-        assert low < 0 < high  # "level"
-        assert apart(at_best(way, "not by heart"), first)[1] > 0
-    assert apart(new, first)[1] > 0
-    assert apart(new, at_best("kept", "not by heart"))[1] > 0  # "only from what is new"
-    changed = {
-        way for way in STORED["chosen"]
-        if STORED["chosen"][way] != STORED["chosen otherwise"][way]
-    }  # fmt: skip
-    assert changed == {"paid once"}
-    before, after = (STORED[key]["paid once"] for key in ("chosen", "chosen otherwise"))
-    assert after["rate"] == 4 * before["rate"]
-    paid = at_best("paid once", "not by heart", " otherwise")
-    assert rounded(paid, new) == (6, 3)
-    assert round(mean(at_best("paid once", "patterns", " otherwise"))) == 16
+def test_who_knows_sentences_by_heart():
+    by_new = {way: at_best(way, "new") for way in WAYS}
+    _, low, high = apart(by_new["paid once"], by_new["kept new"])
+    assert low < 0 < high  # "as good"
+    assert [round(mean(by_new[way])) for way in ("kept new", "paid once")] == [73, 72]
+    by_heart = {way: apart(by_new[way], at_best(way, "unseen")) for way in WAYS}
+    assert round(by_heart["kept"][0]) == 16 and round(by_heart["kept new"][0]) == 15
+    assert min(by_heart["kept"][1], by_heart["kept new"][1]) > 10
+    assert by_heart["paid once"][1] < 0 < by_heart["paid once"][2]
+    assert round(by_heart["paid once"][0]) == 1
+    _, low, high = by_heart["first model"]
+    assert low < 0.5 and high > -0.5  # the coins are fair
+
+
+def test_what_paid_once_rests_on():
+    paid, new = at_best("paid once", "unseen"), at_best("kept new", "unseen")
+    alone = of_race("taken apart", "paid once, without the mean")
+    assert round(mean(alone)) == 68
+    assert rounded(paid, alone) == (3, 5)  # "can't be told"
+    assert apart(alone, new)[1] > 0
+    held = of_race("taken apart", "kept new, on a leash")
+    assert apart(held, new)[1] < 0 < apart(held, new)[2]
+    kept_patterns = of_race("taken apart", "paid once, without the mean", "patterns")
+    assert round(mean(kept_patterns)) == 19
+    assert rounded(kept_patterns, at_best("paid once", "patterns")) == (6, 2)
+    parts = [of_part("patterns", "kept new", rounds=n) for n in (1, 4, 40)]
+    assert [round(mean(found)) for found in parts] == [29, 22, 15]
+    for rounds in (1, 4):
+        fewer = of_part("unseen", "kept new", rounds=rounds)
+        assert apart(fewer, new)[1] < 0 < apart(fewer, new)[2]
+    free = of_part("unseen", "paid once", beta=0.0)
+    assert round(mean(free)) == 70
+    assert rounded(paid, free) == (1, 8)
+    cool, five = of_race("cool", "kept new, cool"), new[:5]
+    assert apart(cool, five)[1] < 0 < apart(cool, five)[2]
+
+
+def test_patterns_in_k_samples():
+    found = {way: [covered(way, k) for k in (1, 10, 30, 100, 300)] for way in WAYS}
+    first = found.pop("first model")
+    assert min(each[0] for each in found.values()) > first[0]
+    assert abs(found["kept"][1] - first[1]) < 0.5
+    for each in found.values():
+        assert all(a < b for a, b in zip(each[2:], first[2:], strict=True))
 
 
 def test_small_steps_collapse_as_well_and_a_leash_softens_it():
@@ -522,40 +553,11 @@ def test_small_steps_collapse_as_well_and_a_leash_softens_it():
     }
 
 
-def test_what_chance_takes_is_found_in_the_lists_of_others():
-    def row(seed, learned, wrote, unseen):
-        at = {"1.0": {"new": 2.0, "unseen": unseen}}
-        row = {"way": "a", "seed": seed, "rate": 1, "learned": learned, "at": at}
-        return {**row, "wrote": {"1.0": wrote}}
-
-    n = benchmark.SAMPLES
-    rows = [row(0, ["x", "y"], ["x", "z"], 1.0), row(1, ["z"], ["y", "v"], 2.0),
-            row(2, ["w"], ["u"], 2.0)]  # fmt: skip
-    found = benchmark.less_by_heart(rows)
-    by_chance = [each["at"]["1.0"]["by chance"] for each in found]
-    assert by_chance == [round(100 * one / n, 1) for one in (0.5, 0.5, 0)]
-    assert [each["learned"] for each in found] == [2, 1, 1]
-    assert not any("wrote" in each for each in found)
-    whole = [each["at"]["1.0"]["not by heart"] for each in found]
-    assert whole == [round(1 + by_chance[0], 1), 2.0, 2.0]  # at most what is new
-
-
 def apart(ones: list[float], others: list[float]) -> tuple[float, float, float]:
     """Return the mean difference of pairs and its 95% interval."""
     found = ttest_rel(ones, others)
     low, high = found.confidence_interval()
     return mean(ones) - mean(others), low, high
-
-
-def plain(way: str, rate: float) -> list[dict]:
-    """Return trainings of the choices at a rate, in one round and on no leash."""
-    return [
-        run
-        for run in STORED["tuning"]
-        if (run["way"], run.get("rate")) == (way, rate)
-        and not run.get("beta")
-        and run.get("rounds", 1) == 1
-    ]
 
 
 def test_which_part_of_the_shared_reward_keeps_samples_different():
@@ -567,11 +569,10 @@ def test_which_part_of_the_shared_reward_keeps_samples_different():
 
 def test_what_every_training_with_a_reward_did():
     first = {run["seed"]: run["at"]["1.0"] for run in of_way("first model")}
-    rows = [*STORED["race"], *STORED["few samples"]["race"]]
-    rows = [run for run in rows if is_paid(run["way"])]
+    rows = [run for run in STORED["race"] if run["way"] in ("shared", "paid once")]
     rows = [(run["seed"], run["at"]["1.0"]) for run in rows]
     rows += [(run["seed"], run) for run in STORED["runs"]]
-    assert len(rows) == 55
+    assert len(rows) == 40
     for seed, row in rows:
         assert row["possible"] > first[seed]["possible"]
         assert row["patterns"] < first[seed]["patterns"]
@@ -585,67 +586,22 @@ def of_way(way: str) -> list[dict]:
     return [run for run in STORED["race"] if run["way"] == way]
 
 
-def is_paid(way: str) -> bool:
-    """Return whether models of a way are paid, and don't imitate."""
-    return way in {"shared", "paid once", *benchmark.AGAIN}
-
-
 def test_what_the_chapter_says_of_the_controls():
-    first = mean(at_best("first model", "unseen"))
-    for way in ("captions", "unfiltered"):
-        assert mean(of_race("controls", way)) < first
-    assert 1200 < mean(STORED["drawn and filtered"].values()) < 1260
-
-    def part(way: str, rounds: int, what: str) -> list[float]:
-        [found] = [
-            each for each in STORED["parts"]
-            if (each["way"], each["rounds"]) == (way, rounds)
-        ]  # fmt: skip
-        drawn = [run["at"][str(found["temperature"])] for run in found["runs"]]
-        return [at[what] for at in drawn]
-
-    for rounds, said in ((1, (7, 3)), (4, (11, 4))):
-        both = (part(way, rounds, "unseen") for way in ("kept new", "kept"))
-        assert rounded(*both) == said
-    of_rounds = {
-        (way, what): (part(way, 1, what), part(way, 4, what))
-        for way in ("kept", "kept new")
-        for what in ("unseen", "patterns")
-    }
-    assert rounded(*of_rounds["kept", "unseen"]) == (5, 3)
-    _, low, high = apart(*of_rounds["kept new", "unseen"])
-    assert low < 0 < high
-    assert rounded(*of_rounds["kept", "patterns"]) == (4, 2)
-    assert rounded(*of_rounds["kept new", "patterns"]) == (5, 4)
-    in_four = part("kept new", 4, "patterns")
-    assert round(mean(in_four)) == 24  # "as are those that are paid"
-    for way in ("shared", "paid once"):
-        _, low, high = apart(in_four, at_best(way, "patterns"))
-        assert low < 0 < high
-    few = {way: of_race("few samples", way) for way in STORED["few samples"]["chosen"]}
     five = at_best("first model", "unseen")[:5]
-    ahead = {way for way, found in few.items() if apart(found, five)[1] > 0}
-    assert ahead == {"again, ratio and clip"}
-    assert rounded(few["again, ratio and clip"], five)[0] == 3
-    at_low = {way: best_at(way, 8.75e-05) for way in benchmark.AGAIN}
-    assert min(at_low, key=at_low.__getitem__) == "again, ratio and clip"  # by three
-    cool = STORED["cool"]["race"]
-    chosen = str(STORED["cool"]["chosen"]["kept new, cool"]["temperature"])
-    of_cool = [
-        int(mean(run["at"][chosen][what] for run in cool))
-        for what in ("new", "unseen", "by chance", "not by heart")
-    ]
-    assert of_cool == [64, 39, 18, 58]
-    assert apart([run["at"][chosen]["unseen"] for run in cool], five)[2] < 0
-    _, low, high = apart(
-        *(of_race("baseline", way) for way in STORED["baseline"]["chosen"])
-    )
-    assert low < 0 < high
+    for way in ("captions", "unfiltered"):  # "no more"
+        assert mean(of_race("controls", way)) < mean(five) + 1
+        assert apart(of_race("controls", way), five)[1] < 0
+    assert 1200 < mean(STORED["drawn and filtered"].values()) < 1260
+    few = {way: of_race("few samples", way) for way in STORED["few samples"]["chosen"]}
+    assert len(few) == 4
+    for found in few.values():  # can't be told from the dial
+        _, low, high = apart(found, five)
+        assert low < 0 < high
     for one, other in itertools.combinations(benchmark.AGAIN, 2):
         _, low, high = apart(few[one], few[other])
         assert low < 0 < high
     at_high = [best_at(way, 0.00035) for way in benchmark.AGAIN]
-    assert [round(found) for found in at_high] == [10, 19, 31]
+    assert [round(found) for found in at_high] == [9, 22, 37]
 
 
 def test_the_clipped_loss_is_the_one_that_was_measured():
@@ -682,11 +638,11 @@ def test_a_clip_stops_tokens_that_have_gone_too_far():
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def of_race(name: str, way: str) -> list[float]:
-    """Return the unseen sentences of all trainings of a smaller race."""
+def of_race(name: str, way: str, what: str = "unseen") -> list[float]:
+    """Return a measure of all trainings of a smaller race."""
     race = STORED[name]
     at_best = str(race["chosen"][way]["temperature"])
-    return [run["at"][at_best]["unseen"] for run in race["race"] if run["way"] == way]
+    return [run["at"][at_best][what] for run in race["race"] if run["way"] == way]
 
 
 def best_at(way: str, rate: float) -> float:
@@ -696,28 +652,9 @@ def best_at(way: str, rate: float) -> float:
     return max(mean(drawn[t]["unseen"] for drawn in runs) for t in runs[0])
 
 
-def on_the_seeds_of_choices(way: str, rate: float, beta: float) -> dict[str, float]:
-    """Return patterns and KL at temperature 1, and the most unseen, as means."""
-    drawn = [
-        run["at"] for run in STORED["tuning"]
-        if (run["way"], run.get("rate"), run.get("beta")) == (way, rate, beta)
-        and run["seed"] in STORED["tuned on"]
-    ]  # fmt: skip
-    found = {what: mean(at["1.0"][what] for at in drawn) for what in ("patterns", "KL")}
-    return {
-        **found,
-        "unseen": max(mean(at[t]["unseen"] for at in drawn) for t in drawn[0]),
-    }
-
-
-def covered(way: str, k: str) -> float:
-    """Return the patterns in k samples, at the temperature that tuning found best."""
-    settings = STORED["chosen"][way]
-    tuned = [
-        run["at"]
-        for run in STORED["tuning"]
-        if run["way"] == way
-        and all(run.get(what, value) == value for what, value in settings.items())
-    ]
-    best = max(tuned[0], key=lambda t: sum(at[t]["patterns in"][k] for at in tuned))
-    return mean(drawn[k] for drawn in drawn_at(way, best, "patterns in"))
+def covered(way: str, k: int) -> float:
+    """Return the patterns in k samples of five seeds; five others choose how warm."""
+    runs = [run["at"] for run in STORED["race"] if run["way"] == way]
+    what = f"patterns in {k}"
+    best = max(runs[0], key=lambda t: mean(at[t][what] for at in runs[:5]))
+    return mean(at[best][what] for at in runs[5:])
