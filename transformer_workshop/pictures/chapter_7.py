@@ -92,7 +92,9 @@ def race_chart(results: dict[str, Any]) -> altair.HConcatChart:
     line = data.mark_line().encode(order="temperature:Q")
     size = alt.condition("datum.chosen", alt.value(160), alt.value(25))
     points = data.mark_circle(opacity=1).encode(size=size)
-    labels = data.mark_text(align="left", dx=1, dy=14).encode(text="temperature:Q")
+    labels = data.mark_text(align="left", dx=1, dy=14, fontSize=11).encode(
+        text="temperature:Q"
+    )
     labels = labels.transform_filter(alt.datum.way == ways[0])
     beside = []
     for what in ("patterns", "held-out loss"):
