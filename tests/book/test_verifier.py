@@ -667,3 +667,17 @@ def covered(way: str, k: int) -> float:
     what = f"patterns in {k}"
     best = max(runs[0], key=lambda t: mean(at[t][what] for at in runs[:5]))
     return mean(at[best][what] for at in runs[5:])
+
+
+def test_what_a_repeat_costs():
+    """A reward for each repeat has fewer unseen ones, and less is known by heart."""
+    paid, shared = at_best("paid once", "unseen"), at_best("shared", "unseen")
+    assert rounded(paid, shared) in {(14, 6), (14, 7)}
+    alone = [
+        of_race("taken apart", "paid once, without the mean", what)
+        for what in ("new", "unseen")
+    ]
+    assert round(apart(*alone)[0]) == 5 and apart(*alone)[1] > 0
+    for rounds in (1, 4):
+        few = of_part("unseen", "kept", rounds=rounds)
+        assert rounded(few, at_best("first model", "unseen")) == (4, 3)
