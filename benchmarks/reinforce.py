@@ -15,11 +15,11 @@ run in the same way, by the first few of the seeds: "controls" (more training on
 captions, and on unfiltered samples), "few samples" (a few groups, each used several
 times, without and with ratio and clip), and "cool" (imitation of new samples, drawn at
 a low temperature); and by all seeds, "taken apart" (paid once, but without the group's
-mean; kept new, but on a leash). "parts" are each way in so many rounds, or on a leash
-and without. "gentler" is the reward for possible sentences in many small steps, and on
-a leash. "drawn and filtered" is how many different new sentences the first model's own
-samples have, at its best temperature.
-Takes some 150 CPU minutes. Each training is kept in runs/reinforce/, so that the
+mean, and without mean and leash; kept new, but on a leash). "parts" are each way in so
+many rounds, or on a leash and without. "gentler" is the reward for possible sentences
+in many small steps, and on a leash. "drawn and filtered" is how many different new
+sentences the first model's own samples have, at its best temperature.
+Takes some 180 CPU minutes. Each training is kept in runs/reinforce/, so that the
 program goes on where it was stopped; delete that folder when code has changed.
 ``measure`` of transformer_workshop/lab/verifier.py says what the figures mean.
 """
@@ -204,15 +204,17 @@ def imitate(
     In a first round, the model draws from what it is; in a later one, from what it has
     become. What was kept stays. On a leash, a row counts less as it gets likelier.
     """
-    weights = on_a_leash(lambda ids: torch.ones(len(ids)), model, captions_gpt(), beta)
+    weights: Reward = lambda ids: torch.ones(len(ids))  # noqa: E731
+    if beta:
+        weights = on_a_leash(weights, model, captions_gpt(), beta)
     pick = torch.Generator().manual_seed(seed)
     optimizer = optimizer_of(model, rate)
     rows: dict[str, Tensor] = {}
     for update in range(UPDATES):
-        now, begun = divmod(update, UPDATES // rounds)
-        if not begun:
-            of_round = drawn // rounds, seed + 1000 * now, temperature
-            said = samples(model, *of_round) if now else of_the_first(*of_round)
+        past, since = divmod(update, UPDATES // rounds)  # rounds, updates
+        if since == 0:
+            dials = drawn // rounds, seed + 1000 * past, temperature
+            said = samples(model, *dials) if past else of_the_first(*dials)
             for line, row in said:
                 if not is_hidden(line, seed) and passes(line):
                     rows[line] = row
@@ -285,7 +287,9 @@ REWARDS = {
 Ways = dict[str, list[dict[str, float]]]  # settings of each, to choose from
 
 
-def at_rates(which: Iterable[int], **more: tuple[float, ...]) -> list[dict[str, float]]:
+def settings_at(
+    which: Iterable[int], **more: tuple[float, ...]
+) -> list[dict[str, float]]:
     """Return settings with some of the RATES, and each of another one's values."""
     found: list[dict[str, float]] = [{"rate": RATES[i]} for i in which]
     for name, values in more.items():
@@ -295,22 +299,26 @@ def at_rates(which: Iterable[int], **more: tuple[float, ...]) -> list[dict[str, 
 
 SETTINGS: Ways = {
     FIRST: [{}],
-    "kept": at_rates(range(2, 6), rounds=ROUNDS),
-    "kept new": at_rates(range(2, 6), rounds=ROUNDS),
-    "shared": at_rates(range(1, 5), beta=(0.0, BETA)),
-    "paid once": at_rates(range(1, 5), beta=(0.0, BETA)),
+    "kept": settings_at(range(2, 6), rounds=ROUNDS),
+    "kept new": settings_at(range(2, 6), rounds=ROUNDS),
+    "shared": settings_at(range(1, 5), beta=(0.0, BETA)),
+    "paid once": settings_at(range(1, 5), beta=(0.0, BETA)),
 }
+WITHOUT_THE_MEAN = "paid once, without the mean", "paid once, with neither"
 AGAIN = {"again": None, "again, ratio": math.inf, "again, ratio and clip": CLIP}
 SMALLER: dict[str, Ways] = {  # races, each with its ways
-    "controls": {way: at_rates((0, 2, 4)) for way in ("captions", "unfiltered")},
+    "controls": {way: settings_at((0, 2, 4)) for way in ("captions", "unfiltered")},
     "few samples": {
-        way: at_rates((1, 3))  # a low rate and a high one
+        way: settings_at((1, 3))  # a low rate and a high one
         for way in (*AGAIN, "kept new, few")
     },
-    "cool": {"kept new, cool": at_rates((2, 3, 4))},
+    "cool": {"kept new, cool": settings_at((2, 3, 4))},
     "taken apart": {
-        "paid once, without the mean": at_rates((2, 3, 4, 5), beta=(0.0, BETA)),
-        "kept new, on a leash": at_rates((4, 5, 6), rounds=ROUNDS[-1:], beta=(BETA,)),
+        WITHOUT_THE_MEAN[0]: settings_at(range(2, 6), beta=(BETA,)),
+        WITHOUT_THE_MEAN[1]: settings_at(range(2, 6), beta=(0.0,)),
+        "kept new, on a leash": settings_at(
+            (4, 5, 6), rounds=ROUNDS[-1:], beta=(BETA,)
+        ),
     },
 }
 
@@ -338,7 +346,7 @@ def trained(
         reward = shared if way == "shared" else paid_once()
         if beta:
             reward = on_a_leash(reward, model, captions_gpt(), beta)
-        less_the_mean = way != "paid once, without the mean"
+        less_the_mean = way not in WITHOUT_THE_MEAN
         reward = of_the_others(reward, seed, less_the_mean)
         if way in AGAIN:
             few: dict[str, Any] = {"groups": FEW, "uses": USES, "clip": AGAIN[way]}
@@ -373,9 +381,7 @@ def patterns_in(lines: list[str]) -> dict[str, float]:
     }
 
 
-def hacked(
-    way: str, seed: int, updates: int = UPDATES, beta: float = 0.0, **dials: float
-) -> dict[str, Any]:
+def hacked(way: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Train with a reward that is hacked, nothing hidden; return what was measured."""
     first, model = captions_gpt(), captions_gpt()
     groups: list[dict[str, float]] = []
@@ -386,23 +392,15 @@ def hacked(
         groups.append({"possible": round(good, 3), "distinct": len(set(lines)) / GROUP})
         return REWARDS[way](ids)
 
+    beta, rate = settings.get("beta", 0.0), settings.get("rate", RATE)
     reward = on_a_leash(noted, model, first, beta) if beta else noted
-    of_chapter: dict[str, Any] = {"group": GROUP, "rate": RATE, "seed": seed, **dials}
-    for _ in at.reinforce(model, reward, updates, **of_chapter):
+    updates = settings.get("updates", UPDATES)
+    for _ in at.reinforce(model, reward, updates, group=GROUP, rate=rate, seed=seed):
         pass
     prompt, draw = torch.full((6, 1), END), torch.Generator().manual_seed(1)
     said = as_text(at.generate(model, prompt, LONGEST, END, draw=draw))
-    row = {"way": way, "seed": seed, **dials, **measure(model, first, SAMPLES)}
-    if updates != UPDATES:
-        row["updates"] = updates
-    if beta:
-        row["beta"] = beta
+    row = {"way": way, "seed": seed, **settings, **measure(model, first, SAMPLES)}
     return {**row, "samples": said, "groups": groups}
-
-
-def gentler(seed: int, dials: dict[str, Any]) -> dict[str, Any]:
-    """Train with the reward for possible sentences, but in another way."""
-    return hacked("possible", seed, **dials)
 
 
 def counted(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
@@ -419,12 +417,10 @@ def counted(way: str, seed: int, settings: dict[str, float]) -> dict[str, Any]:
             lines = {*written(model, 1000 + 1000 * block + seed, t)}
             new = {line for line in lines if parse(line)} - known_captions()
             hidden = [line for line in new if is_hidden(line, seed)]
-            shares.append((len(new), 2 * len(hidden)))
+            shares.append({"new": len(new), UNSEEN: 2 * len(hidden)})
         drawn[str(t)] = {
-            what: round(100 * mean(found) / SAMPLES, 1)
-            for what, found in zip(
-                ("new", UNSEEN), zip(*shares, strict=True), strict=True
-            )
+            what: round(100 * mean(share[what] for share in shares) / SAMPLES, 1)
+            for what in shares[0]
         }
     row = {"way": way, "seed": seed, **settings, "at": drawn}
     return {**row, "cpu_seconds": round(time.process_time() - begun)}
@@ -470,25 +466,19 @@ def once(name: str, make: Callable[..., dict[str, Any]], *given: Any) -> dict[st
     return read_json(path)
 
 
-def entries(seeds: Iterable[int], ways: Ways, *race: bool) -> list[Job]:
-    """Return a training for each seed, way, and setting: to choose from, or a race's.
+def entries(kind: str, seeds: Iterable[int], ways: Ways, *path: bool) -> list[Job]:
+    """Return a training for each seed, way, and setting: for "tuning", or a "race".
 
-    For a race, it has to be said whether a model is drawn from at all temperatures.
+    Those of a race are told whether a model is drawn from at all temperatures.
     """
-    kind, make = ("race", entered) if race else ("tuning", counted)
-    return [
-        (
-            f"{kind} {way} {seed} {json.dumps(settings)}",
-            make,
-            way,
-            seed,
-            settings,
-            *race,
-        )
-        for seed in seeds
-        for way, choices in ways.items()
-        for settings in choices
-    ]
+    make = {"tuning": counted, "race": entered}[kind]
+    found: list[Job] = []
+    for seed in seeds:
+        for way, choices in ways.items():
+            for settings in choices:
+                name = f"{kind} {way} {seed} {json.dumps(settings)}"
+                found.append((name, make, way, seed, settings, *path))
+    return found
 
 
 def at_best(
@@ -519,17 +509,25 @@ def next_rate(
         return []
     tried = [RATES.index(each["rate"]) for each in choices]
     here = RATES.index(chosen["rate"])
-    if here == min(tried):
-        more = here - 1
-    elif here == max(tried):
-        more = here + 1
-    else:
-        return []
+    others = {min(tried): min(tried) - 1, max(tried): max(tried) + 1}
+    more = others.get(here, -1)
     if not 0 <= more < len(RATES):
         return []
-    return [
-        {**each, "rate": RATES[more]} for each in choices if each["rate"] == RATES[here]
-    ]
+    at_the_end = [each for each in choices if each["rate"] == RATES[here]]
+    return [{**each, "rate": RATES[more]} for each in at_the_end]
+
+
+def parts(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, float]]]:
+    """Return each way in so many rounds, or on a leash and without, at its best."""
+    found = []
+    for way in SETTINGS:
+        for part in ("rounds", "beta"):
+            runs = [row for row in rows if row["way"] == way and part in row]
+            for value in sorted({row[part] for row in runs}):
+                rates = {row["rate"] for row in runs if row[part] == value}
+                choices = [{"rate": rate, part: value} for rate in sorted(rates)]
+                found.append((way, best(rows, way, choices)))
+    return found
 
 
 def filtered(seed: int, temperature: float) -> int:
@@ -570,7 +568,7 @@ def main() -> None:
             ways = {way: [*choices] for way, choices in ways.items()}
             rows, more = [], ways
             while more:
-                rows += all_of(entries(seeds, more))
+                rows += all_of(entries("tuning", seeds, more))
                 chosen = {way: best(rows, way, ways[way]) for way in ways}
                 log(json.dumps(chosen))
                 more = {way: next_rate(ways[way], chosen[way]) for way in ways if widen}
@@ -588,35 +586,26 @@ def main() -> None:
         rows, chosen = chosen_from(TUNED_ON, SETTINGS, True)
         summary |= {"tuning": rows, "chosen": chosen}
         ways = {way: [settings] for way, settings in chosen.items()}
-        summary["race"] = all_of(entries(given.seeds, ways, True))
+        summary["race"] = all_of(entries("race", given.seeds, ways, True))
         for name, ways in SMALLER.items():
             widen = name == "taken apart"
             others, chosen = chosen_from(TUNED_ON, ways, widen)
             ways = {way: [settings] for way, settings in chosen.items()}
             seeds = given.seeds if widen else few
-            race = all_of(entries(seeds, ways, False))
+            race = all_of(entries("race", seeds, ways, False))
             summary[name] = {"chosen": chosen, "race": race, "tuning": others}
         summary["parts"] = []
-        for way in SETTINGS:
-            for part, values in (("rounds", ROUNDS), ("beta", (0.0, BETA))):
-                for value in values:
-                    choices = [
-                        {what: row[what] for what in ("rate", part)}
-                        for row in rows
-                        if row["way"] == way and row.get(part) == value
-                    ]
-                    if choices:
-                        settings = best(rows, way, choices)
-                        path = way == "kept" or settings == summary["chosen"][way]
-                        runs = all_of(entries(given.seeds, {way: [settings]}, path))
-                        summary["parts"].append({"way": way, **settings, "runs": runs})
+        for way, settings in parts(rows):
+            path = way == "kept" or settings == summary["chosen"][way]
+            runs = all_of(entries("race", given.seeds, {way: [settings]}, path))
+            summary["parts"].append({"way": way, **settings, "runs": runs})
         summary["runs"] = all_of(
-            [(f"hack {way} {n}", hacked, way, n) for way in REWARDS for n in few]
+            [(f"hack {way} {n}", hacked, way, n, {}) for way in REWARDS for n in few]
         )
         slower = {"rate": RATE / MORE_UPDATES, "updates": UPDATES * MORE_UPDATES}
         summary["gentler"] = all_of(
             [
-                (f"gentler {n} {json.dumps(each)}", gentler, n, each)
+                (f"gentler {n} {json.dumps(each)}", hacked, "possible", n, each)
                 for each in (slower, {"beta": BETA})
                 for n in few
             ]

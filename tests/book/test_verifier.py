@@ -524,13 +524,16 @@ def test_what_paid_once_rests_on():
         - mean(of_part("unseen", "kept new", rounds=n))
         for n in (1, 4, 40)
     ]
-    assert by_heart == sorted(by_heart) and by_heart[0] > 5
+    assert 1.8 < by_heart[2] / by_heart[0] < 2.2
     for rounds in (1, 4):
         fewer = of_part("unseen", "kept new", rounds=rounds)
         assert apart(fewer, new)[1] < 0 < apart(fewer, new)[2]
     free = of_part("unseen", "paid once", beta=0.0)
     assert round(mean(free)) == 70
     assert rounded(paid, free) == (1, 8)
+    neither = of_race("taken apart", "paid once, with neither")
+    assert round(mean(neither)) == 64 and rounded(paid, neither) == (7, 5)
+    assert apart(paid, neither)[1] > 0
     cool, five = of_race("cool", "kept new, cool"), new[:5]
     assert apart(cool, five)[1] < 0 < apart(cool, five)[2]
 
@@ -542,8 +545,6 @@ def test_patterns_in_k_samples():
     assert abs(found["kept"][1] - first[1]) < 0.5
     for each in found.values():
         assert all(a < b for a, b in zip(each[2:], first[2:], strict=True))
-    fewest = zip(*(each[2:] for each in found.values()), strict=True)
-    assert [min(counts) for counts in fewest] == found["paid once"][2:]
 
 
 def test_small_steps_collapse_as_well_and_a_leash_softens_it():
@@ -598,8 +599,8 @@ def of_way(way: str) -> list[dict]:
 def test_what_the_chapter_says_of_the_controls():
     five = at_best("first model", "unseen")[:5]
     for way in ("captions", "unfiltered"):  # "no more"
-        assert mean(of_race("controls", way)) < mean(five) + 1
-        assert apart(of_race("controls", way), five)[1] < 0
+        more, margin = rounded(of_race("controls", way), five)
+        assert more <= 0 and margin <= 7
     assert 1200 < mean(STORED["drawn and filtered"].values()) < 1260
     few = {way: of_race("few samples", way) for way in STORED["few samples"]["chosen"]}
     assert len(few) == 4
@@ -611,6 +612,9 @@ def test_what_the_chapter_says_of_the_controls():
         assert low < 0 < high
     at_high = [best_at(way, 0.00035) for way in benchmark.AGAIN]
     assert [round(found) for found in at_high] == [9, 22, 37]
+    kept = [of_race("few samples", way, "patterns") for way in benchmark.AGAIN]
+    assert [round(mean(found)) for found in kept] == [15, 17, 25]
+    assert min(apart(kept[2], kept[0])[1], apart(kept[2], kept[1])[1]) > 0
 
 
 def test_the_clipped_loss_is_the_one_that_was_measured():
@@ -672,7 +676,7 @@ def covered(way: str, k: int) -> float:
 def test_what_a_repeat_costs():
     """A reward for each repeat has fewer unseen ones, and less is known by heart."""
     paid, shared = at_best("paid once", "unseen"), at_best("shared", "unseen")
-    assert rounded(paid, shared) in {(14, 6), (14, 7)}
+    assert rounded(paid, shared) == (14, 6)
     alone = [
         of_race("taken apart", "paid once, without the mean", what)
         for what in ("new", "unseen")

@@ -57,10 +57,9 @@ def known_captions() -> frozenset[str]:
 
 
 def is_hidden(line: str, seed: int) -> bool:
-    """Return how a coin fell that is tossed once for a sentence, another at each seed.
+    """Return what the coin of a sentence shows; each seed has other coins.
 
-    Who never teaches a model a hidden sentence knows that none of them can be learned
-    by heart.
+    A model that is never taught hidden sentences can't know one of them by heart.
     """
     return hashlib.sha256(f"{seed} {line}".encode()).digest()[0] % 2 == 1
 
